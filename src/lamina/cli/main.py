@@ -1,0 +1,60 @@
+"""The command `lamina`: its sub-commands, and errors said in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from lamina.cli import assets, data, encode, geometry, report, store
+from lamina.errors import LaminaError
+
+app = typer.Typer(
+    name="lamina",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""See what every layer and every head of a transformer knows, with numbers you can trust.
+
+    Name a **model** and a **corpus**. lamina encodes the corpus once, keeps the activations, asks every question
+    of what it kept, and answers with tables, charts and a report.
+
+    A first look, on a laptop: `lamina report minilm --corpus ewt --out report`
+
+    A **model** is an alias (`lamina assets list`), a Hugging Face id or a folder.
+    A **corpus** is a catalogue name (`lamina data list`), a file or a folder.
+    """,
+)
+app.add_typer(assets.app, name="assets")
+app.add_typer(data.app, name="data")
+app.add_typer(store.app, name="store")
+app.command()(encode.encode)
+app.command()(geometry.geometry)
+app.command()(report.report)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Show lamina's version and exit."),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"lamina {installed('lamina')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line, not in a traceback."""
+    # Tokenizers forked by a progress bar's thread would otherwise warn on every run.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except LaminaError as error:
+        print(f"lamina: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -1,0 +1,121 @@
+"""The words and targets everything else speaks of. Frozen, validated, free of tensors and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from lamina.errors import SpanError
+
+NO_EDGES: Mapping[str, tuple[Edge, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Words `start` to `end`, half-open.
+
+    Example:
+        >>> span = Span(2, 5)
+        >>> len(span), 4 in span, 5 in span
+        (3, True, False)
+    """
+
+    start: int
+    """The first word."""
+    end: int
+    """One past the last word."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise SpanError(f"a span needs 0 <= start < end; got start={self.start}, end={self.end}")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, int) and self.start <= word < self.end
+
+    def __iter__(self):
+        return iter(range(self.start, self.end))
+
+    def shift(self, by: int) -> Span:
+        """The same span, `by` words further on."""
+        return Span(self.start + by, self.end + by)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One annotated target: a POS tag, an entity, a dependency, a coreference link alike.
+
+    Example:
+        >>> Edge(("nsubj",), Span(0, 1), Span(1, 2)).arity
+        2
+    """
+
+    labels: tuple[str, ...]
+    """What holds of the target; several where the annotation is multi-label, none where nothing holds."""
+    span: Span
+    """The target's words; for a dependency the dependent, for a role the predicate."""
+    other: Span | None = None
+    """The second span of a pair; for a dependency the head, for a role the argument."""
+    rated: tuple[str, ...] | None = None
+    """The labels annotators were asked about; None means all of them. A label not rated is unknown, never negative."""
+    value: float | None = None
+    """A graded judgement, where the annotation has one (factuality)."""
+
+    @property
+    def arity(self) -> int:
+        """1 for a single span, 2 for a pair."""
+        return 1 if self.other is None else 2
+
+    def shift(self, by: int) -> Edge:
+        """The same edge, `by` words further on."""
+        other = None if self.other is None else self.other.shift(by)
+        return Edge(self.labels, self.span.shift(by), other, self.rated, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What is encoded at once: a sentence, a window, a document, a question with its context.
+
+    Example:
+        >>> text = Text("s1", ("Dogs", "bark"), edges={"pos": (Edge(("NOUN",), Span(0, 1)),)})
+        >>> text.segments, text.edges["pos"][0].labels
+        ((Span(start=0, end=2),), ('NOUN',))
+    """
+
+    id: str
+    """Unique within its corpus."""
+    words: tuple[str, ...]
+    """The words, as the annotation splits them."""
+    segments: tuple[Span, ...] = ()
+    """How the words fall into the model's segments, in order and without gaps; one by default."""
+    edges: Mapping[str, tuple[Edge, ...]] = field(default=NO_EDGES, hash=False)
+    """Annotation name -> its targets."""
+    doc: str | None = None
+    """The document it comes from, where known."""
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise SpanError(f"text {self.id!r} has no words")
+        if not self.segments:
+            object.__setattr__(self, "segments", (Span(0, len(self.words)),))
+        self._check_segments()
+        self._check_edges()
+
+    def _check_segments(self) -> None:
+        at = 0
+        for segment in self.segments:
+            if segment.start != at:
+                raise SpanError(f"text {self.id!r}: segments must follow each other; expected one at {at}, got {segment}")
+            at = segment.end
+        if at != len(self.words):
+            raise SpanError(f"text {self.id!r}: segments end at word {at} of {len(self.words)}")
+
+    def _check_edges(self) -> None:
+        size = len(self.words)
+        for name, edges in self.edges.items():
+            for edge in edges:
+                if edge.span.end > size or (edge.other is not None and edge.other.end > size):
+                    raise SpanError(f"text {self.id!r}: a {name} edge {edge} lies outside its {size} words")
