@@ -149,7 +149,11 @@ class Result:
         for name, dtypes in head["tables"].items():
             # An empty cell is missing; 'NA' and 'None' are labels like any other.
             tables[name] = pd.read_csv(
-                folder / f"{name}.csv", dtype=dtypes, keep_default_na=False, na_values=[""], float_precision="round_trip"
+                folder / f"{name}.csv",
+                dtype=dtypes,
+                keep_default_na=False,
+                na_values=[""],
+                float_precision="round_trip",
             )
         provenance = dict(head["provenance"])
         provenance["seeds"] = tuple(provenance["seeds"])
@@ -176,7 +180,9 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise ResultError(f"{path} cannot be read ({error}); make the result again") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         found = head.get("format") if isinstance(head, dict) else None
-        raise ResultError(f"{path} has format {found}, this lamina reads {FORMAT}; make the result again or update lamina")
+        raise ResultError(
+            f"{path} has format {found}, this lamina reads {FORMAT}; make the result again or update lamina"
+        )
     return head
 
 
@@ -200,8 +206,12 @@ def _git_revision() -> str | None:
     if shutil.which("git") is None:
         return None
     here = Path(__file__).parent
-    tracked = subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, check=False)
+    tracked = subprocess.run(
+        ["git", "ls-files", "--error-unmatch", __file__], cwd=here, capture_output=True, check=False
+    )
     if tracked.returncode != 0:
         return None
-    shown = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=here, capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=here, capture_output=True, text=True, check=False
+    )
     return shown.stdout.strip() or None

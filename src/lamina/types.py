@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from lamina.errors import SpanError
-
-NO_EDGES: Mapping[str, tuple[Edge, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,7 +88,7 @@ class Text:
     """The words, as the annotation splits them."""
     segments: tuple[Span, ...] = ()
     """How the words fall into the model's segments, in order and without gaps; one by default."""
-    edges: Mapping[str, tuple[Edge, ...]] = field(default=NO_EDGES, hash=False)
+    edges: Mapping[str, tuple[Edge, ...]] = field(default_factory=dict, hash=False)
     """Annotation name -> its targets."""
     doc: str | None = None
     """The document it comes from, where known."""
@@ -108,7 +105,9 @@ class Text:
         at = 0
         for segment in self.segments:
             if segment.start != at:
-                raise SpanError(f"text {self.id!r}: segments must follow each other; expected one at {at}, got {segment}")
+                raise SpanError(
+                    f"text {self.id!r}: segments must follow each other; expected one at {at}, got {segment}"
+                )
             at = segment.end
         if at != len(self.words):
             raise SpanError(f"text {self.id!r}: segments end at word {at} of {len(self.words)}")
