@@ -19,3 +19,39 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("no real corpora: set LAMINA_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def make_geometry():
+    """Makes a geometry result by hand, as plausible as a real one, for those who only show results."""
+    import pandas as pd
+
+    from lamina.results import Provenance, Result
+
+    def make(model: str = "minilm", corpus: str = "ewt", layers: int = 7) -> Result:
+        rows = []
+        for name, learned in ((model, 1.0), (f"{model} (random)", 0.1)):
+            for layer in range(layers):
+                depth = learned * layer / max(1, layers - 1)
+                spread, same, near = 0.05 + 0.3 * depth, 0.98 - 0.5 * depth, 0.3 + 0.25 * depth
+                values = {
+                    "anisotropy": spread,
+                    "self_similarity": same,
+                    "intra_similarity": near,
+                    "self_similarity_adjusted": same - spread,
+                    "intra_similarity_adjusted": near - spread - 0.3 * (1 - learned),
+                    "max_explainable_variance": 0.9 - 0.8 * depth,
+                }
+                rows += [(name, layer, measure, v, v - 0.015, v + 0.015) for measure, v in values.items()]
+        table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])
+        provenance = Provenance(
+            model={"name": model, "fingerprint": "f" * 64},
+            corpus={"name": corpus, "split": "dev", "fingerprint": "c" * 64, "files": {"dev.json": "a" * 64}},
+            parameters={"samples": 1000, "twin": True},
+            seeds=(0,),
+            skipped={"word types seen fewer than 5 times": 4120, "texts too long": 0},
+            command=f"lamina report {model} --corpus {corpus} --out report",
+        )
+        return Result("geometry", {"layers": table}, provenance)
+
+    return make

@@ -14,20 +14,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lamina.activations import ActivationStore, extract
+    from lamina.analyses import geometry
+    from lamina.corpora import Corpus, corpus_from, load_corpus
+    from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
     from lamina.results import Provenance, Result
     from lamina.types import Edge, Span, Text
 
 _HOME = {
+    "Activations": "lamina.encoders",
+    "ActivationStore": "lamina.activations",
+    "Corpus": "lamina.corpora",
     "Edge": "lamina.types",
+    "Encoder": "lamina.encoders",
     "LaminaError": "lamina.errors",
     "Provenance": "lamina.results",
     "Result": "lamina.results",
     "Span": "lamina.types",
     "Text": "lamina.types",
+    "corpus_from": "lamina.corpora",
+    "extract": "lamina.activations",
+    "geometry": "lamina.analyses",
+    "load_corpus": "lamina.corpora",
+    "load_encoder": "lamina.encoders",
 }
 
-__all__ = ["Edge", "LaminaError", "Provenance", "Result", "Span", "Text"]
+__all__ = [
+    "ActivationStore",
+    "Activations",
+    "Corpus",
+    "Edge",
+    "Encoder",
+    "LaminaError",
+    "Provenance",
+    "Result",
+    "Span",
+    "Text",
+    "corpus_from",
+    "extract",
+    "geometry",
+    "load_corpus",
+    "load_encoder",
+]
 
 
 def __getattr__(name: str) -> Any:

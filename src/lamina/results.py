@@ -153,7 +153,6 @@ class Result:
                 dtype=dtypes,
                 keep_default_na=False,
                 na_values=[""],
-                float_precision="round_trip",
             )
         provenance = dict(head["provenance"])
         provenance["seeds"] = tuple(provenance["seeds"])

@@ -1,0 +1,47 @@
+"""Results drawn as charts: one module a question, one look for all. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import altair
+
+    from lamina.results import Result
+
+__all__ = ["draw", "to_svg"]
+
+_DRAWERS = {"geometry": "lamina.figures.geometry"}
+"""Analysis -> the module whose `draw` draws it; imported when asked for, since altair is slow to import."""
+
+
+def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
+    """Every chart of a result, by name; none where its analysis has no figure.
+
+    Each chart carries a `description` in words, read aloud by screen readers.
+
+    Example:
+        >>> from lamina.results import Provenance, Result
+        >>> draw(Result("counting", {}, Provenance({}, {}, {})))
+        {}
+    """
+    if result.analysis not in _DRAWERS:
+        return {}
+    drawer: Callable[[Result], dict[str, altair.TopLevelMixin]] = import_module(_DRAWERS[result.analysis]).draw
+    return drawer(result)
+
+
+def to_svg(chart: altair.TopLevelMixin) -> str:
+    """The chart as an SVG image, made on this machine without the network.
+
+    Example:
+        >>> import altair as alt
+        >>> dots = alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q")
+        >>> to_svg(dots)[:4]
+        '<svg'
+    """
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])

@@ -1,0 +1,23 @@
+"""Text -> labelled targets: the catalogue of tasks, how they are scored, their baseline and their control."""
+
+from lamina.tasks.baselines import best_constant, constant_baseline, score_constant
+from lamina.tasks.catalogue import TASKS, get_task, tasks_of
+from lamina.tasks.control import control_labels, control_task, share_seen
+from lamina.tasks.scoring import decisions, label_set, micro_f1
+from lamina.tasks.task import Task
+
+__all__ = [
+    "TASKS",
+    "Task",
+    "best_constant",
+    "constant_baseline",
+    "control_labels",
+    "control_task",
+    "decisions",
+    "get_task",
+    "label_set",
+    "micro_f1",
+    "score_constant",
+    "share_seen",
+    "tasks_of",
+]

@@ -1,0 +1,44 @@
+"""Who does the encoding. This machine for now; another engine (a cluster) is one more class with `fill`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from lamina.activations.store import ActivationStore, text_key
+from lamina.activations.writing import HalfOverflowError
+from lamina.encoders import Encoder
+from lamina.progress import progress
+from lamina.types import Text
+
+
+class Engine(Protocol):
+    """Anything that can bring a store up to date."""
+
+    def fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, *, total: int | None = None) -> int:
+        """Encode and store the texts that are missing; how many there were. `texts` may be read twice."""
+        ...
+
+
+class ThisMachine:
+    """Encodes here, on the encoder's own device, writing as it goes."""
+
+    def fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, *, total: int | None = None) -> int:
+        """See `Engine.fill`."""
+        try:
+            return self._fill(encoder, texts, store, total)
+        except HalfOverflowError:
+            # Some value is beyond float16's 65504: the whole store is kept in float32, begun anew.
+            store.widen()
+            return self._fill(encoder, texts, store, total)
+
+    def _fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, total: int | None) -> int:
+        # Known by what they say, not by an id that two texts could share.
+        missing = (Text(text_key(text).hex(), text.words, text.segments) for text in store.missing(texts))
+        with store.writing() as writer, progress(f"encoding with {encoder.name}", total) as advance:
+            done = 0
+            for activations in encoder.encode(missing, ordered=False):
+                writer.add(bytes.fromhex(activations.text), activations)
+                done += 1
+                advance()
+        return done

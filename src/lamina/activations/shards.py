@@ -1,0 +1,140 @@
+"""One shard of a store: a safetensors file named by its checksum, and its Arrow index.
+
+The data file is complete and on the disk before the index appears, and both appear by renaming: a
+shard without an index does not exist, so a kill at any moment leaves a good store.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+
+from lamina.errors import DiskFullError, StoreError
+
+_DTYPES = {"float16": "F16", "float32": "F32", "int32": "I32"}
+_PIECE = 16 * 2**20
+
+
+class Entry(NamedTuple):
+    """Where one text lies in a shard."""
+
+    key: bytes
+    start: int
+    """Its first token."""
+    size: int
+    """How many tokens."""
+    unknown: int
+    """Words replaced by the unknown token."""
+    windows: int
+    """Windows the text took."""
+
+
+def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[Entry]) -> Path:
+    """Write arrays and index; both are complete and synced before they get their names.
+
+    The arrays are written from where they lie, without a copy: this is why the header is put together
+    here and not by the safetensors library, which copies (it reads the files back, and tests compare).
+    """
+    import pyarrow as pa
+
+    header, parts = _layout(arrays)
+    digest = xxhash.xxh3_128(header)
+    for part in parts:
+        digest.update(part)
+    name = digest.hexdigest()
+    data = folder / f"{name}.safetensors"
+    with _fresh_file(data) as file:
+        for part in (header, *parts):
+            _write_all(file, part)
+    columns = {field: [getattr(entry, field) for entry in entries] for field in Entry._fields}
+    table = pa.table(columns).replace_schema_metadata({"bytes": str(data.stat().st_size)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with _fresh_file(data.with_suffix(".arrow")) as file:
+        _write_all(file, sink.getvalue())
+    return data
+
+
+def read_index(path: Path) -> list[Entry]:
+    """The entries of a shard; none when its data file is missing or cut short, so that it is made again."""
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+        promised = int(table.schema.metadata[b"bytes"])
+        if path.with_suffix(".safetensors").stat().st_size != promised:
+            return []
+    except (OSError, KeyError, TypeError, pa.ArrowInvalid):
+        return []
+    return [Entry(*row) for row in zip(*(table[field].to_pylist() for field in Entry._fields), strict=True)]
+
+
+def is_sound(path: Path) -> bool:
+    """Whether a shard's bytes still have the checksum that is its name."""
+    digest = xxhash.xxh3_128()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+    except OSError:
+        return False
+    return digest.hexdigest() == path.stem
+
+
+def remove_shard(path: Path) -> None:
+    """Delete a shard, its index first: it is gone before its data is."""
+    path.with_suffix(".arrow").unlink(missing_ok=True)
+    path.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def _layout(arrays: dict[str, np.ndarray]) -> tuple[bytes, list[memoryview]]:
+    """The safetensors header (length, JSON, padded to 8 bytes) and the bytes of each array."""
+    described, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        end = at + array.nbytes
+        described[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, end]}
+        parts.append(np.ascontiguousarray(array).data.cast("B"))
+        at = end
+    text = json.dumps(described).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, parts
+
+
+@contextmanager
+def _fresh_file(target: Path) -> Iterator[int]:
+    """A descriptor that becomes `target` when all went well, and leaves nothing otherwise."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        try:
+            yield file
+            os.fsync(file)
+            if hasattr(os, "posix_fadvise"):
+                # Written pages would only push what is being read out of memory.
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(
+                f"no room left for activations in {target.parent}; what was stored so far is kept. "
+                "Free some space (`lamina store gc`) or name another folder (--store), and run the same command again"
+            ) from error
+        raise StoreError(f"cannot write {target}: {error.strerror}") from error
+
+
+def _write_all(file: int, data: bytes | memoryview) -> None:
+    rest = memoryview(data).cast("B")
+    while rest:
+        rest = rest[os.write(file, rest) :]

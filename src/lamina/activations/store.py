@@ -1,0 +1,205 @@
+"""The activation store: encode once, keep, read for ever. Knows neither labels nor models.
+
+A store is a folder named by the encoder's fingerprint. Texts are found by what they say (their words
+and segments), so that a sentence of two corpora, or of two runs, is encoded once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from filelock import FileLock
+
+from lamina.activations.reading import StoredActivations
+from lamina.activations.shards import Entry, is_sound, read_index, remove_shard
+from lamina.activations.writing import ShardWriter
+from lamina.assets import cache_dir
+from lamina.errors import StoreError
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from lamina.encoders import Encoder
+
+FORMAT = 1
+"""Of store folders."""
+
+Kept = Literal["float16", "float32"]
+
+
+class Place(NamedTuple):
+    """Which shard holds a text, and where in it."""
+
+    shard: Path
+    entry: Entry
+
+
+def default_root() -> Path:
+    """Where stores are kept: `LAMINA_STORE`, or a folder of lamina's cache."""
+    return Path(os.environ["LAMINA_STORE"]) if os.environ.get("LAMINA_STORE") else cache_dir() / "activations"
+
+
+def text_key(text: Text) -> bytes:
+    """What a text says, as 16 bytes: equal words in equal segments have equal keys.
+
+    Example:
+        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("b", ("Hi", "you")))
+        True
+        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("a", ("Hi you",)))
+        False
+    """
+    said = json.dumps([text.words, [segment.end for segment in text.segments]], ensure_ascii=False)
+    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class ActivationStore:
+    """The states one encoder gave, for any number of texts.
+
+    Example:
+        >>> import tempfile
+        >>> from lamina.testing import TinyEncoder
+        >>> encoder, text = TinyEncoder(), Text("a", ("Hello", "there"))
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     store = ActivationStore.of(encoder, root)
+        ...     with store.writing() as writer:
+        ...         for activations in encoder.encode([text]):
+        ...             writer.add(text_key(text), activations)
+        ...     list(store.missing([text])), store.open([text])[0].states.shape[1]
+        ([], 3)
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._places: dict[bytes, Place] | None = None
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept = "float16"
+    ) -> ActivationStore:
+        """The store of an encoder's states under `root`, made if need be; `kept` says in what precision."""
+        folder = (Path(root) if root is not None else default_root()) / encoder.fingerprint[:32]
+        if not (folder / "store.json").exists():
+            head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint, "kept": kept}
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                _write_json(folder / "store.json", head | {"layers": encoder.layers, "width": encoder.width})
+            except OSError as error:
+                raise StoreError(f"no store can be made in {folder}: {error.strerror}; name another") from error
+        store = cls(folder)
+        if store.head["fingerprint"] != encoder.fingerprint:
+            raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); name another folder")
+        return store
+
+    @property
+    def head(self) -> dict:
+        """What `store.json` says: encoder, fingerprint, layers, width, precision."""
+        try:
+            head = json.loads((self.folder / "store.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.folder} is not a store that can be read: {error}") from error
+        if head.get("format") != FORMAT:
+            raise StoreError(f"{self.folder} has format {head.get('format')}, this lamina reads {FORMAT}; delete it")
+        return head
+
+    @property
+    def shards(self) -> list[Path]:
+        """The data files that have an index."""
+        return sorted(path.with_suffix(".safetensors") for path in self.folder.glob("*.arrow"))
+
+    def __len__(self) -> int:
+        return len(self._index())
+
+    def missing(self, texts: Iterable[Text]) -> Iterator[Text]:
+        """The texts not stored yet, each once, as a stream."""
+        seen: set[bytes] = set()
+        for text in texts:
+            key = text_key(text)
+            if key not in self._index() and key not in seen:
+                seen.add(key)
+                yield text
+
+    @contextmanager
+    def writing(self) -> Iterator[ShardWriter]:
+        """The right to write, one process at a time; what was added is stored when the block ends.
+
+        When the block fails or is interrupted, full shards are kept and the unfinished one is dropped.
+        """
+        with FileLock(self.folder / "lock"):
+            self.refresh()
+            head = self.head
+            writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"])
+            try:
+                yield writer
+                writer.flush()
+            finally:
+                self.refresh()
+
+    def open(self, texts: Iterable[Text], *, verify: bool = True) -> StoredActivations:
+        """Memory-mapped states of these texts, in their order. Each shard is verified when first touched."""
+        places, names = [], []
+        for text in texts:
+            place = self._index().get(text_key(text))
+            if place is None:
+                raise StoreError(f"text {text.id!r} is not in {self.folder}; encode the corpus first (`lamina encode`)")
+            places.append(place)
+            names.append(text.id)
+        return StoredActivations(places, names, verify=verify)
+
+    def widen(self) -> None:
+        """From now on keep float32: float16 shards are dropped, their texts are missing again."""
+        for shard in self.shards:
+            remove_shard(shard)
+        _write_json(self.folder / "store.json", self.head | {"kept": "float32"})
+        self.refresh()
+
+    def damaged(self) -> list[Path]:
+        """The shards whose bytes do not have their checksum any more."""
+        return [shard for shard in self.shards if not is_sound(shard)]
+
+    def drop(self, shards: Iterable[Path]) -> None:
+        """Delete these shards: their texts are missing again."""
+        for shard in shards:
+            remove_shard(shard)
+        self.refresh()
+
+    def sweep(self) -> int:
+        """Delete what no index speaks of (left by a kill); bytes freed."""
+        freed = 0
+        with FileLock(self.folder / "lock"):
+            known = {path.stem for path in self.folder.glob("*.arrow")}
+            for path in self.folder.iterdir():
+                orphan = path.suffix == ".safetensors" and path.stem not in known
+                if orphan or path.name.endswith(".tmp"):
+                    freed += path.stat().st_size
+                    path.unlink()
+        return freed
+
+    def refresh(self) -> None:
+        """Forget the index: it is read again when next needed."""
+        self._places = None
+
+    def _index(self) -> dict[bytes, Place]:
+        if self._places is None:
+            self._places = {
+                entry.key: Place(path.with_suffix(".safetensors"), entry)
+                for path in sorted(self.folder.glob("*.arrow"))
+                for entry in read_index(path)
+            }
+        return self._places
+
+
+def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:
+    """Every store under a root."""
+    folder = Path(root) if root is not None else default_root()
+    return [ActivationStore(path.parent) for path in sorted(folder.glob("*/store.json"))]
+
+
+def _write_json(path: Path, content: dict) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)

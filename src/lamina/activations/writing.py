@@ -1,0 +1,77 @@
+"""Gathering activations into shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lamina.activations.shards import Entry, write_shard
+from lamina.encoders import Activations
+from lamina.errors import StoreError
+
+SHARD_BYTES = 64 * 2**20
+"""About how much a shard holds, and how much work a kill can cost."""
+
+_CHECKED_AT_ONCE = 2**20
+_HALF_EXPONENT = 0x7C00
+
+
+class HalfOverflowError(Exception):
+    """A value that float16 cannot hold: caught by the engine, which keeps that store in float32."""
+
+
+class ShardWriter:
+    """Fills one buffer again and again: fresh memory for every shard is what makes writing slow."""
+
+    def __init__(self, folder: Path, layers: int, width: int, kept: str, shard_bytes: int = SHARD_BYTES) -> None:
+        self._folder = folder
+        self._shape = (layers, width)
+        self._half = kept == "float16"
+        row = layers * width * (2 if self._half else 4)
+        self._room = max(1, shard_bytes // row)
+        self._buffer = self._allocate(self._room)
+        self._entries: list[Entry] = []
+        self._ids: list[np.ndarray] = []
+        self._words: list[np.ndarray] = []
+        self._filled = 0
+
+    def add(self, key: bytes, activations: Activations) -> None:
+        """Take one text's states."""
+        states, tokens = activations.states, activations.tokens
+        if states is None:
+            raise StoreError(f"text {activations.text!r} came without states: nothing to store")
+        count = len(states)
+        if self._filled + count > len(self._buffer):
+            self.flush()
+        if count > len(self._buffer):
+            self._buffer = self._allocate(count)
+        self._buffer[self._filled : self._filled + count].copy_(states)
+        self._entries.append(Entry(key, self._filled, count, tokens.unknown, activations.windows))
+        self._ids.append(tokens.ids)
+        self._words.append(tokens.words)
+        self._filled += count
+
+    def flush(self) -> None:
+        """Write what is gathered as one shard."""
+        if not self._entries:
+            return
+        states = self._buffer[: self._filled].numpy()
+        self._check(states)
+        arrays = {"states": states, "ids": np.concatenate(self._ids), "words": np.concatenate(self._words)}
+        write_shard(self._folder, arrays, self._entries)
+        self._entries, self._ids, self._words, self._filled = [], [], [], 0
+
+    def _allocate(self, tokens: int) -> torch.Tensor:
+        return torch.empty(tokens, *self._shape, dtype=torch.float16 if self._half else torch.float32)
+
+    def _check(self, states: np.ndarray) -> None:
+        """Inf and NaN have an exponent of all ones: looked for in the bits, which is many times faster for float16."""
+        flat = states.reshape(-1)
+        for at in range(0, len(flat), _CHECKED_AT_ONCE):
+            part = flat[at : at + _CHECKED_AT_ONCE]
+            if self._half and (part.view(np.int16) & _HALF_EXPONENT).max() == _HALF_EXPONENT:
+                raise HalfOverflowError
+            if not self._half and not np.isfinite(part).all():
+                raise StoreError("the model gave values that are not numbers (inf or nan); they were not stored")

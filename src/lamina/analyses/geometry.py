@@ -1,0 +1,212 @@
+"""The shape of each layer's space: how alike are words in general, in other contexts, in one sentence?
+
+After Ethayarajh (2019), with exact means over all pairs where the original drew a sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from lamina.activations import StoredActivations, extract
+from lamina.activations.words import WordVectors
+from lamina.corpora import Corpus
+from lamina.encoders import Encoder
+from lamina.errors import CorpusError
+from lamina.progress import progress
+from lamina.results import Provenance, Result
+
+_AT_ONCE = 100
+"""Bootstrap samples computed together, to bound memory."""
+
+
+class _Words(NamedTuple):
+    """The words of a corpus, without their vectors."""
+
+    lengths: list[int]
+    """Words of each text."""
+    type_of: torch.Tensor
+    """[word] The frequent type a word occurrence belongs to; -1 for rare ones."""
+    rare_types: int
+
+
+class _Samples(NamedTuple):
+    """A measure at one layer: its value, and its value in each bootstrap sample."""
+
+    value: float
+    spread: np.ndarray
+
+
+def geometry(
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    samples: int = 1000,
+    min_count: int = 5,
+    twin: bool = True,
+) -> Result:
+    """Anisotropy, self-similarity, intra-sentence similarity and maximum explainable variance by layer.
+
+    - `anisotropy`: mean cosine of two words from different texts, over all such pairs.
+    - `self_similarity`: mean cosine of two occurrences of the same word, averaged over words.
+    - `intra_similarity`: mean cosine of a word with the mean of its text, averaged over texts.
+    - `..._adjusted`: the same minus the layer's anisotropy.
+    - `max_explainable_variance`: share of the first singular value (squared) in the occurrences of a word,
+      averaged over words.
+
+    A word is the mean of its pieces, special tokens left out. Word types are lower-cased and need
+    `min_count` occurrences. Intervals (95 %) resample texts for anisotropy and intra-similarity, and word
+    types for self-similarity and explainable variance.
+
+    Args:
+        encoder: whose layers.
+        corpus: on which words.
+        root: where activations are stored.
+        seed: of the bootstrap and of the random-weights twin.
+        samples: bootstrap samples.
+        min_count: occurrences a word type needs.
+        twin: put the random-weights twin beside the model.
+    """
+    words = _count_words(corpus, min_count)
+    rows, skipped = [], {}
+    encoders = [encoder]
+    if twin and encoder.blocks:
+        encoders.append(encoder.random_twin(seed))
+    for each in encoders:
+        stored = extract(each, corpus, root=root)
+        skipped |= _left_out(each.name, stored)
+        with progress(f"geometry of {each.name}", each.layers) as advance:
+            vectors = WordVectors(stored, words.lengths)
+            for layer in range(each.layers):
+                rows += _rows(each.name, layer, vectors.layer(layer), vectors.text, words.type_of, samples, seed)
+                advance()
+    skipped |= {
+        f"word types with fewer than {min_count} occurrences": words.rare_types,
+        "texts of one word, without intra-sentence similarity": words.lengths.count(1),
+    }
+    parameters = {"seed": seed, "samples": samples, "min_count": min_count, "twin": twin}
+    provenance = Provenance(encoder.describe(), corpus.describe(), parameters, (seed,), skipped)
+    return Result("geometry", {"layers": _table(rows)}, provenance)
+
+
+def _count_words(corpus: Corpus, min_count: int) -> _Words:
+    spoken, lengths = [], []
+    for text in corpus:
+        spoken += [word.lower() for word in text.words]
+        lengths.append(len(text.words))
+    if len(lengths) < 2:
+        raise CorpusError(f"{corpus.name}: geometry compares words of different texts and needs at least 2 of them")
+    counts = Counter(spoken)
+    frequent = {word: i for i, word in enumerate(sorted(w for w, n in counts.items() if n >= min_count))}
+    return _Words(lengths, torch.tensor([frequent.get(word, -1) for word in spoken]), len(counts) - len(frequent))
+
+
+def _rows(
+    model: str,
+    layer: int,
+    vectors: Float[torch.Tensor, "word width"],
+    text: torch.Tensor,
+    type_of: torch.Tensor,
+    samples: int,
+    seed: int,
+) -> Iterator[tuple]:
+    rng = np.random.default_rng([seed, layer])
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    alike, intra = _across_and_within_texts(vectors, unit, text, rng, samples)
+    self_similarity, explained = _within_types(vectors, unit, type_of, rng, samples)
+    measures = {
+        "anisotropy": alike,
+        "self_similarity": self_similarity,
+        "intra_similarity": intra,
+        "self_similarity_adjusted": _minus(self_similarity, alike),
+        "intra_similarity_adjusted": _minus(intra, alike),
+        "max_explainable_variance": explained,
+    }
+    for measure, (value, spread) in measures.items():
+        low, high = np.quantile(spread, [0.025, 0.975]) if len(spread) else (np.nan, np.nan)
+        yield model, layer, measure, value, float(low), float(high)
+
+
+def _across_and_within_texts(
+    vectors: torch.Tensor, unit: torch.Tensor, text: torch.Tensor, rng: np.random.Generator, samples: int
+) -> tuple[_Samples, _Samples]:
+    """Anisotropy and intra-sentence similarity, resampled together over texts.
+
+    The sum of cosines over all pairs of words is the squared length of the sum of unit vectors, so no
+    pair has to be visited; pairs within a text are taken off again.
+    """
+    count = int(text.max()) + 1
+    sizes = torch.bincount(text, minlength=count).double()
+    sums = torch.zeros(count, unit.shape[1]).index_add_(0, text, unit).double()
+    means = torch.zeros(count, vectors.shape[1]).index_add_(0, text, vectors)
+    cosines = (unit * torch.nn.functional.normalize(means, dim=1)[text]).sum(1).double()
+    within = torch.zeros(count, dtype=torch.double).index_add_(0, text, cosines) / sizes
+    several = (sizes > 1).double()
+    own = sums.square().sum(1)
+
+    def measure(weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        pairs = (weights @ sizes).square() - weights.square() @ sizes.square()
+        alike = ((weights @ sums).square().sum(1) - weights.square() @ own) / pairs
+        return alike, weights @ (within * several) / (weights @ several)
+
+    drawn = []
+    for done in range(0, samples, _AT_ONCE):
+        some = rng.multinomial(count, np.full(count, 1 / count), size=min(_AT_ONCE, samples - done))
+        drawn.append(measure(torch.from_numpy(some).double()))
+    alike, intra = measure(torch.ones(1, count, dtype=torch.double))
+    spread = [torch.cat(part).numpy() for part in zip(*drawn, strict=True)] if drawn else [np.empty(0)] * 2
+    return _Samples(alike.item(), spread[0]), _Samples(intra.item(), spread[1])
+
+
+def _within_types(
+    vectors: torch.Tensor, unit: torch.Tensor, type_of: torch.Tensor, rng: np.random.Generator, samples: int
+) -> tuple[_Samples, _Samples]:
+    """Self-similarity and maximum explainable variance, resampled together over word types."""
+    frequent = torch.nonzero(type_of >= 0).squeeze(1)
+    order = frequent[torch.argsort(type_of[frequent], stable=True)]
+    sizes = torch.bincount(type_of[frequent])
+    if not len(sizes):
+        nothing = _Samples(float("nan"), np.empty(0))
+        return nothing, nothing
+    counts = sizes.double()
+    sums = torch.zeros(len(sizes), unit.shape[1]).index_add_(0, type_of[frequent], unit[frequent]).double()
+    similarity = ((sums.square().sum(1) - counts) / (counts * (counts - 1))).numpy()
+    explained = np.array([_first_share(vectors[rows]) for rows in order.split(sizes.tolist())])
+    chosen = rng.integers(len(sizes), size=(samples, len(sizes)))
+    return (
+        _Samples(similarity.mean().item(), similarity[chosen].mean(1)),
+        _Samples(explained.mean().item(), explained[chosen].mean(1)),
+    )
+
+
+def _first_share(occurrences: Float[torch.Tensor, "occurrence width"]) -> float:
+    """The largest squared singular value's share of all, by way of the smaller of the two product matrices."""
+    wide = occurrences.shape[0] <= occurrences.shape[1]
+    product = occurrences @ occurrences.T if wide else occurrences.T @ occurrences
+    return (torch.linalg.eigvalsh(product)[-1] / product.diagonal().sum()).item()
+
+
+def _minus(one: _Samples, other: _Samples) -> _Samples:
+    both = len(one.spread) and len(other.spread)
+    return _Samples(one.value - other.value, one.spread - other.spread if both else np.empty(0))
+
+
+def _left_out(name: str, stored: StoredActivations) -> dict[str, int]:
+    return {
+        f"{name}: words without a piece, replaced by the unknown token": stored.unknown,
+        f"{name}: texts longer than the model's limit, encoded in windows": stored.windowed,
+    }
+
+
+def _table(rows: list[tuple]):
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])

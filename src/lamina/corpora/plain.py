@@ -1,0 +1,52 @@
+"""Plain text: one paragraph a line makes one text; blank lines are skipped.
+
+Wikitext headings (` = Title = `) are texts too; one of the first level starts a document. Words: where the file is
+pre-tokenised they are split at whitespace, otherwise by `lamina.corpora.words`. A file counts as pre-tokenised when, in
+its first 64 KB, more commas stand by themselves than stick to the word before them. Headings count as words; nothing is
+added at the end of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from lamina.corpora.blocks import read_lines
+from lamina.corpora.faults import Report, raise_fault
+from lamina.corpora.words import split_words
+from lamina.types import Text
+
+_SAMPLE = 1 << 16
+_TITLE = re.compile(r"\s*= ([^=\s](?:.*[^=\s])?) =\s*")
+_STUCK = re.compile(r"\S,(?=\s)")
+_APART = re.compile(r"\s,(?=\s)")
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file is called text: any other format is told by its content first."""
+    return path.is_file() and path.suffix.lower() in {".txt", ".text", ".tokens", ".raw"}
+
+
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text a paragraph, named by its line."""
+    whitespace = _pre_tokenised(path)
+    doc = None
+    titles: Counter[str] = Counter()
+    for line in read_lines(path, report):
+        if line is None:
+            continue
+        if title := _TITLE.fullmatch(line.text):
+            titles[title[1]] += 1
+            # Two articles may have one name (`<unk> <unk>`), and are two documents all the same.
+            doc = title[1] if titles[title[1]] == 1 else f"{title[1]} ({titles[title[1]]})"
+        words = tuple(line.text.split()) if whitespace else split_words(line.text).words
+        if words:
+            yield Text(f"{path.stem}-{line.number}", words, doc=doc)
+
+
+def _pre_tokenised(path: Path) -> bool:
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE).decode("utf-8", errors="replace")
+    return len(_APART.findall(sample)) > len(_STUCK.findall(sample))

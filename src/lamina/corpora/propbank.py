@@ -1,0 +1,64 @@
+"""PropBank over English Web Treebank: JSON lines with words, tags, a parse and the roles of each predicate.
+
+A row is `{"sent_id", "tokens", "pos", "parse", "props": [{"pred", "roleset", "args": [[label, start, end], ...]}]}`:
+`pos` are Penn Treebank tags, `parse` the bits of CoNLL (`(TOP(S(NP*`), one a word, and `args` half-open spans that
+include the predicate itself as `V`. It gives `pos`, `const` and `srl`. In `srl` the first span is the predicate as `V`
+marks it (with its particle: "grow up"), the second the argument; `V` itself is no edge, while `C-V`, a part of the
+predicate further on, is one. The counts of arguments in the corpus's SOURCE.txt are without `V` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lamina.corpora.brackets import starred, without_top
+from lamina.corpora.faults import Report, raise_fault
+from lamina.corpora.records import Record, first_record, read_records, span_of, word_span, words_of
+from lamina.types import Edge, Span, Text
+
+_FIELDS = ("sent_id", "tokens", "pos", "parse", "props")
+_EXPECTED = f"an object with {', '.join(_FIELDS)}, as PropBank rows have"
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the first line is such a row."""
+    return path.is_file() and first_record(path).keys() >= set(_FIELDS)
+
+
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text a row.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "rows.jsonl"
+        >>> props = [{"pred": 1, "roleset": "bark.01", "args": [["ARG0", 0, 1], ["V", 1, 2]]}]
+        >>> row = {"sent_id": "s1", "tokens": ["Dogs", "bark"], "pos": ["NNS", "VBP"]}
+        >>> _ = path.write_text(json.dumps({**row, "parse": ["(S(NP*)", "(VP*))"], "props": props}))
+        >>> [edge.labels[0] for edge in next(read(path)).edges["srl"]]
+        ['ARG0']
+    """
+    return read_records(path, report, _text, _EXPECTED)
+
+
+def _text(row: Record, _: int) -> Text:
+    words, tags, bits = words_of(row["tokens"]), words_of(row["pos"]), words_of(row["parse"])
+    if not len(words) == len(tags) == len(bits):
+        raise ValueError(f"{len(words)} tokens, {len(tags)} tags and {len(bits)} parse bits")
+    edges = {
+        "pos": tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags)),
+        "const": without_top(starred(bits)),
+        "srl": tuple(edge for frame in row["props"] for edge in _roles(frame)),
+    }
+    return Text(str(row["sent_id"]), words, edges=edges)
+
+
+def _roles(frame: Record) -> Iterator[Edge]:
+    """The arguments of one predicate, as pairs with it."""
+    arguments = [(label, span_of([start, end])) for label, start, end in frame["args"]]
+    verbs = [span for label, span in arguments if label == "V"]
+    word = word_span(frame["pred"])
+    if len(verbs) > 1 or (verbs and word.start not in verbs[0]):
+        raise ValueError(f"predicate {frame.get('roleset')} at word {word.start + 1} is marked elsewhere by V")
+    predicate = verbs[0] if verbs else word
+    return (Edge((label,), predicate, span) for label, span in arguments if label != "V")

@@ -1,0 +1,78 @@
+"""SemEval-2010 task 8: the relation between two marked nominals.
+
+Records of four lines: `id<TAB>"sentence with <e1>..</e1> and <e2>..</e2>"`, the relation with its direction, a comment
+(sometimes left out), a blank line. Words come of `lamina.corpora.words`, with a boundary at every marker. Annotation
+`rel`: nominal 1 and nominal 2, whichever comes first in the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lamina.corpora.blocks import Line, head_lines, read_blocks
+from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.corpora.words import split_words
+from lamina.types import Edge, Span, Text
+
+_SENTENCE = re.compile(r"(\d+)\t(.+)")
+_RELATION = re.compile(r"Other|[A-Z][A-Za-z]*-[A-Z][A-Za-z]*\((?:e1,e2|e2,e1)\)")
+_MARKER = re.compile(r"</?e[12]>")
+_MARKERS = (["<e1>", "</e1>", "<e2>", "</e2>"], ["<e2>", "</e2>", "<e1>", "</e1>"])
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the first line is a numbered sentence with both markers."""
+    first = next(iter(head_lines(path)), "") if path.is_file() else ""
+    return _SENTENCE.fullmatch(first) is not None and sorted(_MARKER.findall(first)) == sorted(_MARKERS[0])
+
+
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text a record."""
+    for block in read_blocks(path, report):
+        if (text := _text(block, path, report)) is not None:
+            yield text
+
+
+def _text(block: list[Line], path: Path, report: Report) -> Text | None:
+    first = block[0]
+    sentence = _SENTENCE.fullmatch(first.text)
+    if sentence is None:
+        report(Fault(path, first.number, "not the start of a record", 'a number, a tab and a "sentence"'))
+        return None
+    if len(block) < 2 or not _RELATION.fullmatch(block[1].text.strip()):
+        given = repr(block[1].text) if len(block) > 1 else "nothing"
+        report(Fault(path, first.number + 1, f"{given} is no relation", "Other or one like Cause-Effect(e1,e2)"))
+        return None
+    if len(block) > 3 or (len(block) == 3 and not block[2].text.startswith("Comment")):
+        line = block[min(3, len(block) - 1)]
+        report(Fault(path, line.number, "a line too many in a record", "Comment: ... and a blank line"))
+        return None
+    if (marked := _marked(_unquoted(sentence[2]))) is None:
+        report(
+            Fault(path, first.number, "the nominals are not marked", "one <e1>..</e1> and one <e2>..</e2>, not empty")
+        )
+        return None
+    words, one, two = marked
+    return Text(sentence[1], words, edges={"rel": (Edge((block[1].text.strip(),), one, two),)})
+
+
+def _unquoted(sentence: str) -> str:
+    stripped = sentence.strip()
+    return stripped[1:-1] if len(stripped) > 1 and stripped[0] == stripped[-1] == '"' else stripped
+
+
+def _marked(sentence: str) -> tuple[tuple[str, ...], Span, Span] | None:
+    """The words without the markers, and the two nominals; None where they are not marked."""
+    markers = list(_MARKER.finditer(sentence))
+    if [marker[0] for marker in markers] not in _MARKERS:
+        return None
+    places, removed = {}, 0
+    for marker in markers:
+        places[marker[0]] = marker.start() - removed
+        removed += len(marker[0])
+    split = split_words(_MARKER.sub("", sentence), places.values())
+    one = split.span(places["<e1>"], places["</e1>"])
+    two = split.span(places["<e2>"], places["</e2>"])
+    return None if one is None or two is None else (split.words, one, two)

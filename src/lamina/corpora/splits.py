@@ -1,0 +1,134 @@
+"""Which split a file belongs to, and splits made where a corpus has none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lamina.errors import CorpusError
+from lamina.types import Text
+
+SPLITS = ("train", "dev", "test")
+
+_WORDS = {
+    "train": "train",
+    "training": "train",
+    "dev": "dev",
+    "devel": "dev",
+    "development": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "val": "dev",
+    "testa": "dev",
+    "test": "test",
+    "testing": "test",
+    "testb": "test",
+}
+"""How names say a split; testa and testb are CoNLL-2003's."""
+
+Files = Mapping[str | None, tuple[Path, ...]]
+"""Split -> its files, in reading order; None holds the files whose name says no split."""
+
+
+def split_of(name: str) -> str | None:
+    """The split a file or folder name speaks of, if any.
+
+    Example:
+        >>> [split_of(name) for name in ("en_ewt-ud-dev.conllu", "TRAIN_FILE.TXT", "eng.testa", "novel.txt")]
+        ['dev', 'train', 'dev', None]
+    """
+    said = [_WORDS[word] for word in re.findall(r"[a-z]+", name.lower()) if word in _WORDS]
+    return said[0] if said else None
+
+
+def files_by_split(root: Path, files: Iterable[Path]) -> Files:
+    """Sort the files of a folder into splits: by a `splits/` folder of lists, by their names, by their folders'."""
+    listed = _listed_documents(root)
+    found: dict[str | None, list[Path]] = {}
+    for path in files:
+        if listed:
+            split = listed.get(path.stem)
+        else:
+            # The innermost name that says a split decides; the root's own name is the corpus's.
+            inner = [path.name, *(part for part in reversed(path.relative_to(root).parent.parts))]
+            split = next((said for said in map(split_of, inner) if said), None)
+        found.setdefault(split, []).append(path)
+    if "train" not in found and len(found.get("dev", [])) > 1:
+        # GAP's habit: what is called development beside a validation is meant for training.
+        found["train"] = [path for path in found["dev"] if "development" in path.name.lower()]
+        found["dev"] = [path for path in found["dev"] if path not in found["train"]]
+    return {split: tuple(paths) for split, paths in found.items() if paths}
+
+
+def _listed_documents(root: Path) -> dict[str, str]:
+    """Document -> split, from `splits/{train,dev,test}.txt`, one document a line."""
+    listed = {}
+    for split in SPLITS:
+        path = root / "splits" / f"{split}.txt"
+        if path.is_file():
+            listed.update(dict.fromkeys(path.read_text(encoding="utf-8").split(), split))
+    return listed
+
+
+class Part(NamedTuple):
+    """What makes up a split: some given files, whole or in part."""
+
+    sources: tuple[str | None, ...]
+    """The given splits whose files are read."""
+    note: str | None = None
+    """How the split was made; None where it is as given."""
+    keep: Callable[[Text], bool] | None = None
+    """Which texts belong to it; None means all of them."""
+
+
+def part(given: Collection[str | None], split: str, seed: int) -> Part:
+    """How to get `split` from the given ones.
+
+    Given splits stay whole, but for train: a dev or test that is missing is cut out of train, by document, and train
+    is what remains, so that the three never share a text. Files that say no split are cut like a train.
+
+    Example:
+        >>> part({"train", "test"}, "dev", seed=0).note
+        'dev is 15 % of the documents of the given train, by hash with seed 0'
+        >>> part({"train", "dev", "test"}, "dev", seed=0)
+        Part(sources=('dev',), note=None, keep=None)
+    """
+    named = [name for name in SPLITS if name in given]
+    if split == "all":
+        return Part((*named, *([None] if None in given else [])))
+    if split not in SPLITS:
+        raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
+    if named and "train" not in named and split not in named:
+        raise CorpusError(
+            f"there is no {split} here, only {' and '.join(named)}, and none can be cut out of what is scored; "
+            f"ask for --split {named[0]} or --split all"
+        )
+    missing = [name for name in ("dev", "test") if name not in named]
+    if split in named and (split != "train" or not missing):
+        # Never leave anything out in silence.
+        return Part((split,), "files that say no split are left out" if None in given else None)
+    return _cut("train" if named else None, split, missing, seed)
+
+
+def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
+    share = 15 if len(missing) == 1 else 10
+    if split == "train":
+        low, high = share * len(missing), 100
+    else:
+        low = share * missing.index(split)
+        high = low + share
+    whole = "the given train" if pool else "the corpus"
+
+    def keep(text: Text) -> bool:
+        return low <= _place(text.doc or text.id, seed) < high
+
+    return Part((pool,), f"{split} is {high - low} % of the documents of {whole}, by hash with seed {seed}", keep)
+
+
+def _place(document: str, seed: int) -> float:
+    """Where a document falls between 0 and 100: the same on every machine, whatever else the corpus holds."""
+    digest = hashlib.sha256(f"{seed}:{document}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") * 100 / 2**64

@@ -1,0 +1,131 @@
+"""STREUSLE: supersenses of nouns, verbs and prepositions, over single words and multi-word expressions.
+
+Two shapes: JSON lines `{sent_id, tokens, exprs: [[start, end, lexcat, supersense, function]]}`, and `.conllulex`
+(CoNLL-U's ten columns, which give `pos`, `xpos` and `dep`, and nine more). Labels stay as annotated, with their prefix:
+`supersense` (n.*), `supersense_verb` (v.*), `supersense_prep` (p.*, the scene role) and `supersense_prep_function`
+(p.*). Labels outside these inventories (`??`, opaque possessives) are no supersenses. An expression with a gap has no
+span and is left out, as in the JSON lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
+
+from lamina.corpora.blocks import Line, head_lines, read_blocks
+from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.corpora.records import Record, first_record, read_records, span_of, words_of
+from lamina.types import Edge, Span, Text
+
+_JSONL = "{sent_id, tokens, exprs: [[start, end, lexcat, supersense or null, function or null]]}"
+_COLUMNS = 19
+_UPOS, _XPOS, _HEAD, _DEPREL, _STRONG, _SENSE, _FUNCTION = 3, 4, 6, 7, 10, 13, 14
+_KINDS = {"n": "supersense", "v": "supersense_verb", "p": "supersense_prep"}
+
+
+class _Expression(NamedTuple):
+    """A word or a multi-word expression and what it means."""
+
+    span: Span
+    sense: str | None
+    function: str | None
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file is `.conllulex` or starts with a record of expressions."""
+    if path.suffix == ".conllulex":
+        return path.is_file() and any(line.count("\t") == _COLUMNS - 1 for line in head_lines(path))
+    return {"sent_id", "tokens", "exprs"} <= first_record(path).keys()
+
+
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text a sentence."""
+    if path.suffix == ".conllulex":
+        return _read_conllulex(path, report)
+    return read_records(path, report, _text_of_record, _JSONL)
+
+
+def _supersenses(expressions: Iterable[_Expression]) -> dict[str, tuple[Edge, ...]]:
+    found: dict[str, list[Edge]] = {name: [] for name in (*_KINDS.values(), "supersense_prep_function")}
+    for span, sense, function in expressions:
+        if sense is not None and (kind := _KINDS.get(sense.partition(".")[0])) and "." in sense:
+            found[kind].append(Edge((sense,), span))
+            if function is not None and function.startswith("p."):
+                found["supersense_prep_function"].append(Edge((function,), span))
+    return {name: tuple(edges) for name, edges in found.items()}
+
+
+def _text_of_record(record: Record, _line: int) -> Text:
+    expressions = [_Expression(span_of(item[:2]), item[3], item[4]) for item in record["exprs"]]
+    name = record["sent_id"]
+    return Text(name, words_of(record["tokens"]), edges=_supersenses(expressions), doc=name.rpartition("-")[0] or None)
+
+
+def _read_conllulex(path: Path, report: Report) -> Iterator[Text]:
+    doc = None
+    for block in read_blocks(path, report):
+        comments = dict(_comment(line.text) for line in takewhile(lambda line: line.text.startswith("#"), block))
+        doc = comments.get("newdoc id", doc)
+        rows = _rows(block, path, report)
+        if rows is None:
+            continue
+        edges = _syntax(rows) | _supersenses(_expressions(rows))
+        name = comments.get("sent_id", f"line {block[0].number}")
+        yield Text(name, tuple(row[1] for row in rows), edges=edges, doc=doc)
+
+
+def _comment(line: str) -> tuple[str, str]:
+    key, _, value = line.lstrip("# ").partition("=")
+    return key.strip(), value.strip()
+
+
+def _rows(block: list[Line], path: Path, report: Report) -> list[list[str]] | None:
+    """The columns of a sentence's words, or None where something is wrong with one."""
+    rows: list[list[str]] = []
+    faults: list[Fault] = []
+    lines = [line for line in block if not line.text.startswith("#")]
+    for line in lines:
+        columns = line.text.split("\t")
+        if len(columns) != _COLUMNS:
+            faults.append(Fault(path, line.number, f"{len(columns)} columns", f"{_COLUMNS} columns, separated by tabs"))
+        elif columns[0].isdecimal():
+            rows.append(columns)
+            if int(columns[0]) != len(rows):
+                faults.append(Fault(path, line.number, f"word {columns[0]}", f"word {len(rows)}"))
+            if not columns[_HEAD].isdecimal() or int(columns[_HEAD]) > len(lines):
+                faults.append(Fault(path, line.number, f"head {columns[_HEAD]!r}", "the number of a word, or 0"))
+    if not rows and not faults:
+        faults.append(Fault(path, block[0].number, "a sentence without words", "one line a word"))
+    for fault in faults:
+        report(fault)
+    return None if faults else rows
+
+
+def _syntax(rows: list[list[str]]) -> dict[str, tuple[Edge, ...]]:
+    words = [Span(place, place + 1) for place in range(len(rows))]
+    heads = [int(row[_HEAD]) for row in rows]
+    return {
+        "pos": tuple(Edge((row[_UPOS],), word) for row, word in zip(rows, words, strict=True)),
+        "xpos": tuple(Edge((row[_XPOS],), word) for row, word in zip(rows, words, strict=True)),
+        "dep": tuple(
+            Edge((row[_DEPREL],), word, words[head - 1] if head else word)
+            for row, word, head in zip(rows, words, heads, strict=True)
+        ),
+    }
+
+
+def _expressions(rows: list[list[str]]) -> Iterator[_Expression]:
+    """The strong expressions that have no gap; senses stand on an expression's first word."""
+    members: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        group = row[_STRONG].partition(":")[0]
+        members.setdefault(f"word {place}" if group == "_" else group, []).append(place)
+    for places in members.values():
+        first, last = places[0], places[-1]
+        if last - first == len(places) - 1:
+            sense, function = (
+                value if value != "_" else None for value in (rows[first][_SENSE], rows[first][_FUNCTION])
+            )
+            yield _Expression(Span(first, last + 1), sense, function)

@@ -1,0 +1,182 @@
+"""Universal Decompositional Semantics 2.0 as in the decomp wheel: English Web Treebank sentences as graphs.
+
+`uds-ewt-sentences-{train,dev,test}-normalized.json` holds the graphs; `ud_ids.json`, beside it or in a folder above,
+says which sentence and document each one is. The file is streamed: a sentence at a time is in memory.
+
+Annotations: `pos`, `xpos`, `dep` (UD v1 labels, as annotated), `spr`, `supersense`, `factuality`. Values are binarised
+at > 0. A proto-role not rated on an edge is left out of `rated`: unknown, never negative. A noun all of whose
+supersense ratings are negative is kept as an edge without labels, since that is what annotators said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.types import Edge, Span, Text
+
+IDS = "ud_ids.json"
+_GRAPH = "a UDS 2.0 graph: parallel lists `nodes` and `adjacency`, tokens with `position`, `form`, `upos` and `xpos`"
+_SUPERSENSE = "supersense-noun."
+
+Node = Mapping[str, Any]
+
+
+class _Link(NamedTuple):
+    """One arc of the graph, by node ids."""
+
+    source: str
+    target: str
+    about: Node
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file is a UDS sentence file: a JSON object of metadata and graphs."""
+    if path.suffix != ".json" or "uds" not in path.name.lower() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(64).lstrip().startswith(b'{"metadata"')
+
+
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+    """One text a sentence, with the id and document of the treebank."""
+    import ijson
+
+    ids = _read_ids(path, report)
+    if ids is None:
+        return
+    with path.open("rb") as file:
+        try:
+            for name, graph in ijson.kvitems(file, "data", use_float=True):
+                if (text := _checked(name, graph, ids, path, report)) is not None:
+                    yield text
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            report(Fault(path, 0, f"not JSON ({_first_line(error)})", "the JSON of the decomp wheel, whole"))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _read_ids(path: Path, report: Report) -> Mapping[str, Mapping[str, str]] | None:
+    for folder in path.absolute().parents:
+        if (folder / IDS).is_file():
+            try:
+                return json.loads((folder / IDS).read_text(encoding="utf-8"))
+            except ValueError as error:
+                report(Fault(folder / IDS, 0, f"not JSON ({_first_line(error)})", f"the {IDS} of the decomp wheel"))
+                return None
+    report(Fault(path, 0, f"no {IDS} beside it or in a folder above", f"decomp/data/{IDS} of the decomp wheel there"))
+    return None
+
+
+def _checked(name: str, graph: Node, ids: Mapping[str, Mapping[str, str]], path: Path, report: Report) -> Text | None:
+    """The text, or a fault where the graph breaks the format (the file has one line, so the fault names the graph)."""
+    try:
+        return _text(graph, ids[name])
+    except KeyError as error:
+        what = f"{IDS} does not know {name!r}" if name not in ids else f"{name}: no {error}"
+        report(Fault(path, 0, what, _GRAPH))
+    except (TypeError, ValueError, AttributeError) as error:
+        report(Fault(path, 0, f"{name}: {error}", _GRAPH))
+    return None
+
+
+def _text(graph: Node, identity: Mapping[str, str]) -> Text:
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    links = [_Link(s, a["id"], a) for s, out in zip(nodes, graph["adjacency"], strict=True) for a in out]
+    tokens = sorted((node for node in nodes.values() if node["domain"] == "syntax"), key=lambda node: node["position"])
+    places = {node["id"]: place for place, node in enumerate(tokens)}
+    if [node["position"] for node in tokens] != list(range(1, len(tokens) + 1)):
+        raise ValueError("token positions do not run from 1 without gaps")
+    heads = {link.source: places[link.target] for link in links if _reaches(link, "head")}
+    edges = {
+        "pos": tuple(Edge((node["upos"],), _word(place)) for place, node in enumerate(tokens)),
+        "xpos": tuple(Edge((node["xpos"],), _word(place)) for place, node in enumerate(tokens)),
+        "dep": _dependencies(links, places),
+        "spr": _proto_roles(links, places, heads),
+        "supersense": _supersenses(nodes, heads),
+        "factuality": _factuality(nodes, heads),
+    }
+    return Text(
+        identity["sentence_id"], tuple(node["form"] for node in tokens), edges=edges, doc=identity["document_id"]
+    )
+
+
+@cache
+def _word(place: int) -> Span:
+    return Span(place, place + 1)
+
+
+def _reaches(link: _Link, kind: str) -> bool:
+    """Whether the arc ties a predicate or argument to a token."""
+    return link.about["domain"] == "interface" and link.about["type"] == kind
+
+
+def _dependencies(links: list[_Link], places: Mapping[str, int]) -> tuple[Edge, ...]:
+    found = {}
+    for link in links:
+        if link.about["domain"] == "syntax" and link.about["type"] == "dependency":
+            dependent = places[link.target]
+            # The artificial root is no token: its dependent is then its own head.
+            found[dependent] = Edge(
+                (link.about["deprel"],), _word(dependent), _word(places.get(link.source, dependent))
+            )
+    return tuple(found[place] for place in sorted(found))
+
+
+def _proto_roles(links: list[_Link], places: Mapping[str, int], heads: Mapping[str, int]) -> tuple[Edge, ...]:
+    rated = [link for link in links if "protoroles" in link.about]
+    covered = {link.target: {heads[link.target]} for link in rated}
+    for link in links:
+        if link.source in covered and _reaches(link, "nonhead"):
+            covered[link.source].add(places[link.target])
+    edges = []
+    for link in rated:
+        ratings, predicate, argument = link.about["protoroles"], heads[link.source], heads[link.target]
+        span = _run(covered[link.target], argument)
+        edges.append(Edge(_holding(ratings), _word(predicate), span, rated=tuple(sorted(ratings))))
+    return tuple(sorted(edges, key=lambda edge: (edge.span, edge.other)))
+
+
+def _run(places: set[int], head: int) -> Span:
+    """The longest run of an argument's words around its head."""
+    start, end = head, head + 1
+    while start - 1 in places:
+        start -= 1
+    while end in places:
+        end += 1
+    return Span(start, end)
+
+
+def _holding(ratings: Mapping[str, Node], prefix: str = "") -> tuple[str, ...]:
+    """The names rated above 0, without their prefix."""
+    return tuple(sorted(name.removeprefix(prefix) for name, rating in ratings.items() if rating["value"] > 0))
+
+
+def _supersenses(nodes: Mapping[str, Node], heads: Mapping[str, int]) -> tuple[Edge, ...]:
+    edges = []
+    for name, node in nodes.items():
+        if "wordsense" in node:
+            ratings = node["wordsense"]
+            rated = tuple(sorted(sense.removeprefix(_SUPERSENSE) for sense in ratings))
+            edges.append(Edge(_holding(ratings, _SUPERSENSE), _word(heads[name]), rated=rated))
+    return tuple(sorted(edges, key=lambda edge: edge.span))
+
+
+def _factuality(nodes: Mapping[str, Node], heads: Mapping[str, int]) -> tuple[Edge, ...]:
+    edges = [
+        Edge(
+            _holding(node["factuality"]),
+            _word(heads[name]),
+            rated=("factual",),
+            value=node["factuality"]["factual"]["value"],
+        )
+        for name, node in nodes.items()
+        if "factuality" in node
+    ]
+    return tuple(sorted(edges, key=lambda edge: edge.span))

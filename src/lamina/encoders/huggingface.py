@@ -1,0 +1,227 @@
+"""Any Hugging Face encoder or decoder that AutoModel loads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.encoders.batching import bucket, chunked
+from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
+from lamina.encoders.pieces import Pieces, token_id
+from lamina.encoders.windows import plan_windows
+from lamina.errors import ModelError
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from lamina.encoders.lexical import LexicalEncoder
+
+FORMAT = 1
+"""Of what encoding means; raised when the same model and text would give other numbers."""
+
+_LOOKAHEAD_TEXTS = 2048
+_LOOKAHEAD_BYTES = 256 * 2**20
+_UNLIMITED = 1_000_000
+_DEFAULT_LIMIT = 512
+_TRANSIENT_CONFIG = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"}
+
+
+class _Row(NamedTuple):
+    """One line of a batch: a whole text, or one window of it."""
+
+    text: int
+    ids: np.ndarray
+    types: list[int]
+    keep: slice
+    """The tokens of the row that are taken ..."""
+    to: slice
+    """... and where in the text they go."""
+
+
+class HuggingFaceEncoder(Encoder):
+    """A transformers model with its tokenizer, frozen and in eval mode.
+
+    States are as transformers gives them: layer 0 is the embedding layer's output, layer l the output
+    of block l; for decoders with a final norm (GPT-2, Llama) the last one is after that norm.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        *,
+        name: str,
+        limit: int | None = None,
+        tokens_per_batch: int | None = None,
+    ) -> None:
+        self.name = name
+        if getattr(model, "pooler", None) is not None:
+            # Not part of any layer, often untrained: it would only cost time and blur the fingerprint.
+            model.register_module("pooler", None)
+        self.model = model.eval().requires_grad_(False)
+        self.tokenizer = tokenizer
+        self.pieces = Pieces(tokenizer)
+        config = model.config
+        self.blocks = config.num_hidden_layers
+        self.heads = config.num_attention_heads
+        self.width = config.hidden_size
+        self.causal = _is_causal(model)
+        self.limit = _limit(model, tokenizer, limit)
+        self._pad = token_id(tokenizer.pad_token_id) or 0
+        self._takes_types = getattr(config, "type_vocab_size", 0) > 1
+        self._tokens_per_batch = tokens_per_batch or (2048 if model.device.type == "cpu" else 32768)
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Encoder.fingerprint`."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        config = {k: v for k, v in self.model.config.to_dict().items() if k not in _TRANSIENT_CONFIG}
+        head = [FORMAT, type(self.model).__name__, config, str(self.model.dtype), self.limit, self.pieces.definition()]
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True, default=str).encode())
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def tokenize(self, text: Text) -> Tokens:
+        """See `Encoder.tokenize`."""
+        return self.pieces(text)[0]
+
+    def joined_ids(self, words: Sequence[str]) -> list[int]:
+        """See `Encoder.joined_ids`."""
+        return self.pieces.joined_ids(words)
+
+    def encode(
+        self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
+    ) -> Iterator[Activations]:
+        """See `Encoder.encode`."""
+        # Held back until their turn comes, ordered results must not fill the memory.
+        token_bytes = self.layers * self.width * 4 if ordered else 1
+        cut = ((text, *self.pieces(text)) for text in texts)
+        sized = ((item, len(item[1].ids) * token_bytes) for item in cut)
+        for chunk in chunked(sized, _LOOKAHEAD_TEXTS, _LOOKAHEAD_BYTES):
+            rows = [self._rows(i, tokens, types, head, tail) for i, (_, tokens, types, head, tail) in enumerate(chunk)]
+            heads = [(text.id, tokens) for text, tokens, *_ in chunk]
+            made = self._run(heads, rows, frozenset(want))
+            if ordered:
+                yield from (activations for _, activations in sorted(made, key=lambda pair: pair[0]))
+            else:
+                yield from (activations for _, activations in made)
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> HuggingFaceEncoder:
+        """The same architecture and tokenizer with freshly drawn weights; the embedding layer kept or not."""
+        from lamina.encoders.twin import random_twin
+
+        return random_twin(self, seed, keep_embeddings=keep_embeddings)
+
+    def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:
+        """The raw piece embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
+        from lamina.encoders.lexical import LexicalEncoder
+
+        return LexicalEncoder(self, layer_norm=layer_norm)
+
+    def _rows(self, text: int, tokens: Tokens, types: list[int], head: int, tail: int) -> list[_Row]:
+        size = len(tokens.ids)
+        if size <= self.limit:
+            return [_Row(text, tokens.ids, types, slice(0, size), slice(0, size))]
+        if head > self.limit // 2:
+            # Leading segments too long to repeat in every window: they are cut into windows as well.
+            head = int(np.argmax(tokens.words >= 0))
+        rows = []
+        for window in plan_windows(size - head - tail, self.limit - head - tail, causal=self.causal):
+            first, last = window.keep_start == 0, window.keep_stop == size - head - tail
+            chosen = np.r_[0:head, head + window.start : head + window.stop, size - tail : size]
+            keep = slice(
+                0 if first else head + window.keep_start - window.start,
+                len(chosen) if last else head + window.keep_stop - window.start,
+            )
+            to = slice(0 if first else head + window.keep_start, size if last else head + window.keep_stop)
+            rows.append(_Row(text, tokens.ids[chosen], [types[i] for i in chosen], keep, to))
+        return rows
+
+    def _run(
+        self, heads: Sequence[tuple[str, Tokens]], rows: list[list[_Row]], want: frozenset[Want]
+    ) -> Iterator[tuple[int, Activations]]:
+        flat = [row for windows in rows for row in windows]
+        waiting: dict[int, tuple[Tensor, int]] = {}
+        for group in bucket([len(row.ids) for row in flat], self._tokens_per_batch):
+            batch = [flat[i] for i in group]
+            hidden, attentions = self._forward(batch, want)
+            for b, row in enumerate(batch):
+                name, tokens = heads[row.text]
+                states = torch.stack([layer[b, row.keep] for layer in hidden], dim=1).float() if hidden else None
+                windows = len(rows[row.text])
+                if windows == 1:
+                    size = len(row.ids)
+                    maps = (
+                        torch.stack([block[b, :, :size, :size] for block in attentions]).float() if attentions else None
+                    )
+                    yield row.text, Activations(name, tokens, states, maps)
+                    continue
+                whole, done = waiting.pop(row.text, (torch.empty(0), 0))
+                if states is not None:
+                    whole = whole if done else torch.empty(len(tokens.ids), self.layers, self.width)
+                    whole[row.to] = states
+                if done + 1 == windows:
+                    yield row.text, Activations(name, tokens, whole if hidden else None, None, windows)
+                else:
+                    waiting[row.text] = (whole, done + 1)
+
+    def _forward(self, batch: list[_Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        width = len(batch[0].ids)
+        ids = torch.full((len(batch), width), self._pad)
+        mask = torch.zeros((len(batch), width), dtype=torch.long)
+        types = torch.zeros((len(batch), width), dtype=torch.long)
+        for b, row in enumerate(batch):
+            size = len(row.ids)
+            ids[b, :size] = torch.from_numpy(row.ids)
+            mask[b, :size] = 1
+            types[b, :size] = torch.tensor(row.types)
+        device = self.model.device
+        inputs = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+        if self._takes_types:
+            inputs["token_type_ids"] = types.to(device)
+        if "maps" in want and self.model.config._attn_implementation != "eager":
+            # Other implementations hand out no maps, with nothing but a log line.
+            self.model.set_attn_implementation("eager")
+        with torch.no_grad():
+            out = self.model(**inputs, output_hidden_states="states" in want, output_attentions="maps" in want)
+        hidden = [layer.cpu() for layer in out.hidden_states] if "states" in want else []
+        attentions = [block.cpu() for block in out.attentions] if "maps" in want else []
+        return hidden, attentions
+
+
+def _is_causal(model: PreTrainedModel) -> bool:
+    """Found by trying: does the last token change what the first one becomes?"""
+    ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=model.device)
+    with torch.no_grad():
+        out = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    return bool(torch.allclose(out[0, 0], out[1, 0], atol=1e-6))
+
+
+def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: int | None) -> int:
+    """The most tokens the model takes at once."""
+    limits = [getattr(model.config, "max_position_embeddings", None) or _UNLIMITED, int(tokenizer.model_max_length)]
+    for name, module in model.named_modules():
+        # RoBERTa's and MPNet's positions start behind the padding index.
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            behind = 0 if module.padding_idx is None else module.padding_idx + 1
+            limits.append(module.num_embeddings - behind)
+    own = min(limits)
+    own = own if own < _UNLIMITED else _DEFAULT_LIMIT
+    if asked is None:
+        return own
+    if not 8 <= asked <= own:
+        raise ModelError(f"a maximum length of {asked} tokens is not possible; this model takes 8 to {own}")
+    return asked

@@ -1,0 +1,57 @@
+"""A model's raw piece embeddings: no position, no segment, no context."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from typing import cast
+
+import torch
+
+from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import ModelError
+from lamina.types import Text
+
+
+class LexicalEncoder(Encoder):
+    """One layer: each token's row of the embedding table, with or without the embedding layer's LayerNorm.
+
+    Not the same as layer 0 of the model, which has position and segment added and the LayerNorm applied.
+    """
+
+    def __init__(self, base: HuggingFaceEncoder, *, layer_norm: bool = False) -> None:
+        self._base = base
+        self._table = cast(torch.nn.Embedding, base.model.get_input_embeddings())
+        self._norm = _layer_norm(base) if layer_norm else torch.nn.Identity()
+        self.name = f"{base.name} (lexical{' + LayerNorm' if layer_norm else ''})"
+        self.blocks, self.heads, self.width = 0, 0, self._table.weight.shape[1]
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Encoder.fingerprint`."""
+        return hashlib.sha256(f"{self._base.fingerprint} {self.name}".encode()).hexdigest()
+
+    def tokenize(self, text: Text) -> Tokens:
+        """See `Encoder.tokenize`."""
+        return self._base.tokenize(text)
+
+    def encode(
+        self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
+    ) -> Iterator[Activations]:
+        """See `Encoder.encode`."""
+        if "maps" in want:
+            raise ModelError(f"{self.name} has no attention maps")
+        for text in texts:
+            tokens = self.tokenize(text)
+            ids = torch.from_numpy(tokens.ids).long().to(self._table.weight.device)
+            with torch.no_grad():
+                states = self._norm(self._table(ids)).float().cpu()
+            yield Activations(text.id, tokens, states.unsqueeze(1))
+
+
+def _layer_norm(base: HuggingFaceEncoder) -> torch.nn.Module:
+    for name, module in base.model.named_modules():
+        if name.endswith("embeddings.LayerNorm"):
+            return module
+    raise ModelError(f"{base.name} has no LayerNorm on its embeddings; use lexical() without layer_norm")

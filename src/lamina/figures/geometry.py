@@ -1,0 +1,106 @@
+"""The geometry of a model's layers: one panel a measure, the model beside its random twin."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.theme import INK, series, themed
+from lamina.results import Result
+
+PANEL_WIDTH = 220
+"""Of one panel, without its axis; pages narrower than three of them wrap."""
+
+
+class Panel(NamedTuple):
+    """How one measure is shown."""
+
+    measure: str
+    title: str
+    reading: str
+    """What the number is, under the title."""
+    axis: str
+
+
+# Three columns: each adjusted measure stands under its unadjusted one.
+PANELS = (
+    Panel("anisotropy", "Anisotropy", "cosine of words taken at random", "mean cosine"),
+    Panel("self_similarity", "Self-similarity", "one word across its contexts", "mean cosine"),
+    Panel("intra_similarity", "Intra-sentence similarity", "words with their sentence's mean", "mean cosine"),
+    Panel("max_explainable_variance", "Max. explainable variance", "by one static vector a word", "proportion"),
+    Panel("self_similarity_adjusted", "Self-similarity, adjusted", "minus anisotropy", "difference of cosines"),
+    Panel("intra_similarity_adjusted", "Intra-sentence, adjusted", "minus anisotropy", "difference of cosines"),
+)
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The chart `layers`: every measure by layer, with its interval, on one common scale."""
+    table = result.tables["layers"]
+    models = list(dict.fromkeys(table["model"]))
+    domain = _domain(table)
+    panels = [_panel(table, panel, models, domain) for panel in PANELS if panel.measure in set(table["measure"])]
+    corpus = result.provenance.corpus
+    split = f" ({corpus['split']})" if corpus.get("split") else ""
+    title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: bootstrap interval")
+    chart = alt.concat(*panels, columns=3, spacing=24, title=title, description=describe(table))
+    return {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
+
+
+def describe(table: pd.DataFrame) -> str:
+    """The table in words: each measure at the first and the last layer of each model.
+
+    Example:
+        >>> rows = [("minilm", 0, "anisotropy", 0.1), ("minilm", 6, "anisotropy", 0.25)]
+        >>> describe(pd.DataFrame(rows, columns=["model", "layer", "measure", "value"]))
+        'Anisotropy: minilm 0.10 at layer 0, 0.25 at layer 6.'
+    """
+    sentences = []
+    for panel in PANELS:
+        rows = pd.DataFrame(table[table["measure"] == panel.measure])
+        parts = [f"{model} {_ends(pd.DataFrame(group))}" for model, group in rows.groupby("model", sort=False)]
+        if parts:
+            sentences.append(f"{panel.title}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _ends(rows: pd.DataFrame) -> str:
+    ordered = rows.sort_values("layer").iloc[[0, -1]].drop_duplicates("layer")
+    pairs = zip(ordered["layer"], ordered["value"], strict=True)
+    return ", ".join(f"{value:.2f} at layer {layer}" for layer, value in pairs)
+
+
+def _domain(table: pd.DataFrame) -> list[float]:
+    """One scale for all panels, so that their heights compare: 0 to 1, or lower where values are negative."""
+    lowest = table[["value", "low"]].min(axis=None)
+    return [0.0 if math.isnan(lowest) else min(0.0, math.floor(lowest * 10) / 10), 1.0]
+
+
+def _panel(table: pd.DataFrame, panel: Panel, models: list[str], domain: list[float]) -> alt.LayerChart:
+    rows = pd.DataFrame(table[table["measure"] == panel.measure])
+    look = series(models)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=170).encode(x=_layer_axis(max(rows["layer"])), color=look.colour)
+    value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=5))
+    tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
+    return alt.LayerChart(
+        layer=[
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=panel.axis), y2="high:Q"),
+            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y="zero:Q"),
+            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+        ],
+        title=alt.TitleParams(panel.title, subtitle=panel.reading),
+    )
+
+
+def _layer_axis(last: int) -> alt.X:
+    """Whole layers only, thinned out where they would not fit."""
+    ticks = list(range(0, last + 1, math.ceil((last + 1) / 13)))
+    return alt.X(
+        "layer:Q",
+        title="layer (0 = embeddings)",
+        scale=alt.Scale(domain=[0, max(last, 1)], padding=8, nice=False),
+        axis=alt.Axis(values=ticks, format="d", grid=False),
+    )

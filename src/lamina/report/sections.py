@@ -1,0 +1,51 @@
+"""What the report says of each question: its title, what it asks, how it is answered, how its chart is read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Section(NamedTuple):
+    """The words around one analysis."""
+
+    title: str
+    question: str
+    method: str
+    """Two sentences."""
+    reading: str
+    """How to read the chart, as its caption."""
+
+
+_SECTIONS = {
+    "geometry": Section(
+        title="Geometry of the layers",
+        question="How are a layer's word vectors spread, and how much of a vector comes from the word's context?",
+        method=(
+            "A word is the mean of its pieces, special tokens left out; by layer we take the mean cosine of words "
+            "drawn at random (anisotropy), of one lower-cased word type of at least 5 occurrences across its "
+            "contexts (self-similarity) and of words with their sentence's mean (intra-sentence similarity), and "
+            "the share of a word type's variance that one static vector could explain (maximum explainable "
+            "variance). Adjusted measures subtract the anisotropy of the same layer, intervals are bootstrapped, "
+            "and the twin with random weights shows what the architecture does before any training."
+        ),
+        reading=(
+            "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "
+            "a gap between the model and its random twin is what training put there. Low self-similarity means "
+            "that a word's vector depends much on its context; compare the adjusted panels, because in an "
+            "anisotropic layer all vectors look alike."
+        ),
+    ),
+}
+
+
+def section_of(analysis: str) -> Section:
+    """The words for an analysis; its bare name where nobody has written any.
+
+    Example:
+        >>> section_of("geometry").title
+        'Geometry of the layers'
+        >>> section_of("head_roles").title
+        'Head roles'
+    """
+    plain = Section(analysis.replace("_", " ").capitalize(), question="", method="", reading="")
+    return _SECTIONS.get(analysis, plain)

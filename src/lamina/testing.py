@@ -1,0 +1,172 @@
+"""For those who test against lamina, and for lamina's own tests: the contract as a check, and a fake that keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+
+from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
+from lamina.encoders.contract import STATES, Want
+from lamina.types import Span, Text
+
+_VOCABULARY = 1000
+_CLS, _SEP = 1, 2
+_PIECE = 3
+
+SAMPLE_TEXTS = (
+    Text("plain", ("The", "unhesitating", "dogs", "barked", ".")),
+    Text("one word", ("Yes",)),
+    Text("clitics and signs", ("I", "ca", "n't", "pay", "$", "1,000.50", "(", "or", "50", "%", ")", "!!!")),
+    Text("scripts", ("naïve", "Zoë", "東京", "Привет", "😀", "ﬁn")),
+    Text("no piece", ("zero", "\u200d", "width")),
+    Text("two segments", ("Who", "barked", "?", "The", "dogs", "did", "."), (Span(0, 3), Span(3, 7))),
+    Text(
+        "longer",
+        ("the", "lazy", "dog", "runs", "far", "and", "further", "away", "from", "the", "quick", "fox"),
+    ),
+)
+"""Texts that have tripped word alignment before."""
+
+
+class TinyEncoder(Encoder):
+    """A random transformer of almost no size: real blocks and heads, no weights to download.
+
+    Words are cut into pieces of three letters; `[CLS]` and separators are there as in BERT.
+
+    Example:
+        >>> activations = next(TinyEncoder(blocks=2).encode([Text("a", ("Hello", "you"))]))
+        >>> activations.tokens.words.tolist()
+        [-1, 0, 0, 1, -1]
+        >>> activations.states.shape
+        torch.Size([5, 3, 16])
+    """
+
+    def __init__(self, *, blocks: int = 2, heads: int = 2, width: int = 16, seed: int = 0, scale: float = 1.0) -> None:
+        self.blocks, self.heads, self.width = blocks, heads, width
+        self.name = "tiny"
+        self._seed, self._scale = seed, scale
+        draw = torch.Generator().manual_seed(seed)
+        self._embeddings = torch.randn(_VOCABULARY, width, generator=draw)
+        self._weights = torch.randn(blocks, 4, width, width, generator=draw) / width**0.5
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Encoder.fingerprint`."""
+        made = f"tiny {self.blocks} {self.heads} {self.width} {self._seed} {self._scale}"
+        return hashlib.sha256(made.encode()).hexdigest()
+
+    def tokenize(self, text: Text) -> Tokens:
+        """See `Encoder.tokenize`."""
+        ids, words = [_CLS], [SPECIAL]
+        for segment in text.segments:
+            for word in segment:
+                letters = text.words[word]
+                pieces = [letters[at : at + _PIECE] for at in range(0, len(letters), _PIECE)]
+                ids += [_piece_id(piece) for piece in pieces]
+                words += [word] * len(pieces)
+            ids.append(_SEP)
+            words.append(SPECIAL)
+        return Tokens(np.array(ids, np.int32), np.array(words, np.int32))
+
+    def encode(
+        self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
+    ) -> Iterator[Activations]:
+        """See `Encoder.encode`."""
+        for text in texts:
+            tokens = self.tokenize(text)
+            states, maps = self._run(torch.from_numpy(tokens.ids).long())
+            yield Activations(
+                text.id, tokens, states * self._scale if "states" in want else None, maps if "maps" in want else None
+            )
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> TinyEncoder:
+        """See `Encoder.random_twin`."""
+        twin = TinyEncoder(blocks=self.blocks, heads=self.heads, width=self.width, seed=self._seed + seed + 1)
+        twin.name = f"{self.name} (random)"
+        if keep_embeddings:
+            twin._embeddings = self._embeddings
+        return twin
+
+    def _run(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self._embeddings[ids] + 0.1 * torch.arange(len(ids)).unsqueeze(1).cos()
+        states, maps = [x], []
+        for query, key, value, out in self._weights:
+            q, k, v = ((x @ weight).view(len(ids), self.heads, -1).transpose(0, 1) for weight in (query, key, value))
+            attention = torch.softmax(q @ k.transpose(1, 2) / (self.width / self.heads) ** 0.5, dim=-1)
+            mixed = (attention @ v).transpose(0, 1).reshape(len(ids), self.width)
+            x = torch.nn.functional.layer_norm(x + mixed @ out, (self.width,))
+            states.append(x)
+            maps.append(attention)
+        return torch.stack(states, 1), torch.stack(maps) if maps else torch.empty(0, self.heads, len(ids), len(ids))
+
+
+def _piece_id(piece: str) -> int:
+    digest = hashlib.sha256(piece.encode("utf-8", "surrogatepass")).digest()
+    return 3 + int.from_bytes(digest[:4], "little") % (_VOCABULARY - 3)
+
+
+def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> None:
+    """Raise an AssertionError where an encoder breaks its contract; run it on encoders of your own.
+
+    Checked: every word has a token and tokens follow the words; ids are those of the joined text;
+    shapes; batching changes neither order nor numbers (1e-5 of a vector's norm); rows of attention
+    sum to 1; asking twice gives the same fingerprint.
+
+    Example:
+        >>> check_encoder(TinyEncoder())
+    """
+    together = list(encoder.encode(texts))
+    _expect(
+        [each.text for each in together] == [text.id for text in texts], "results are not in the order of the texts"
+    )
+    _expect(encoder.fingerprint == encoder.fingerprint, "the fingerprint changes from call to call")
+    for text, batched in zip(texts, together, strict=True):
+        _check_alignment(encoder, text, batched)
+        alone = next(iter(encoder.encode([text])))
+        _check_states(encoder, text, batched, alone)
+    if encoder.heads:
+        _check_maps(encoder, texts)
+
+
+def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> None:
+    tokens = encoder.tokenize(text)
+    _expect(np.array_equal(tokens.ids, activations.tokens.ids), f"{text.id!r}: encode and tokenize give other tokens")
+    words = tokens.words[tokens.words != SPECIAL]
+    _expect(np.array_equal(np.unique(words), np.arange(len(text.words))), f"{text.id!r}: a word has no token")
+    _expect(bool((np.diff(words) >= 0).all()), f"{text.id!r}: tokens are not in the order of their words")
+    if tokens.unknown or len(text.segments) > 1:
+        return
+    joined = encoder.joined_ids(text.words)
+    made = tokens.ids[tokens.words != SPECIAL].tolist()
+    _expect(joined is None or joined == made, f"{text.id!r}: ids differ from those of the joined text: {made} {joined}")
+
+
+def _check_states(encoder: Encoder, text: Text, batched: Activations, alone: Activations) -> None:
+    shape = (len(batched.tokens.ids), encoder.layers, encoder.width)
+    if batched.states is None or alone.states is None:
+        raise AssertionError(f"{text.id!r}: states were asked for and are missing")
+    _expect(tuple(batched.states.shape) == shape, f"{text.id!r}: states are {tuple(batched.states.shape)}, not {shape}")
+    apart = (batched.states - alone.states).norm(dim=-1) / alone.states.norm(dim=-1).clamp_min(1e-12)
+    _expect(apart.max().item() <= 1e-5, f"{text.id!r}: batching changes states by {apart.max():.1e} of their norm")
+    owned = batched.states.untyped_storage().nbytes() == batched.states.nbytes
+    _expect(owned, f"{text.id!r}: states are a view that keeps more memory alive than their own")
+
+
+def _check_maps(encoder: Encoder, texts: Sequence[Text]) -> None:
+    for activations in encoder.encode(texts, ("maps",)):
+        size = len(activations.tokens.ids)
+        shape = (encoder.blocks, encoder.heads, size, size)
+        if activations.maps is None:
+            _expect(activations.windows > 1, f"{activations.text!r}: maps were asked for and are missing")
+            continue
+        _expect(tuple(activations.maps.shape) == shape, f"{activations.text!r}: maps are not {shape}")
+        off = (activations.maps.sum(-1) - 1).abs().max().item()
+        _expect(off <= 1e-4, f"{activations.text!r}: rows of attention miss 1 by {off:.1e}")
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise AssertionError(otherwise)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from lamina import assets
+from lamina.assets.cards import Card
+from lamina.assets.sources import Hub, Url
+from lamina.errors import AssetError, OfflineError
+
+
+@pytest.fixture
+def demo(web, monkeypatch: pytest.MonkeyPatch) -> Card:
+    """A catalogue of one corpus that can be fetched, one that cannot, and one model."""
+    web.files = {"a": b"alpha"}
+    source = Url(web.base, {"a": sha256(b"alpha").hexdigest()})
+    card = Card("demo", "corpus", "a demo", "CC0", ("a",), 1000, (source,))
+    derived = Card("derived", "corpus", "made by hand", "CC0", ("b",), 1000, note="Set LAMINA_DATA.")
+    model = Card("net", "model", "a network", "CC0", ("a",), 1000, (source,))
+    monkeypatch.setattr(assets, "CARDS", (card, derived, model))
+    return card
+
+
+def test_every_card_promises_hashes() -> None:
+    for card in assets.cards().values():
+        assert card.sources or "LAMINA_DATA" in card.note, card.name
+        assert card.licence, card.name
+        assert card.origin, card.name
+        assert card.size > 0, card.name
+        for source in card.sources:
+            assert source.hashes, card.name
+            assert all(re.fullmatch("[0-9a-f]{64}", promised) for promised in source.hashes.values()), card.name
+
+
+def test_names_are_unique_and_safe_as_folder_names() -> None:
+    assert len(assets.cards()) == len(assets.CARDS)
+    assert all(re.fullmatch("[a-z0-9_]+", name) for name in assets.cards())
+
+
+def test_an_unknown_name_is_answered_with_close_ones() -> None:
+    with pytest.raises(AssetError, match="did you mean mpnet"):
+        assets.find("mpnett")
+    with pytest.raises(AssetError, match=r"there is no asset 'zzz'\. All names"):
+        assets.find("zzz")
+
+
+def test_the_data_folder_comes_first(demo: Card, web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
+    assert assets.held("demo") is None, "no such folder"
+    (tmp_path / "demo").mkdir()
+    assert assets.held("demo") is None, "an empty folder"
+    (tmp_path / "demo" / "a").write_bytes(b"mine")
+    assert assets.locate("demo") == assets.held("demo") == tmp_path / "demo"
+    assert not assets.is_cached("demo")
+    assert assets.remove("demo") is False
+    assert (tmp_path / "demo" / "a").exists()
+    assert web.asked == {}
+
+
+def test_models_are_not_taken_from_the_data_folder(demo: Card, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "a").write_bytes(b"mine")
+    assert assets.held("net") is None
+
+
+def test_located_once_then_cached_even_offline(demo: Card, web, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = assets.locate("demo")
+    monkeypatch.setenv("LAMINA_OFFLINE", "1")
+    assert assets.locate("demo") == folder
+    assert assets.is_cached("demo")
+    assert web.asked == {"a": 1}
+    assert assets.remove("demo") is True
+    assert not assets.is_cached("demo")
+
+
+def test_offline_with_nothing_cached_says_what_to_do(demo: Card, web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_OFFLINE", "1")
+    with pytest.raises(OfflineError) as raised:
+        assets.locate("demo")
+    assert str(raised.value) == (
+        "demo is not on this machine and LAMINA_OFFLINE is set: unset it and run `lamina assets get demo`, "
+        "or set LAMINA_DATA to a folder that holds demo/ with a"
+    )
+    with pytest.raises(OfflineError, match="or name a folder that holds the model instead"):
+        assets.locate("net")
+    assert web.asked == {}
+    monkeypatch.setenv("LAMINA_OFFLINE", "0")
+    assert assets.locate("demo").is_dir()
+
+
+def test_what_is_not_published_says_where_to_put_it(demo: Card) -> None:
+    with pytest.raises(AssetError, match=r"derived is not on this machine .* Set LAMINA_DATA\."):
+        assets.locate("derived")
+
+
+@pytest.mark.data
+def test_the_promised_hashes_are_those_of_the_real_files(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_DATA", str(data_dir))
+    for card in assets.cards().values():
+        if card.kind == "model" or card.name in ("ewt", "glove"):
+            continue
+        folder = assets.locate(card.name)
+        for member in card.members:
+            assert list(folder.glob(member)), (card.name, member)
+        for source in card.sources:
+            for name, promised in source.hashes.items():
+                assert sha256((folder / name).read_bytes()).hexdigest() == promised, (card.name, name)
+
+
+@pytest.mark.real
+def test_the_default_model_and_corpus_are_the_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMINA_CACHE")
+    model = assets.find("minilm")
+    weights = (assets.locate("minilm") / "model.safetensors").read_bytes()
+    hub = next(source for source in model.sources if isinstance(source, Hub))
+    assert sha256(weights).hexdigest() == hub.hashes["model.safetensors"]
+    corpus = assets.locate("ewt")
+    assert sorted(path.name for path in corpus.iterdir()) == sorted(assets.find("ewt").members)
+    for name, folder in (("minilm", assets.locate("minilm")), ("ewt", corpus)):
+        assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) == assets.find(name).size

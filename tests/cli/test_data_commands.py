@@ -1,0 +1,170 @@
+"""`lamina data`: list, show, stats, check, convert."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lamina.cli.data import app
+from lamina.corpora.catalogue import names
+from lamina.errors import CorpusError
+
+TREEBANK = """\
+# newdoc id = d1
+# sent_id = s1
+1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
+2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_
+
+# sent_id = s2
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "bark"
+    root.mkdir()
+    for split in ("train", "dev", "test"):
+        (root / f"xx-ud-{split}.conllu").write_text(TREEBANK)
+    return root
+
+
+def run(*args: object) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args])
+
+
+def output(*args: object) -> str:
+    result = run(*args)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_list_names_every_corpus() -> None:
+    listed = output("list")
+
+    assert all(name in listed for name in names())
+    assert "CORPUS" not in listed
+    assert "at hand" in listed
+
+
+def test_show_prints_texts_with_their_edges(folder: Path) -> None:
+    shown = output("show", folder, "--split", "dev")
+
+    assert shown.startswith("s1  (document d1)\n  Dogs bark\n  pos: Dogs/NOUN bark/VERB\n")
+    assert "    nsubj  [0:1] Dogs -> [1:2] bark\n" in shown
+
+
+def test_show_keeps_to_what_is_asked(folder: Path) -> None:
+    shown = output("show", folder, "--split", "dev", "--limit", 1, "--annotation", "dep")
+
+    assert "nsubj" in shown
+    assert "NOUN" not in shown
+    assert "s2" not in shown
+    assert output("show", folder, "--split", "dev", "--unit", "document").startswith("d1  (document d1)\n")
+
+
+def test_show_of_graded_and_empty_annotations(tmp_path: Path) -> None:
+    (tmp_path / "uds.dev.jsonl").write_text(
+        '{"uds_id": "u", "sent_id": "s", "tokens": ["Dogs", "bark"], "noun_supersense": [],'
+        ' "factuality": [[1, -1.25, 1.0]]}\n'
+    )
+
+    shown = output("show", tmp_path / "uds.dev.jsonl")
+
+    assert "  supersense: nothing found\n" in shown
+    assert "    -  [1:2] bark  value -1.25\n" in shown
+
+
+def test_an_annotation_that_is_not_there_is_refused(folder: Path) -> None:
+    for command in (("show",), ("stats",), ("convert", folder / "out.jsonl")):
+        result = run(command[0], folder, *command[1:], "--annotation", "srl")
+        assert isinstance(result.exception, CorpusError)
+        assert "carries no 'srl'; it carries" in str(result.exception)
+
+
+def test_stats_counts_every_split(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "out" / "stats.csv"
+
+    printed = output("stats", folder, "--csv", table)
+
+    assert "UD, as annotated" in printed
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["split"] for row in rows} == {"train", "dev", "test"}
+    pos = next(row for row in rows if row["split"] == "dev" and row["annotation"] == "pos")
+    assert pos == {
+        "split": "dev",
+        "texts": "2",
+        "words": "3",
+        "annotation": "pos",
+        "annotated": "2",
+        "targets": "3",
+        "labels": "3",
+    }
+
+
+def test_stats_of_one_annotation_counts_its_labels(folder: Path, tmp_path: Path) -> None:
+    output("stats", folder, "--annotation", "dep", "--csv", tmp_path / "dep.csv")
+
+    with (tmp_path / "dep.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["dep", "train", "dev", "test"],
+            ["root", "2", "2", "2"],
+            ["nsubj", "1", "1", "1"],
+        ]
+
+
+def test_stats_says_what_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("".join(f"Line {number} .\n" for number in range(100)))
+
+    assert "dev is 10 % of the documents of the corpus, by hash with seed 0" in output("stats", path)
+    assert "made:" not in output("stats", path, "--split", "all")
+
+
+def test_check_finds_no_fault(folder: Path) -> None:
+    assert output("check", folder / "xx-ud-dev.conllu") == "no faults: 2 texts, 3 words, read as conllu\n"
+    assert output("check", folder).startswith("no faults: 6 texts, 9 words")
+
+
+def test_check_reports_every_fault_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(TREEBANK + "1\tDogs\tdog\n\n" + TREEBANK.replace("\t2\tnsubj", "\tx\tnsubj"))
+
+    result = run("check", path)
+
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(f"{path}:9: ")
+    assert lines[1].startswith(f"{path}:13: ")
+    assert lines[2].startswith("2 faults")
+
+
+def test_check_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty.conllu").touch()
+
+    result = run("check", tmp_path / "empty.conllu", "--format", "conllu")
+
+    assert result.exit_code == 1
+    assert "no text in it" in result.output
+    assert isinstance(run("check", tmp_path / "nowhere").exception, CorpusError)
+
+
+def test_convert_writes_what_can_be_read_again(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "dep-dev.jsonl"
+
+    said = output("convert", folder, out, "--annotation", "dep", "--split", "dev")
+
+    assert said == f"{out}: 2 texts, 3 targets of dep\n"
+    assert output("show", out, "--split", "dev") == output("show", folder, "--split", "dev", "--annotation", "dep")
+
+
+def test_help_teaches() -> None:
+    for command in ("list", "show", "stats", "check", "convert"):
+        assert command in output("--help")
+        assert "Usage" in output(command, "--help")

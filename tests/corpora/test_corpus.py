@@ -1,0 +1,105 @@
+"""What a corpus is: read anew each time, ids unique, fingerprinted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lamina.corpora.corpus import Corpus, with_unique_ids
+from lamina.errors import CorpusError
+from lamina.types import Edge, Span, Text
+
+
+def made(*texts: Text, **more: object) -> tuple[Corpus, list[int]]:
+    """A corpus of these texts, and a list that grows with every text read."""
+    read: list[int] = []
+
+    def source() -> Iterator[Text]:
+        for number, text in enumerate(texts):
+            read.append(number)
+            yield text
+
+    fields = {"name": "c", "split": "dev", "unit": "sentence", "scheme": "UD v2", "fingerprint": "f"} | more
+    return Corpus(source=source, **fields), read  # pyright: ignore[reportArgumentType]
+
+
+def test_it_can_be_read_again_and_again() -> None:
+    corpus, _ = made(Text("a", ("x",)), Text("b", ("y",)))
+
+    assert list(corpus) == list(corpus)
+
+
+def test_it_reads_no_more_than_asked() -> None:
+    corpus, read = made(Text("a", ("x",)), Text("b", ("y",)), Text("c", ("z",)))
+
+    next(iter(corpus))
+
+    assert read == [0]
+    assert [text.id for text in corpus.take(2)] == ["a", "b"]
+    assert read == [0, 0, 1]
+
+
+def test_length_is_counted_once() -> None:
+    corpus, read = made(Text("a", ("x",)), Text("b", ("y",)))
+
+    assert len(corpus) == len(corpus) == 2
+    assert read == [0, 1]
+
+
+def test_what_was_read_to_its_end_is_counted_already() -> None:
+    corpus, read = made(Text("a", ("x",)), Text("b", ("y",)))
+
+    for _ in corpus:
+        pass
+
+    assert len(corpus) == 2
+    assert read == [0, 1]
+
+
+def test_doubled_ids_get_a_number() -> None:
+    texts = [Text(name, ("x",)) for name in ("a", "a", "b", "a", "a#2", "a#4", "a")]
+
+    ids = [text.id for text in with_unique_ids(texts)]
+
+    assert ids == ["a", "a#2", "b", "a#3", "a#2#2", "a#4", "a#5"]
+
+
+def test_annotations_are_those_of_the_texts_or_those_declared() -> None:
+    texts = (
+        Text("a", ("x",), edges={"pos": (Edge(("X",), Span(0, 1)),)}),
+        Text("b", ("x",), edges={"pos": (), "ner": ()}),
+    )
+
+    assert made(*texts)[0].annotations == ("pos", "ner")
+    assert made(*texts, declared=("spr",))[0].annotations == ("spr",)
+
+
+def test_taking_some_changes_the_fingerprint() -> None:
+    corpus, _ = made(Text("a", ("x",)), Text("b", ("y",)))
+
+    prints = {corpus.fingerprint, corpus.take(1).fingerprint, corpus.take(2).fingerprint}
+
+    assert len(prints) == 3
+    assert len(corpus.take(1)) == 1
+    assert corpus.take(1).take(5) == corpus.take(1)
+    assert corpus.take(1).describe()["limit"] == 1
+
+
+def test_taking_nothing_is_refused() -> None:
+    with pytest.raises(CorpusError, match="at least 1 text"):
+        made(Text("a", ("x",)))[0].take(0)
+
+
+def test_it_describes_itself() -> None:
+    corpus, _ = made(Text("a", ("x",)), files={"a.conllu": "00ff"}, made_split="dev is some")
+
+    assert corpus.describe() == {
+        "name": "c",
+        "split": "dev",
+        "unit": "sentence",
+        "scheme": "UD v2",
+        "fingerprint": "f",
+        "files": {"a.conllu": "00ff"},
+        "made_split": "dev is some",
+    }

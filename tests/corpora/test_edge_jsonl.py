@@ -1,0 +1,104 @@
+"""Edge-probing JSON lines: what is written reads back the same."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.corpora import edge_jsonl
+from lamina.types import Edge, Span, Text
+
+_word = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=6)
+_labels = st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=4), max_size=3, unique=True).map(tuple)
+_value = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def _spans(draw, size):
+    start = draw(st.integers(0, size - 1))
+    return Span(start, draw(st.integers(start + 1, size)))
+
+
+@st.composite
+def _texts(draw):
+    words = tuple(draw(st.lists(_word, min_size=1, max_size=6)))
+    spans = _spans(len(words))
+    edge = st.builds(Edge, _labels, spans, st.none() | spans, st.none() | _labels, _value)
+    cut = draw(st.integers(0, len(words) - 1))
+    segments = (Span(0, cut), Span(cut, len(words))) if cut else ()
+    edges = {"some": tuple(draw(st.lists(edge, max_size=4)))}
+    return Text(draw(_word), words, segments, edges, draw(st.none() | _word))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(_texts(), max_size=4))
+def test_round_trip(texts):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "new" / "out.jsonl"
+        assert edge_jsonl.write(texts, "some", path) == len(texts)
+        assert list(edge_jsonl.read(path)) == texts
+        assert [file.name for file in path.parent.iterdir()] == ["out.jsonl"]
+
+
+def test_what_others_read(tmp_path):
+    path = tmp_path / "dep.jsonl"
+    edges = {"dep": (Edge(("nsubj",), Span(0, 1), Span(1, 2)),), "pos": ()}
+    assert edge_jsonl.write([Text("s1", ("Dogs", "bark"), edges=edges), Text("s2", ("x",))], "dep", path) == 1
+    assert json.loads(path.read_text()) == {
+        "text": "Dogs bark",
+        "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj"}],
+        "info": {"id": "s1", "annotation": "dep"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("stem", "annotation"),
+    [("nonterminal.dev", "const"), ("spr2", "spr"), ("dep_ewt-train", "dep"), ("semeval", "rel"), ("depth", "mine")],
+)
+def test_the_annotation_is_told_from_the_name(tmp_path, stem, annotation):
+    path = tmp_path / f"{stem}.jsonl"
+    path.write_text('{"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": ["a", "b"]}]}\n')
+    (text,) = edge_jsonl.read(path, annotation="mine")
+    assert edge_jsonl.looks_like(path)
+    assert text.edges == {annotation: (Edge(("a", "b"), Span(0, 1)),)}
+    assert text.id == f"{stem}-1"
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        ({"text": "a b"}, "no field 'targets'"),
+        ({"text": " ", "targets": []}, "not a list of words"),
+        ({"text": "a", "targets": [{"span1": [0, 2], "label": "x"}]}, "outside its 1 words"),
+        ({"text": "a", "targets": [{"span1": [0], "label": "x"}]}, "not a span"),
+        ({"text": "a", "targets": [{"span1": [0, 1], "label": None}]}, "neither a label nor"),
+        ({"text": 5, "targets": []}, "split"),
+        ({"text": "a", "targets": [5]}, "get"),
+    ],
+)
+def test_faults_name_the_line(tmp_path, record, what):
+    path = tmp_path / "pos.jsonl"
+    path.write_text('{"text": "a", "targets": []}\n' + json.dumps(record))
+    faults = []
+    assert len(list(edge_jsonl.read(path, faults.append))) == 1
+    assert faults[0].line == 2
+    assert what in faults[0].what
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "pos.jsonl"
+    path.write_text("old")
+
+    def texts():
+        yield Text("s1", ("a",), edges={"pos": ()})
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        edge_jsonl.write(texts(), "pos", path)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["pos.jsonl"]

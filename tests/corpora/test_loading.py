@@ -1,0 +1,151 @@
+"""From a name or a path to a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lamina.corpora import load_corpus
+from lamina.corpora.loading import find_source, splits_of
+from lamina.errors import CorpusError, FormatError
+
+Treebank = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, treebank: Treebank) -> Path:
+    """A UD treebank as they are published."""
+    root = tmp_path / "UD_Canine-Bark"
+    root.mkdir()
+    (root / "xx_bark-ud-train.conllu").write_text(treebank("t1", "t2", "t3", doc="d1"))
+    (root / "xx_bark-ud-dev.conllu").write_text(treebank("v1", "v2", doc="d2"))
+    (root / "xx_bark-ud-test.conllu").write_text(treebank("e1", doc="d3"))
+    (root / "README.md").write_text("# Bark\n")
+    (root / "stats.xml").write_text("<treebank/>\n")
+    return root
+
+
+def ids(*args: object, **more: object) -> list[str]:
+    return [text.id for text in load_corpus(*args, **more)]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_folder_has_its_splits(folder: Path) -> None:
+    assert ids(folder) == ["v1", "v2"]
+    assert ids(folder, "train") == ["t1", "t2", "t3"]
+    assert ids(folder, "all") == ["t1", "t2", "t3", "v1", "v2", "e1"]
+    assert ids(folder, "all", unit="document") == ["d1", "d2", "d3"]
+    assert ids(folder, "train", limit=2) == ["t1", "t2"]
+
+
+def test_a_corpus_says_what_it_is(folder: Path) -> None:
+    corpus = load_corpus(folder, "dev", unit="window:100")
+
+    said = corpus.describe()
+
+    assert said["name"] == str(folder)
+    assert (said["split"], said["unit"], said["scheme"]) == ("dev", "window:100", "UD, as annotated")
+    assert list(said["files"]) == ["xx_bark-ud-dev.conllu"]
+    assert "made_split" not in said
+    assert set(corpus.annotations) == {"pos", "xpos", "dep", "sentence"}
+
+
+def test_fingerprints_tell_corpora_apart(folder: Path, treebank: Treebank) -> None:
+    def fingerprint(split: str = "dev", unit: str = "sentence", seed: int = 0) -> str:
+        return load_corpus(folder, split, unit=unit, seed=seed).fingerprint
+
+    first = fingerprint()
+    assert first == fingerprint() == fingerprint(seed=1)
+    assert len({first, fingerprint("train"), fingerprint("all"), fingerprint(unit="document")}) == 4
+    (folder / "xx_bark-ud-dev.conllu").write_text(treebank("v1", "v3", doc="d2"))
+    assert fingerprint() != first
+
+
+def test_a_missing_dev_is_made(folder: Path, treebank: Treebank) -> None:
+    (folder / "xx_bark-ud-dev.conllu").unlink()
+    (folder / "xx_bark-ud-train.conllu").write_text(treebank(*(f"t{n}" for n in range(100))))
+
+    dev, train = load_corpus(folder, "dev"), load_corpus(folder, "train")
+
+    assert dev.made_split == "dev is 15 % of the documents of the given train, by hash with seed 0"
+    assert {text.id for text in dev} | {text.id for text in train} == {f"t{n}" for n in range(100)}
+    assert len(dev) + len(train) == 100
+    assert load_corpus(folder, "dev", seed=1).fingerprint != dev.fingerprint
+    assert load_corpus(folder, "test").made_split is None
+
+
+def test_a_lone_file_is_the_split_its_name_says(folder: Path) -> None:
+    path = folder / "xx_bark-ud-dev.conllu"
+
+    assert ids(path) == ids(path, "all") == ["v1", "v2"]
+    with pytest.raises(CorpusError, match=r"ud-dev.conllu: there is no train here, only dev"):
+        load_corpus(path, "train")
+    assert splits_of(find_source(path)) == ("dev",)
+
+
+def test_a_lone_file_without_a_split_is_cut(tmp_path: Path, treebank: Treebank) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(treebank(*(f"s{n}" for n in range(200))))
+
+    sizes = [len(load_corpus(path, split)) for split in ("train", "dev", "test")]
+
+    assert sum(sizes) == 200
+    assert sizes[0] > 130
+    assert splits_of(find_source(path)) == ("train", "dev", "test")
+
+
+def test_too_small_to_be_cut(tmp_path: Path, treebank: Treebank) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(treebank("s1", doc="one"))
+
+    with pytest.raises(CorpusError, match=r"too small to have a .*--split all"):
+        for split in ("train", "dev", "test"):
+            load_corpus(path, split)
+    assert ids(path, "all") == ["s1"]
+
+
+def test_doubled_ids_are_numbered(tmp_path: Path, treebank: Treebank) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(treebank("s", "s"))
+
+    assert ids(path, "all") == ["s", "s#2"]
+
+
+def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CorpusError, match="there is no file or folder nowhere/dev.conllu"):
+        load_corpus("nowhere/dev.conllu")
+    with pytest.raises(CorpusError, match=r"did you mean ud_english_ewt.*`lamina data list`"):
+        load_corpus("ud_english_etw")
+    with pytest.raises(CorpusError, match=r"unknown corpus 'zzzzzz'.*`lamina data list`"):
+        load_corpus("zzzzzz")
+
+
+def test_what_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "empty.conllu"
+    path.touch()
+    with pytest.raises(CorpusError, match="is empty"):
+        load_corpus(path, "all", format="conllu")
+    (tmp_path / "void").mkdir()
+    with pytest.raises(CorpusError, match="holds no file in a format that lamina reads"):
+        load_corpus(tmp_path / "void")
+
+
+def test_wrong_asks_are_refused_before_reading(folder: Path) -> None:
+    with pytest.raises(CorpusError, match="unknown unit"):
+        load_corpus(folder, unit="paragraph")
+    with pytest.raises(CorpusError, match="unknown split"):
+        load_corpus(folder, "validate")
+    with pytest.raises(CorpusError, match="did you mean conllu"):
+        load_corpus(folder, format="conlu")
+    with pytest.raises(CorpusError, match="at least 1 text"):
+        load_corpus(folder, limit=0)
+
+
+def test_a_fault_is_said_with_its_line(tmp_path: Path, treebank: Treebank) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(treebank("s1") + "1\tDogs\tdog\n\n")
+
+    with pytest.raises(FormatError, match=r"own.conllu:5: "):
+        list(load_corpus(path, "all"))

@@ -1,0 +1,158 @@
+"""The page: whole in itself, safe with any name, complete in what it says."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lamina.errors import ResultError
+from lamina.report import write_report
+from lamina.report.sections import section_of
+from lamina.results import Provenance, Result
+
+
+class Page(HTMLParser):
+    """Every start tag with its attributes, and the text of scripts by id."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.specs: dict[str, str] = {}
+        self.words = ""
+        self._open: str | None = None
+        self.html = path.read_text(encoding="utf-8")
+        self.feed(self.html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in {"script", "style"}:
+            self._open = dict(attrs).get("id") or ""
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open is None:
+            self.words += data
+        elif self._open:
+            self.specs[self._open] = self.specs.get(self._open, "") + data
+
+    def every(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture
+def page(make_geometry, tmp_path) -> Page:
+    return Page(write_report([make_geometry()], tmp_path / "report", title="minilm on ewt (dev)"))
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    addresses = [
+        value for _, attributes in page.tags for name, value in attributes.items() if name in {"src", "href", "srcset"}
+    ]
+    assert addresses
+    assert all(address is not None and address.startswith(("data:", "#")) for address in addresses)
+    assert not re.search(r"url\((?!['\"]?data:)|@import", page.html.split("</style>")[0])
+    (policy,) = [m["content"] for m in page.every("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_scripts_cannot_end_early(page):
+    assert page.html.count("</script>") == len(page.every("script")) == 3
+
+
+def test_every_chart_has_its_words_table_method_and_provenance(page):
+    (still,) = page.every("img")
+    assert still["alt"] is not None
+    assert still["alt"].startswith("Anisotropy: minilm 0.05 at layer 0")
+    section = section_of("geometry")
+    for expected in (section.title, section.question, section.method, section.reading, "f" * 64, "c" * 64):
+        assert expected in page.words
+    assert "word types seen fewer than 5 times: 4,120" in page.words
+    assert "texts too long" not in page.words
+    assert "lamina report minilm --corpus ewt --out report" in page.words
+
+
+def test_the_csv_on_the_page_is_the_whole_table(page, make_geometry):
+    (link,) = page.every("a")
+    assert link["download"] == "geometry-layers.csv"
+    assert link["href"] is not None
+    text = base64.b64decode(link["href"].partition("base64,")[2]).decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    table = make_geometry().tables["layers"]
+    assert [float(row["value"]) for row in rows] == table["value"].tolist()
+
+
+def test_the_spec_on_the_page_is_the_chart(page, make_geometry):
+    assert json.loads(page.specs["r1-geometry-layers-spec"]) == make_geometry().chart().to_dict()
+
+
+def test_names_are_shown_as_text_whatever_they_are(make_geometry, tmp_path):
+    name = "</script><script>alert(1)</script><img src=x>"
+    page = Page(write_report([make_geometry(model=name)], tmp_path, title=f"{name} on ewt"))
+    assert len(page.every("script")) == 3
+    assert len(page.every("img")) == 1
+    assert f"{name} on ewt" in page.words
+    assert name in json.loads(page.specs["r1-geometry-layers-spec"])["title"]["text"]
+
+
+def plain(table: pd.DataFrame, **said) -> Result:
+    provenance = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, **said)
+    return Result("head_roles", {"scores": table}, provenance)
+
+
+def test_an_analysis_without_chart_or_words_still_shows_its_table(tmp_path):
+    page = Page(write_report([plain(pd.DataFrame({"p": [0.0, 1e-9, 0.25, np.nan]}))], tmp_path, title="t"))
+    assert "Head roles" in page.words
+    assert "Nothing was left out." in page.words
+    assert re.findall("<td>(.*?)</td>", page.html) == ["0.0000", "1e-09", "0.2500", ""]
+    assert "vegaEmbed=" not in page.html
+
+
+def test_a_long_table_is_cut_on_the_page_and_whole_in_its_csv(tmp_path):
+    page = Page(write_report([plain(pd.DataFrame({"n": range(2000)}))], tmp_path, title="t"))
+    assert len(page.every("tr")) == 501
+    assert "2,000 rows" in page.words
+    assert "the first 500 rows are shown" in page.words
+
+
+def test_several_results_have_contents_and_distinct_ids(make_geometry, tmp_path):
+    page = Page(write_report([make_geometry(), make_geometry("mpnet")], tmp_path, title="two"))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = [a["href"] for a in page.every("a") if (a["href"] or "").startswith("#")]
+    assert targets == ["#r1-geometry", "#r2-geometry"]
+    assert {target[1:] for target in targets if target} <= set(ids)
+
+
+def test_a_report_is_replaced_but_never_somebody_elses_page(tmp_path):
+    result = plain(pd.DataFrame({"n": [1]}))
+    path = write_report([result], tmp_path, title="old")
+    assert "new" in Page(write_report([result], tmp_path, title="new")).words
+    path.write_text("<h1>my homepage</h1>", encoding="utf-8")
+    with pytest.raises(ResultError, match="not a report of lamina"):
+        write_report([result], tmp_path, title="newer")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["index.html"]
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(ResultError, match="at least one result"):
+        write_report([], tmp_path, title="t")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="not a folder"):
+        write_report([plain(pd.DataFrame({"n": [1]}))], tmp_path / "file", title="t")
+
+
+def test_every_method_is_two_sentences():
+    method = section_of("geometry").method
+    assert len(re.findall(r"\.(?: |$)", method)) == 2

@@ -1,0 +1,100 @@
+"""The nine tasks: which edges are targets, with which labels."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.errors import TaskError
+from lamina.tasks import TASKS, get_task, tasks_of
+from lamina.types import Edge, Span, Text
+
+WORDS = tuple("abcdef")
+
+
+def _text(**edges):
+    return Text("s1", WORDS, edges=edges)
+
+
+def test_the_nine():
+    assert [task.name for task in TASKS] == ["pos", "const", "dep", "ner", "srl", "coref", "spr", "rel", "supersense"]
+    assert [task.name for task in TASKS if task.arity == 2] == ["dep", "srl", "coref", "spr", "rel"]
+
+
+def test_an_unknown_task_is_answered_with_the_known_ones():
+    with pytest.raises(TaskError, match=r"unknown task 'cooref'; did you mean coref\? known tasks: pos, const"):
+        get_task("cooref")
+
+
+def test_what_a_corpus_carries():
+    assert [task.name for task in tasks_of({"chains", "const", "sentence"})] == ["const", "coref"]
+    assert tasks_of(()) == ()
+    assert get_task("pos").targets(_text(ner=())) == ()
+
+
+@pytest.mark.parametrize(
+    ("annotated", "asked"),
+    [("NP-SBJ-1", "NP"), ("NP", "NP"), ("S=2", "S"), ("-LRB-", "-LRB-"), ("WHNP-1", "WHNP"), ("ADVP|PRT", "ADVP")],
+)
+def test_constituents_lose_function_tags(annotated, asked):
+    (target,) = get_task("const").targets(_text(const=(Edge((annotated,), Span(0, 2)),)))
+    assert target == Edge((asked,), Span(0, 2))
+
+
+def test_the_root_is_left_out_unless_faithful():
+    root, other = Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2))
+    text = _text(dep=(other, root))
+    assert get_task("dep").targets(text) == (other,)
+    assert get_task("dep", faithful=True).targets(text) == (other, root)
+    assert get_task("pos", faithful=True) == get_task("pos")
+
+
+def test_roles_that_are_scored():
+    roles = ["ARG0", "ARG5", "ARGA", "ARGM-TMP", "A1", "AM-LOC", "C-ARG1", "R-ARG0", "V", "ARG6", "ARGM"]
+    edges = tuple(Edge((role,), Span(0, 1), Span(1, 2)) for role in roles)
+    assert [edge.labels[0] for edge in get_task("srl").targets(_text(srl=edges))] == roles[:6]
+
+
+def test_masks_and_empty_labels_are_kept():
+    edge = Edge((), Span(0, 1), Span(1, 2), rated=("volition",))
+    assert get_task("spr").targets(_text(spr=(edge,))) == (edge,)
+
+
+def test_labels_that_fall_together_are_one():
+    (target,) = get_task("const").targets(_text(const=(Edge(("NP-SBJ", "NP"), Span(0, 1), rated=("NP-SBJ", "VP")),)))
+    assert (target.labels, target.rated) == (("NP",), ("NP", "VP"))
+
+
+def test_pairs_given_come_before_pairs_made():
+    pair = Edge(("1",), Span(4, 5), Span(0, 1))
+    assert get_task("coref").targets(_text(coref=(pair,), chains=(Edge(("c",), Span(0, 1)),))) == (pair,)
+
+
+def test_mentions_pair_within_their_sentence():
+    chains = (
+        Edge(("c1",), Span(4, 5)),
+        Edge(("c1",), Span(0, 1)),
+        Edge(("c2",), Span(0, 2)),
+        Edge(("c1",), Span(2, 4)),
+        Edge(("c1",), Span(1, 2)),
+    )
+    sentences = (Edge(("1",), Span(0, 3)), Edge(("2",), Span(3, 6)))
+    pairs = get_task("coref").targets(_text(chains=chains, sentence=sentences))
+    assert pairs == (
+        Edge(("0",), Span(0, 1), Span(0, 2)),
+        Edge(("1",), Span(0, 1), Span(1, 2)),
+        Edge(("0",), Span(0, 2), Span(1, 2)),
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("xyz")), max_size=8))
+def test_every_two_mentions_pair_once(mentions):
+    chains = tuple(Edge((chain,), Span(start, start + 2)) for start, chain in mentions)
+    pairs = get_task("coref").targets(_text(chains=chains))
+    size = len({edge.span for edge in chains})
+    assert len(pairs) == len({(pair.span, pair.other) for pair in pairs}) == size * (size - 1) // 2
+    assert all(pair.span < pair.other for pair in pairs)
+    chain_of = {edge.span: {e.labels[0] for e in chains if e.span == edge.span} for edge in chains}
+    assert all((pair.labels == ("1",)) == bool(chain_of[pair.span] & chain_of[pair.other]) for pair in pairs)
