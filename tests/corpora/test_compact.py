@@ -43,8 +43,6 @@ def test_a_line_reads_back_the_same(text: Text) -> None:
     assert from_line(line) == text
 
 
-
-
 class Slow:
     """A reader that counts how often it is asked."""
 

@@ -21,7 +21,7 @@ def made(*texts: Text, **more: object) -> tuple[Corpus, list[int]]:
             yield text
 
     fields = {"name": "c", "split": "dev", "unit": "sentence", "scheme": "UD v2", "fingerprint": "f"} | more
-    return Corpus(source=source, **fields), read  # pyright: ignore[reportArgumentType]
+    return Corpus(source=source, **fields), read
 
 
 def test_it_can_be_read_again_and_again() -> None:

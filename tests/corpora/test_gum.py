@@ -25,7 +25,10 @@ DEP = """\
 """
 CONST = "(ROOT\n  (S (NP (NNP Ada)) (VP (VBD saw)) (-LRB- -LRB-)))\n\n(ROOT (NP (PRP$ Her) (NN dog)))"
 ONTOGUM = "# begin document \n0\tAda\t(7)\n1\tsaw\t_\n2\t(\t_\n3\tHer\t(7)\n4\tdog\t_\n# end document\n"
-GUM = "# begin document x\n0\tAda\t(person-1-Ada)\n1\tsaw\t_\n2\t(\t_\n3\tHer\t(animal-2(person-1-Ada)\n4\tdog\tanimal-2)\n\n"
+GUM = (
+    "# begin document x\n0\tAda\t(person-1-Ada)\n1\tsaw\t_\n2\t(\t_\n"
+    "3\tHer\t(animal-2(person-1-Ada)\n4\tdog\tanimal-2)\n\n"
+)
 
 
 def place(folder: Path, **layers: str) -> Path:

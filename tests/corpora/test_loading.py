@@ -28,7 +28,7 @@ def folder(tmp_path: Path, treebank: Treebank) -> Path:
 
 
 def ids(*args: object, **more: object) -> list[str]:
-    return [text.id for text in load_corpus(*args, **more)]  # pyright: ignore[reportArgumentType]
+    return [text.id for text in load_corpus(*args, **more)]
 
 
 def test_a_folder_has_its_splits(folder: Path) -> None:
@@ -99,9 +99,8 @@ def test_too_small_to_be_cut(tmp_path: Path, treebank: Treebank) -> None:
     path = tmp_path / "own.conllu"
     path.write_text(treebank("s1", doc="one"))
 
-    with pytest.raises(CorpusError, match=r"too small to have a .*--split all"):
-        for split in ("train", "dev", "test"):
-            load_corpus(path, split)
+    with pytest.raises(CorpusError, match=r"too small to have a test .*--split all"):
+        load_corpus(path, "test")
     assert ids(path, "all") == ["s1"]
 
 
@@ -114,7 +113,7 @@ def test_doubled_ids_are_numbered(tmp_path: Path, treebank: Treebank) -> None:
 
 def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CorpusError, match="there is no file or folder nowhere/dev.conllu"):
+    with pytest.raises(CorpusError, match=r"there is no file or folder nowhere/dev\.conllu"):
         load_corpus("nowhere/dev.conllu")
     with pytest.raises(CorpusError, match=r"did you mean ud_english_ewt.*`lamina data list`"):
         load_corpus("ud_english_etw")

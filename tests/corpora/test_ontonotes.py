@@ -17,7 +17,7 @@ bc/x   0   1   Lovelace   NNP  *)              -    -   -   Sp#1  *)        *)  
 bc/x   0   2   -LRB-      -LRB- *)             -    -   -   Sp#1  *         *       *         1)
 bc/x   0   3   saw        VBD  (VP*            see  01  1   Sp#1  *         (V*)    *         -
 bc/x   0   4   barking    VBG  (NP*            bark 01  1   Sp#1  *         (ARG1*  (V*)      -
-bc/x   0   5   Rome       NNP  *)))            -    -   -   Sp#1  (GPE)     *)      (ARG0*)   (3)
+bc/x   0   5   Rome       NNP  *))))           -    -   -   Sp#1  (GPE)     *)      (ARG0*)   (3)
 """
 PART = "#begin document (bc/x); part {}\n" + SENTENCE + "\n{}\n#end document\n"
 ONE_WORD = "bc/x 0 0 Yes UH (TOP(INTJ*)) - - - Sp * -\n"
@@ -90,7 +90,7 @@ SOUND = "#begin document (fine); part 000\n" + ONE_WORD + "\n#end document\n"
         (PART.format("000", "bc/x 0 0 Yes UH (TOP*) - -\n"), 9, "8 columns"),
         (PART.format("000", "").replace("   5   Rome", "   6   Rome"), 7, "word number 6"),
         (PART.format("000", "").replace("(ARG0*)   (3)", "(3)"), 7, "13 columns"),
-        (PART.format("000", "").replace("*)))  ", "*))  "), 2, "const: bracket (TOP is never closed"),
+        (PART.format("000", "").replace("*))))  ", "*)))  "), 2, "const: bracket (TOP is never closed"),
         (PART.format("000", "").replace("(GPE)", "(GPE*"), 2, "ner: bracket (GPE is never closed"),
         (PART.format("000", "").replace("(V*)    *", "*       *"), 2, "srl: a column of arguments without"),
         (PART.format("000", "").replace("(3)", "3)"), 2, "chains: mention '3' is closed"),

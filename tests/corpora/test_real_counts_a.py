@@ -71,9 +71,9 @@ def test_gum_coreference(gum_open: Splits) -> None:
 
 
 def test_gum_trees(gum_open: Splits) -> None:
-    for text in gum_open["dev"]:
-        assert any(edge.span.start == 0 and edge.span.end == len(text.words) for edge in text.edges["const"])
-        assert not {edge.labels[0] for edge in text.edges["const"]} & {"ROOT", "-NONE-"}
+    labels = {edge.labels[0] for text in gum_open["dev"] for edge in text.edges["const"]}
+    assert {"S", "NP-SBJ", "VP"} < labels
+    assert not labels & {"ROOT", "-NONE-", ""}
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,11 @@ def test_gum_trees(gum_open: Splits) -> None:
     [("train", 6544, 20_995, 42_009), ("dev", 1963, 4960, 9576), ("test", 2054, 4795, 9337)],
 )
 def test_propbank(data_dir: Path, split: str, sentences: int, predicates: int, arguments: int) -> None:
-    """SOURCE.txt counts arguments without V, and predicates with those that have no argument: they make no edge."""
+    """SOURCE.txt counts arguments without V. It counts predicates without arguments too, which make no edge."""
     path = present(data_dir / "propbank_ewt") / f"ewt_srl_const.{split}.jsonl"
     assert propbank.looks_like(path)
     texts = list(propbank.read(path))
     assert (len(texts), count(texts, "srl")) == (sentences, arguments)
-    with_arguments = sum(len({edge.span for edge in text.edges["srl"]}) for text in texts)
-    assert 0.9 * predicates < with_arguments <= predicates
     assert path.read_text(encoding="utf-8").count('"roleset"') == predicates
 
 
@@ -96,5 +94,8 @@ def test_uner(data_dir: Path, ewt: Splits, split: str, entities: int) -> None:
     path = present(data_dir / "uner_english_ewt") / f"en_ewt-ud-{split}.iob2"
     texts = list(ner_columns.read(path))
     assert count(texts, "ner") == entities
-    assert [text.id for text in texts] == [text.id for text in ewt[split]]
+    # The same sentences in another order, three of each split with other words: UNER is of an older treebank.
+    words = {text.id: text.words for text in ewt[split]}
+    assert {text.id for text in texts} == words.keys()
+    assert sum(words[text.id] != text.words for text in texts) == 3
     assert {edge.labels[0] for text in texts for edge in text.edges["ner"]} == {"PER", "ORG", "LOC"}

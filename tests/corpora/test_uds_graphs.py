@@ -12,13 +12,7 @@ from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
 NAME = "uds-ewt-sentences-dev-normalized.json"
-WORDS = [
-    ("The", "DET", "DT"),
-    ("old", "ADJ", "JJ"),
-    ("dog", "NOUN", "NN"),
-    ("barked", "VERB", "VBD"),
-    (".", "PUNCT", "."),
-]
+WORDS = ["The DET DT", "old ADJ JJ", "dog NOUN NN", "barked VERB VBD", ". PUNCT ."]
 HEADS = [(3, "det"), (3, "amod"), (4, "nsubj"), (0, "root"), (4, "punct")]
 
 

@@ -1,70 +1,64 @@
-"""Making a report: what is asked, what is reused, what is said when a name is wrong."""
+"""Making a report: a tiny model and a few sentences in, a page and its results out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
 import pytest
 
+from lamina import analyses
+from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.report import ANALYSES, choose, make_report
-from lamina.report.making import Question
+from lamina.testing import TinyEncoder
 
-
-class Named:
-    """As much of an encoder or corpus as making a report looks at."""
-
-    def __init__(self, name: str, fingerprint: str) -> None:
-        self.name, self.fingerprint, self.split = name, fingerprint, "dev"
+SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "dog", "ran"]] * 4
 
 
 @pytest.fixture
-def asked(monkeypatch, make_geometry) -> list[str]:
-    """Puts a made result in geometry's place; the list grows with every question asked."""
-    questions = []
-
-    def ask(encoder, corpus, *, seed, **settings):
-        questions.append(encoder.name)
-        made = make_geometry(encoder.name, corpus.name)
-        provenance = replace(
-            made.provenance,
-            model={"name": encoder.name, "fingerprint": encoder.fingerprint},
-            corpus={"name": corpus.name, "fingerprint": corpus.fingerprint},
-            parameters=settings,
-            seeds=(seed,),
-        )
-        return replace(made, provenance=provenance)
-
-    monkeypatch.setitem(ANALYSES, "geometry", Question(ask, {"samples": 10}))
-    return questions
+def corpus():
+    return corpus_from(SENTENCES, name="pets")
 
 
-def test_the_page_and_the_results_are_written(asked, tmp_path):
-    path = make_report(Named("minilm", "f"), Named("ewt", "c"), tmp_path)
-    assert path == tmp_path / "index.html"
-    assert "<title>minilm on ewt (dev)</title>" in path.read_text(encoding="utf-8")
-    kept = {p.name for p in (tmp_path / "results" / "geometry").iterdir()}
+@pytest.fixture
+def made(tmp_path, corpus):
+    """A page of a tiny model; the function makes it again, for any encoder."""
+
+    def make(encoder=None):
+        return make_report(encoder or TinyEncoder(), corpus, tmp_path / "report", root=tmp_path / "store")
+
+    return make
+
+
+def test_the_page_and_the_results_are_written(made, tmp_path):
+    path = made()
+    assert path == tmp_path / "report" / "index.html"
+    assert "<title>tiny on pets" in path.read_text(encoding="utf-8")
+    kept = {file.name for file in (path.parent / "results" / "geometry").iterdir()}
     assert kept == {"result.json", "layers.csv", "layers.svg", "layers.vl.json"}
 
 
-def test_an_answer_for_the_same_inputs_is_reused_and_another_is_not(asked, tmp_path, monkeypatch):
-    encoder, corpus = Named("minilm", "f"), Named("ewt", "c")
-    first = make_report(encoder, corpus, tmp_path).read_text(encoding="utf-8")
-    assert make_report(encoder, corpus, tmp_path).read_text(encoding="utf-8") == first
-    assert asked == ["minilm"]
-    make_report(encoder, Named("ewt", "other texts"), tmp_path)
-    make_report(Named("minilm", "other weights"), corpus, tmp_path)
-    monkeypatch.setitem(ANALYSES, "geometry", ANALYSES["geometry"]._replace(settings={"samples": 20}))
-    make_report(Named("minilm", "other weights"), corpus, tmp_path)
-    assert len(asked) == 4
+def test_an_answer_for_the_same_inputs_is_reused_and_another_is_not(made, tmp_path):
+    first = made().read_text(encoding="utf-8")
+    head = tmp_path / "report" / "results" / "geometry" / "result.json"
+    stamp = head.stat().st_mtime_ns
+    assert made().read_text(encoding="utf-8") == first
+    assert head.stat().st_mtime_ns == stamp
+    made(TinyEncoder(seed=1))
+    assert head.stat().st_mtime_ns != stamp
+    assert json.loads(head.read_text(encoding="utf-8"))["provenance"]["model"]["name"] == "tiny"
 
 
-def test_a_damaged_answer_is_made_again(asked, tmp_path):
-    encoder, corpus = Named("minilm", "f"), Named("ewt", "c")
-    make_report(encoder, corpus, tmp_path)
-    (tmp_path / "results" / "geometry" / "result.json").write_text("{", encoding="utf-8")
-    make_report(encoder, corpus, tmp_path)
-    assert len(asked) == 2
+def test_a_damaged_answer_is_made_again(made, tmp_path):
+    made()
+    head = tmp_path / "report" / "results" / "geometry" / "result.json"
+    head.write_text("{", encoding="utf-8")
+    made()
+    assert json.loads(head.read_text(encoding="utf-8"))["analysis"] == "geometry"
+
+
+def test_every_analysis_of_the_report_is_a_function_of_analyses():
+    assert all(callable(getattr(analyses, name)) for name in ANALYSES)
 
 
 def test_unknown_names_are_refused_with_the_known_ones():

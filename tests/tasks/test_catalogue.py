@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
-from lamina.tasks import TASKS, get_task, tasks_of
+from lamina.tasks import TASKS, corpora_of, get_task, tasks_of
 from lamina.types import Edge, Span, Text
 
 WORDS = tuple("abcdef")
@@ -31,6 +31,11 @@ def test_what_a_corpus_carries():
     assert [task.name for task in tasks_of({"chains", "const", "sentence"})] == ["const", "coref"]
     assert tasks_of(()) == ()
     assert get_task("pos").targets(_text(ner=())) == ()
+
+
+def test_every_task_has_a_corpus():
+    assert all(corpora_of(task) for task in TASKS)
+    assert set(corpora_of(get_task("coref"))) == {"gum_open", "gap_coreference"}
 
 
 @pytest.mark.parametrize(

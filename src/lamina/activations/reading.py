@@ -55,7 +55,7 @@ class StoredActivations:
 
     def _shard(self, path: Path) -> dict[str, torch.Tensor]:
         if path not in self._open:
-            from safetensors import safe_open
+            from safetensors import SafetensorError, safe_open
 
             if self._verify and not is_sound(path):
                 raise DamagedShardError(
@@ -65,6 +65,6 @@ class StoredActivations:
             try:
                 with safe_open(path, framework="pt") as file:
                     self._open[path] = {name: file.get_tensor(name) for name in ("states", "ids", "words")}
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, SafetensorError) as error:
                 raise StoreError(f"shard {path} cannot be opened: {error}") from error
         return self._open[path]

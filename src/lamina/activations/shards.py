@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +55,8 @@ def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[E
         for part in (header, *parts):
             _write_all(file, part)
     columns = {field: [getattr(entry, field) for entry in entries] for field in Entry._fields}
-    table = pa.table(columns).replace_schema_metadata({"bytes": str(data.stat().st_size)})
+    about = {"bytes": str(data.stat().st_size), "checksum": _checksum(columns)}
+    table = pa.table(columns).replace_schema_metadata(about)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -65,17 +66,19 @@ def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[E
 
 
 def read_index(path: Path) -> list[Entry]:
-    """The entries of a shard; none when its data file is missing or cut short, so that it is made again."""
+    """The entries of a shard; none when index or data file is damaged or cut short, so that it is made again."""
     import pyarrow as pa
 
     try:
         table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
-        promised = int(table.schema.metadata[b"bytes"])
-        if path.with_suffix(".safetensors").stat().st_size != promised:
+        about = table.schema.metadata
+        columns = {field: table[field].to_pylist() for field in Entry._fields}
+        whole = path.with_suffix(".safetensors").stat().st_size == int(about[b"bytes"])
+        if not whole or about[b"checksum"].decode() != _checksum(columns):
             return []
-    except (OSError, KeyError, TypeError, pa.ArrowInvalid):
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
         return []
-    return [Entry(*row) for row in zip(*(table[field].to_pylist() for field in Entry._fields), strict=True)]
+    return [Entry(*row) for row in zip(*columns.values(), strict=True)]
 
 
 def is_sound(path: Path) -> bool:
@@ -90,10 +93,25 @@ def is_sound(path: Path) -> bool:
     return digest.hexdigest() == path.stem
 
 
+def write_error(target: Path, error: OSError) -> StoreError:
+    """What to tell of a failed write: a full disk is said in its own words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(
+            f"no room left for activations in {target.parent}; what was stored so far is kept. "
+            "Free some space (`lamina store gc`) or name another folder (--store), and run the same command again"
+        )
+    return StoreError(f"cannot write {target}: {error.strerror}; name a folder that can be written (--store)")
+
+
 def remove_shard(path: Path) -> None:
     """Delete a shard, its index first: it is gone before its data is."""
     path.with_suffix(".arrow").unlink(missing_ok=True)
     path.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def _checksum(columns: Mapping[str, Sequence[bytes | int]]) -> str:
+    """Of an index: a flipped bit in it would hand out the states of other words."""
+    return xxhash.xxh3_128(repr(columns)).hexdigest()
 
 
 def _layout(arrays: dict[str, np.ndarray]) -> tuple[bytes, list[memoryview]]:
@@ -113,8 +131,8 @@ def _layout(arrays: dict[str, np.ndarray]) -> tuple[bytes, list[memoryview]]:
 def _fresh_file(target: Path) -> Iterator[int]:
     """A descriptor that becomes `target` when all went well, and leaves nothing otherwise."""
     temporary = target.with_name(f".{target.name}.tmp")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             yield file
             os.fsync(file)
@@ -124,14 +142,12 @@ def _fresh_file(target: Path) -> Iterator[int]:
         finally:
             os.close(file)
         temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError(
-                f"no room left for activations in {target.parent}; what was stored so far is kept. "
-                "Free some space (`lamina store gc`) or name another folder (--store), and run the same command again"
-            ) from error
-        raise StoreError(f"cannot write {target}: {error.strerror}") from error
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise write_error(target, error) from error
+        raise
 
 
 def _write_all(file: int, data: bytes | memoryview) -> None:

@@ -59,7 +59,8 @@ class ShardWriter:
             return
         states = self._buffer[: self._filled].numpy()
         self._check(states)
-        arrays = {"states": states, "ids": np.concatenate(self._ids), "words": np.concatenate(self._words)}
+        # Two-byte numbers last: after an odd count of them, four-byte ones could not be memory-mapped.
+        arrays = {"ids": np.concatenate(self._ids), "words": np.concatenate(self._words), "states": states}
         write_shard(self._folder, arrays, self._entries)
         self._entries, self._ids, self._words, self._filled = [], [], [], 0
 
@@ -71,7 +72,12 @@ class ShardWriter:
         flat = states.reshape(-1)
         for at in range(0, len(flat), _CHECKED_AT_ONCE):
             part = flat[at : at + _CHECKED_AT_ONCE]
-            if self._half and (part.view(np.int16) & _HALF_EXPONENT).max() == _HALF_EXPONENT:
+            if self._half and (part.view(np.int16) & _HALF_EXPONENT).max() < _HALF_EXPONENT:
+                continue
+            if self._half and not np.isnan(flat).any():
                 raise HalfOverflowError
-            if not self._half and not np.isfinite(part).all():
-                raise StoreError("the model gave values that are not numbers (inf or nan); they were not stored")
+            if not np.isfinite(part).all():
+                raise StoreError(
+                    "the model gave values that are not numbers (inf or nan); they were not stored. "
+                    "Compute in float32 (--dtype float32), or look at the model's weights"
+                )

@@ -65,7 +65,9 @@ def show(
 @app.command()
 def stats(
     corpus: CorpusArgument,
-    split: Annotated[str | None, typer.Option("--split", help="Only this split; every one there is by default.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="Only this split; every one there is by default.")
+    ] = None,
     format: FormatOption = None,
     unit: UnitOption = "sentence",
     annotation: AnnotationOption = None,

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from lamina.cli import assets, data, encode, geometry, report, store
-from lamina.errors import LaminaError
+from lamina.errors import InputError, LaminaError
 
 app = typer.Typer(
     name="lamina",
@@ -54,7 +54,8 @@ def main() -> None:
         app()
     except LaminaError as error:
         print(f"lamina: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        # As for a wrong option: 2 says that what was asked is wrong, 1 that it could not be done.
+        raise SystemExit(2 if isinstance(error, InputError) else 1) from None
     except KeyboardInterrupt:
         print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
         raise SystemExit(130) from None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lamina.corpora.splits import SPLITS
 
+
 class Entry(NamedTuple):
     """One corpus of the catalogue; its files come from the asset of the same name."""
 
@@ -84,7 +85,9 @@ CATALOGUE = (
         ("supersense", "supersense_verb", "supersense_prep", "supersense_prep_function"),
         _jsonl("supersenses"),
     ),
-    Entry("uner_english_ewt", "Universal NER on the English Web Treebank", "ner_columns", "UNER", ("ner",), _ud("iob2")),
+    Entry(
+        "uner_english_ewt", "Universal NER on the English Web Treebank", "ner_columns", "UNER", ("ner",), _ud("iob2")
+    ),
     Entry(
         "semeval2010_task8",
         "SemEval-2010 task 8: relations between nominals",

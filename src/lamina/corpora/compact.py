@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -90,9 +91,9 @@ class _Draft:
         self._file: IO[str] | None = None
         with suppress(OSError):
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._file = tempfile.NamedTemporaryFile(
-                "w", encoding="ascii", dir=target.parent, prefix=f".{target.name}.", delete=False
-            )
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            self._path = Path(name)
+            self._file = os.fdopen(handle, "w", encoding="ascii")
 
     def add(self, text: Text) -> None:
         if self._file is not None:
@@ -105,11 +106,11 @@ class _Draft:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
-                Path(self._file.name).replace(self._target)
+                self._path.replace(self._target)
 
     def drop(self) -> None:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
-            Path(self._file.name).unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
             self._file = None

@@ -74,19 +74,20 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
 
 def _columns(words: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:
     """The annotations of the columns that hold one."""
+    # One span a word, shared by its edges: they are most of what is made here.
+    spans = [Span(at, at + 1) for at in range(len(words))]
     edges: dict[str, tuple[Edge, ...]] = {}
     for name, column in (("pos", 3), ("xpos", 4)):
-        tags = [(at, row.cells[column]) for at, row in enumerate(words)]
-        if found := tuple(Edge((tag,), Span(at, at + 1)) for at, tag in tags if tag != "_"):
+        tags = (row.cells[column] for row in words)
+        if found := tuple(Edge((tag,), span) for tag, span in zip(tags, spans, strict=True) if tag != "_"):
             edges[name] = found
     if words[0].head != "_":
-        edges["dep"] = tuple(_dependency(at, row) for at, row in enumerate(words))
+        heads = (spans[int(row.head) - 1] if row.head != "0" else span for row, span in zip(words, spans, strict=True))
+        relations = (row.relation for row in words)
+        edges["dep"] = tuple(
+            Edge((name,), span, head) for name, span, head in zip(relations, spans, heads, strict=True)
+        )
     return edges
-
-
-def _dependency(at: int, row: Row) -> Edge:
-    head = int(row.head) - 1 if row.head != "0" else at
-    return Edge((row.relation,), Span(at, at + 1), Span(head, head + 1))
 
 
 class _Fields(NamedTuple):

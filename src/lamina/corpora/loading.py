@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,7 +98,9 @@ def _from_catalogue(entry: Entry) -> Source:
     else:
         files = files_by_split(root, files_of(root, form))
     if not files:
-        raise CorpusError(f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry")
+        raise CorpusError(
+            f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
+        )
     return Source(entry.name, root, form, files, entry.scheme, entry.annotations)
 
 
@@ -125,11 +128,10 @@ def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:
 
 
 def _read_file(form: Format, path: Path, hashes: Mapping[Path, str]) -> Iterator[Text]:
-    read: Callable[[], Iterator[Text]] = lambda: form.read(path)
     if not form.slow:
-        return read()
+        return form.read(path)
     key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
-    return parsed_once(key, read)
+    return parsed_once(key, partial(form.read, path))
 
 
 def _annotations(declared: tuple[str, ...] | None, unit: str) -> tuple[str, ...] | None:
@@ -145,7 +147,9 @@ def _unknown(name: str) -> str:
         return f"there is no file or folder {name}; a catalogue name works too, see `lamina data list`"
     close = get_close_matches(name, names(), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"unknown corpus {name!r}: neither a catalogue name nor a path; {meant}`lamina data list` shows the catalogue"
+    return (
+        f"unknown corpus {name!r}: neither a catalogue name nor a path; {meant}`lamina data list` shows the catalogue"
+    )
 
 
 def _emptiness(source: Source, split: str, chosen: Part) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lamina.corpora.brackets import starred, without_top
 from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.records import Record, first_record, read_records, span_of, word_span, words_of
+from lamina.corpora.records import Record, first_record, labels_of, read_records, span_of, word_span, words_of
 from lamina.types import Edge, Span, Text
 
 _FIELDS = ("sent_id", "tokens", "pos", "parse", "props")
@@ -55,10 +55,10 @@ def _text(row: Record, _: int) -> Text:
 
 def _roles(frame: Record) -> Iterator[Edge]:
     """The arguments of one predicate, as pairs with it."""
-    arguments = [(label, span_of([start, end])) for label, start, end in frame["args"]]
-    verbs = [span for label, span in arguments if label == "V"]
+    arguments = [(labels_of(label), span_of([start, end])) for label, start, end in frame["args"]]
+    verbs = [span for labels, span in arguments if labels == ("V",)]
     word = word_span(frame["pred"])
     if len(verbs) > 1 or (verbs and word.start not in verbs[0]):
         raise ValueError(f"predicate {frame.get('roleset')} at word {word.start + 1} is marked elsewhere by V")
     predicate = verbs[0] if verbs else word
-    return (Edge((label,), predicate, span) for label, span in arguments if label != "V")
+    return (Edge(labels, predicate, span) for labels, span in arguments if labels != ("V",))

@@ -55,11 +55,11 @@ def in_units(texts: Iterable[Text], unit: str) -> Iterator[Text]:
         return
     for doc, sentences in _documents(texts):
         for number, window in enumerate(_windows(sentences, size), start=1):
-            if doc is None:
-                name = window[0].id
-            else:
-                name = doc if size is None else f"{doc}:{number}"
-            yield _joined(name, doc, window)
+            yield _joined(_name(doc, number, size) or window[0].id, doc, window)
+
+
+def _name(doc: str | None, number: int, size: int | None) -> str | None:
+    return doc if doc is None or size is None else f"{doc}:{number}"
 
 
 def _documents(texts: Iterable[Text]) -> Iterator[tuple[str | None, Iterator[Text]]]:

@@ -27,9 +27,9 @@ class Panel(NamedTuple):
 
 # Three columns: each adjusted measure stands under its unadjusted one.
 PANELS = (
-    Panel("anisotropy", "Anisotropy", "cosine of words taken at random", "mean cosine"),
+    Panel("anisotropy", "Anisotropy", "words of different texts", "mean cosine"),
     Panel("self_similarity", "Self-similarity", "one word across its contexts", "mean cosine"),
-    Panel("intra_similarity", "Intra-sentence similarity", "words with their sentence's mean", "mean cosine"),
+    Panel("intra_similarity", "Intra-sentence similarity", "words with their text's mean", "mean cosine"),
     Panel("max_explainable_variance", "Max. explainable variance", "by one static vector a word", "proportion"),
     Panel("self_similarity_adjusted", "Self-similarity, adjusted", "minus anisotropy", "difference of cosines"),
     Panel("intra_similarity_adjusted", "Intra-sentence, adjusted", "minus anisotropy", "difference of cosines"),
@@ -44,7 +44,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels = [_panel(table, panel, models, domain) for panel in PANELS if panel.measure in set(table["measure"])]
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: bootstrap interval")
+    title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: 95 % bootstrap interval")
     chart = alt.concat(*panels, columns=3, spacing=24, title=title, description=describe(table))
     return {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
 

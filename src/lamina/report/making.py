@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lamina.errors import InputError, ResultError
+from lamina.errors import InputError
 from lamina.report.page import write_report
-from lamina.results import Result, read_head, result_key
 
 if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
 
-
-class Question(NamedTuple):
-    """One analysis of the report, with the settings that keep it quick."""
-
-    ask: Callable[..., Result]
-    """Called with the encoder, the corpus, the settings and `seed`."""
-    settings: Mapping[str, Any]
-    seed: int = 0
-
-
-def _geometry(encoder: Encoder, corpus: Corpus, **settings: Any) -> Result:
-    from lamina import analyses
-
-    return analyses.geometry(encoder, corpus, **settings)
-
-
-ANALYSES = {"geometry": Question(_geometry, {"samples": 1000, "twin": True})}
-"""What a report can ask, in the order of the page."""
+ANALYSES: dict[str, Mapping[str, Any]] = {"geometry": {"samples": 1000}}
+"""What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick."""
 
 
 def choose(only: Sequence[str] | None = None) -> list[str]:
@@ -52,40 +35,35 @@ def choose(only: Sequence[str] | None = None) -> list[str]:
 
 
 def make_report(
-    encoder: Encoder, corpus: Corpus, out: str | os.PathLike[str], *, only: Sequence[str] | None = None
+    encoder: Encoder,
+    corpus: Corpus,
+    out: str | os.PathLike[str],
+    *,
+    only: Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Answer every question (or `only` some), keep the answers in `out/results`, write `out/index.html`.
+    """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
 
     An answer already kept for the same model, corpus and settings is reused.
+
+    Args:
+        encoder: who is asked.
+        corpus: on which texts.
+        out: the folder to write.
+        only: the analyses wanted, by name; all by default.
+        root: where activations are stored.
 
     Example:
         >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt")  # doctest: +SKIP
         >>> make_report(encoder, corpus, "report")  # doctest: +SKIP
         PosixPath('report/index.html')
     """
-    results = [_answer(name, encoder, corpus, Path(out)) for name in choose(only)]
+    from lamina import analyses
+
+    results = [
+        analyses.ask(
+            getattr(analyses, name), encoder, corpus, Path(out) / "results" / name, root=root, **ANALYSES[name]
+        )
+        for name in choose(only)
+    ]
     return write_report(results, out, title=f"{encoder.name} on {corpus.name} ({corpus.split})")
-
-
-def kept(name: str, encoder: Encoder, corpus: Corpus, out: Path) -> bool:
-    """Whether `out` already holds this answer, for these inputs and settings."""
-    question = ANALYSES[name]
-    key = result_key(name, encoder.fingerprint, corpus.fingerprint, question.settings, (question.seed,))
-    try:
-        return read_head(_folder(name, out))["key"] == key
-    except ResultError:
-        return False
-
-
-def _answer(name: str, encoder: Encoder, corpus: Corpus, out: Path) -> Result:
-    folder = _folder(name, out)
-    if kept(name, encoder, corpus, out):
-        return Result.load(folder)
-    question = ANALYSES[name]
-    result = question.ask(encoder, corpus, seed=question.seed, **question.settings)
-    result.save(folder)
-    return result
-
-
-def _folder(name: str, out: Path) -> Path:
-    return out / "results" / name

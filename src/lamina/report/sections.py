@@ -21,12 +21,13 @@ _SECTIONS = {
         title="Geometry of the layers",
         question="How are a layer's word vectors spread, and how much of a vector comes from the word's context?",
         method=(
-            "A word is the mean of its pieces, special tokens left out; by layer we take the mean cosine of words "
-            "drawn at random (anisotropy), of one lower-cased word type of at least 5 occurrences across its "
-            "contexts (self-similarity) and of words with their sentence's mean (intra-sentence similarity), and "
-            "the share of a word type's variance that one static vector could explain (maximum explainable "
-            "variance). Adjusted measures subtract the anisotropy of the same layer, intervals are bootstrapped, "
-            "and the twin with random weights shows what the architecture does before any training."
+            "A word is the mean of its pieces, special tokens left out; at each layer we take the mean cosine of "
+            "words from different texts (anisotropy), of the occurrences of one lower-cased word type (self- "
+            "similarity) and of words with their text's mean (intra-sentence similarity), and the share of a word "
+            "type's occurrences that their first principal direction accounts for (maximum explainable variance), "
+            "after Ethayarajh (2019). Adjusted measures subtract the layer's anisotropy, 95 % intervals are "
+            "bootstrapped over texts or word types, and the twin with random weights shows what the architecture "
+            "does before any training."
         ),
         reading=(
             "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "

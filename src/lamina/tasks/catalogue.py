@@ -12,6 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from itertools import combinations
 
+from lamina.corpora.catalogue import CATALOGUE
 from lamina.errors import TaskError
 from lamina.tasks.task import Task
 from lamina.types import Edge, Span, Text
@@ -167,3 +168,13 @@ def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:
     """
     held = set(annotations)
     return tuple(task for task in TASKS if task.available(held))
+
+
+def corpora_of(task: Task) -> tuple[str, ...]:
+    """The corpora known by name that carry a task.
+
+    Example:
+        >>> "gum_open" in corpora_of(get_task("coref"))
+        True
+    """
+    return tuple(entry.name for entry in CATALOGUE if task.available(entry.annotations))

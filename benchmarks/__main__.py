@@ -1,0 +1,30 @@
+"""Run every benchmark and print one line a bar."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import encoding, memory, starting
+from benchmarks.bars import Bar
+
+BENCHMARKS = {"starting": starting.bars, "encoding": encoding.bars, "memory": memory.bars}
+
+
+def main() -> int:
+    """All benchmarks, or those named; exit code 1 when a bar is missed."""
+    chosen = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in chosen if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    bars: list[Bar] = []
+    for name in chosen:
+        for bar in BENCHMARKS[name]():
+            print(bar, flush=True)
+            bars.append(bar)
+    missed = sum(not bar.met for bar in bars)
+    print(f"{len(bars) - missed} of {len(bars)} bars met")
+    return 1 if missed else 0
+
+
+raise SystemExit(main())

@@ -1,0 +1,114 @@
+"""Write the pages that the code itself can tell: commands, catalogue, Python names. Run by mkdocs at each build."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
+
+import mkdocs_gen_files
+import typer.main
+
+import lamina
+from lamina.assets import cards
+from lamina.cli.main import app
+from lamina.corpora.catalogue import CATALOGUE
+from lamina.corpora.formats import FORMATS
+from lamina.tasks import TASKS
+
+_NOT_SHOWN = {"cli", "__main__"}
+"""The command line has a page of its own."""
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    return " ".join(str(value).replace("|", "\\|").split())
+
+
+def command_pages() -> Iterator[str]:
+    """The whole command tree, one section a command."""
+    yield "# The command line\n\nEvery command also tells this about itself: `lamina COMMAND --help`.\n"
+    yield from _command("lamina", typer.main.get_command(app))
+
+
+def _command(path: str, command) -> Iterator[str]:
+    yield f"## `{path}`\n\n{inspect.cleandoc(command.help or '')}\n"
+    parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    arguments = [each for each in parameters if each.param_type_name == "argument"]
+    options = [each for each in parameters if each.param_type_name == "option"]
+    if arguments:
+        rows = [(f"`{each.human_readable_name}`", getattr(each, "help", "") or "") for each in arguments]
+        yield table(("argument", "what"), rows)
+    if options:
+        yield table(("option", "default", "what"), [_option(each) for each in options])
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from _command(f"{path} {name}", inner)
+
+
+def _option(option) -> tuple[str, str, str]:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    default = "" if option.default in (None, False) or callable(option.default) else f"`{option.default}`"
+    return names, default, option.help or ""
+
+
+def catalogue_page() -> Iterator[str]:
+    """Models, vectors, corpora, formats and tasks, from where the code keeps them."""
+    yield "# The catalogue\n\nWhat lamina knows by name. `lamina assets show NAME` prints a whole card.\n"
+    titles = (("model", "Models"), ("vectors", "Word vectors"), ("corpus", "Corpora"))
+    for kind, title in titles:
+        rows = [
+            (f"`{card.name}`", card.what, card.licence, f"{card.size / 1e6:,.0f} MB", card.note)
+            for card in cards().values()
+            if card.kind == kind
+        ]
+        yield f"## {title}\n\n" + table(("name", "what", "licence", "size", "note"), rows)
+    yield "## Annotations of each corpus\n\n" + table(
+        ("corpus", "format", "label scheme", "annotations"),
+        [(f"`{e.name}`", f"`{e.format}`", e.scheme, ", ".join(e.annotations) or "none") for e in CATALOGUE],
+    )
+    yield "## Formats\n\n" + table(
+        ("`--format`", "what", "label scheme"), [(f"`{form.name}`", form.title, form.scheme) for form in FORMATS]
+    )
+    yield "## Tasks\n\n" + table(
+        ("task", "asks for", "spans", "score", "annotation"),
+        [(f"`{task.name}`", task.what, task.arity, task.metric, f"`{task.annotation}`") for task in TASKS],
+    )
+
+
+def api_pages() -> Iterator[tuple[str, list[str]]]:
+    """Page name -> the modules it shows: one page a folder, one for the modules beside them."""
+    beside = []
+    for module in pkgutil.iter_modules(lamina.__path__):
+        if module.name in _NOT_SHOWN:
+            continue
+        if not module.ispkg:
+            beside.append(f"lamina.{module.name}")
+            continue
+        package = f"lamina.{module.name}"
+        folder = [str(place / module.name) for place in _homes()]
+        yield module.name, [package, *(f"{package}.{inner.name}" for inner in pkgutil.iter_modules(folder))]
+    yield "lamina", beside
+
+
+def _homes():
+    from pathlib import Path
+
+    return [Path(place) for place in lamina.__path__]
+
+
+def write(path: str, parts: Iterable[str]) -> None:
+    """One generated page."""
+    with mkdocs_gen_files.open(path, "w") as file:
+        file.write("\n".join(parts))
+
+
+write("reference/cli.md", command_pages())
+write("reference/catalogue.md", catalogue_page())
+for name, modules in api_pages():
+    shown = name if name == "lamina" else f"lamina.{name}"
+    write(f"reference/api/{name}.md", [f"# {shown}\n", *(f"::: {module}\n" for module in modules)])
