@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import mkdocs_gen_files
 import typer.main
@@ -42,7 +43,7 @@ def _command(path: str, command) -> Iterator[str]:
     arguments = [each for each in parameters if each.param_type_name == "argument"]
     options = [each for each in parameters if each.param_type_name == "option"]
     if arguments:
-        rows = [(f"`{each.human_readable_name}`", getattr(each, "help", "") or "") for each in arguments]
+        rows = [(f"`{(each.metavar or each.name).upper()}`", getattr(each, "help", "") or "") for each in arguments]
         yield table(("argument", "what"), rows)
     if options:
         yield table(("option", "default", "what"), [_option(each) for each in options])
@@ -90,15 +91,9 @@ def api_pages() -> Iterator[tuple[str, list[str]]]:
             beside.append(f"lamina.{module.name}")
             continue
         package = f"lamina.{module.name}"
-        folder = [str(place / module.name) for place in _homes()]
+        folder = [str(Path(place) / module.name) for place in lamina.__path__]
         yield module.name, [package, *(f"{package}.{inner.name}" for inner in pkgutil.iter_modules(folder))]
     yield "lamina", beside
-
-
-def _homes():
-    from pathlib import Path
-
-    return [Path(place) for place in lamina.__path__]
 
 
 def write(path: str, parts: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,8 @@ def result_key(analysis: str, model: str, corpus: str, parameters: Mapping[str, 
     """A name for 'this question asked of these inputs': equal keys mean the answer can be reused.
 
     Example:
-        >>> result_key("geometry", "m", "c", {"b": 1, "a": 2}, (0,)) == result_key("geometry", "m", "c", {"a": 2, "b": 1}, (0,))
+        >>> one, same = ({"b": 1, "a": 2}, {"a": 2, "b": 1})
+        >>> result_key("geometry", "m", "c", one, (0,)) == result_key("geometry", "m", "c", same, (0,))
         True
     """
     asked = [FORMAT, version("lamina"), analysis, model, corpus, dict(parameters), list(seeds)]
@@ -114,15 +116,20 @@ class Result:
         The folder is replaced as a whole, so that a kill never leaves half a result.
         """
         target = Path(folder)
-        _refuse_foreign(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as holder:
-            fresh = Path(holder) / "new"
-            fresh.mkdir()
-            self._write_into(fresh, charts=charts)
-            if target.exists():
-                target.rename(Path(holder) / "old")
-            fresh.rename(target)
+        refuse_foreign(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as holder:
+                fresh = Path(holder) / "new"
+                fresh.mkdir()
+                self._write_into(fresh, charts=charts)
+                if target.exists():
+                    target.rename(Path(holder) / "old")
+                fresh.rename(target)
+        except OSError as error:
+            raise ResultError(
+                f"the result cannot be saved as {target}: {error.strerror}; name another folder"
+            ) from error
         return target
 
     def _write_into(self, folder: Path, *, charts: bool) -> None:
@@ -141,27 +148,22 @@ class Result:
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
         """Read back what `save` wrote."""
-        import pandas as pd
-
         folder = Path(folder)
         head = read_head(folder)
-        tables = {}
-        for name, dtypes in head["tables"].items():
-            # An empty cell is missing; 'NA' and 'None' are labels like any other.
-            tables[name] = pd.read_csv(
-                folder / f"{name}.csv",
-                dtype=dtypes,
-                keep_default_na=False,
-                na_values=[""],
-            )
-        provenance = dict(head["provenance"])
-        provenance["seeds"] = tuple(provenance["seeds"])
-        return cls(head["analysis"], tables, Provenance(**provenance))
+        try:
+            tables = {name: _read_table(folder / f"{name}.csv", dtypes) for name, dtypes in head["tables"].items()}
+            provenance = head["provenance"] | {"seeds": tuple(head["provenance"]["seeds"])}
+            return cls(head["analysis"], tables, Provenance(**provenance))
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            raise ResultError(
+                f"{folder} does not hold what its result.json promises ({error}); make it again"
+            ) from error
 
     def _repr_html_(self) -> str:
         from lamina.figures import to_svg
 
-        parts = [f"<h3>{self.analysis}: {self.provenance.model['name']} on {self.provenance.corpus['name']}</h3>"]
+        title = f"{self.analysis}: {self.provenance.model['name']} on {self.provenance.corpus['name']}"
+        parts = [f"<h3>{escape(title)}</h3>"]
         parts += [to_svg(chart) for chart in self.charts().values()]
         for name, table in self.tables.items():
             parts.append(f"<h4>{name}</h4>{table.to_html(index=False, max_rows=20)}")
@@ -185,12 +187,20 @@ def read_head(folder: Path) -> dict[str, Any]:
     return head
 
 
-def _refuse_foreign(target: Path) -> None:
+def refuse_foreign(target: Path) -> None:
     """Saving replaces the folder: never one that holds something else."""
     if target.is_file():
         raise ResultError(f"{target} is a file; name a folder")
     if target.is_dir() and any(target.iterdir()) and not (target / "result.json").exists():
         raise ResultError(f"{target} holds something other than a result; name a new or empty folder")
+
+
+def _read_table(path: Path, dtypes: dict[Any, Any]) -> pandas.DataFrame:
+    import pandas as pd
+
+    # An empty cell is a missing number but an empty label; 'NA' and 'None' are labels like any other.
+    numbers = {column: [""] for column, dtype in dtypes.items() if dtype not in ("str", "string", "object")}
+    return pd.read_csv(path, dtype=dtypes, keep_default_na=False, na_values=numbers)
 
 
 def _command_line() -> str:

@@ -55,8 +55,10 @@ class TinyEncoder(Encoder):
     @property
     def fingerprint(self) -> str:
         """See `Encoder.fingerprint`."""
-        made = f"tiny {self.blocks} {self.heads} {self.width} {self._seed} {self._scale}"
-        return hashlib.sha256(made.encode()).hexdigest()
+        digest = hashlib.sha256(f"tiny {self.blocks} {self.heads} {self.width} {self._scale}".encode())
+        digest.update(self._embeddings.numpy().tobytes())
+        digest.update(self._weights.numpy().tobytes())
+        return digest.hexdigest()
 
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""
@@ -64,7 +66,7 @@ class TinyEncoder(Encoder):
         for segment in text.segments:
             for word in segment:
                 letters = text.words[word]
-                pieces = [letters[at : at + _PIECE] for at in range(0, len(letters), _PIECE)]
+                pieces = [letters[at : at + _PIECE] for at in range(0, max(1, len(letters)), _PIECE)]
                 ids += [_piece_id(piece) for piece in pieces]
                 words += [word] * len(pieces)
             ids.append(_SEP)
@@ -84,7 +86,9 @@ class TinyEncoder(Encoder):
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> TinyEncoder:
         """See `Encoder.random_twin`."""
-        twin = TinyEncoder(blocks=self.blocks, heads=self.heads, width=self.width, seed=self._seed + seed + 1)
+        twin = TinyEncoder(
+            blocks=self.blocks, heads=self.heads, width=self.width, seed=self._seed + seed + 1, scale=self._scale
+        )
         twin.name = f"{self.name} (random)"
         if keep_embeddings:
             twin._embeddings = self._embeddings

@@ -40,8 +40,19 @@ def test_every_entry_has_a_card_and_a_format() -> None:
     for entry in CATALOGUE:
         assert cards()[entry.name].kind == "corpus"
         assert get_format(entry.format).name == entry.format
-        assert set(entry.splits) <= {"train", "dev", "test"}
+        assert entry.splits_within(cards()[entry.name].members)
     assert get_entry("nothing") is None
+
+
+def test_files_tell_the_splits_of_what_is_not_at_hand() -> None:
+    semeval, propbank, gum = (get_entry(name) for name in ("semeval2010_task8", "propbank_ewt", "gum_open"))
+    assert semeval
+    assert propbank
+    assert gum
+
+    assert semeval.splits_within(["TRAIN_FILE.TXT", "TEST_FILE_FULL.TXT"]) == ("train", "test")
+    assert propbank.splits_within(["ewt_srl_const.*.jsonl"]) == ("train", "dev", "test")
+    assert gum.splits_within(["dep/*.conllu"]) == ("train", "dev", "test")
 
 
 @pytest.mark.data

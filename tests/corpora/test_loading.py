@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus
+from lamina.corpora.formats import get_format
 from lamina.corpora.loading import find_source, splits_of
 from lamina.errors import CorpusError, FormatError
 
@@ -119,6 +120,35 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         load_corpus("ud_english_etw")
     with pytest.raises(CorpusError, match=r"unknown corpus 'zzzzzz'.*`lamina data list`"):
         load_corpus("zzzzzz")
+
+
+def test_a_slow_format_is_parsed_once(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = get_format("conllu")._replace(slow=True)
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: slow)
+    first = list(load_corpus(folder))
+
+    unread = slow._replace(read=lambda path: pytest.fail(f"{path} is parsed again"))
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: unread)
+
+    assert list(load_corpus(folder)) == first
+    newer = slow._replace(version=slow.version + 1)
+    monkeypatch.setattr("lamina.corpora.loading.detect", lambda _: newer)
+    assert list(load_corpus(folder)) == first
+    assert len(list((cache / "parsed").iterdir())) == 2
+
+
+def test_a_folder_without_a_file_of_the_format(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="holds no conllu file"):
+        load_corpus(tmp_path, format="conllu")
+
+
+def test_what_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> str:
+        raise PermissionError("Permission denied")
+
+    monkeypatch.setattr("lamina.corpora.loading.file_sha256", refuse)
+    with pytest.raises(CorpusError, match="cannot be read: Permission denied"):
+        load_corpus(folder)
 
 
 def test_what_is_empty(tmp_path: Path) -> None:

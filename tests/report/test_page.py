@@ -156,3 +156,7 @@ def test_what_cannot_be_written_is_said(tmp_path):
 def test_every_method_is_two_sentences():
     method = section_of("geometry").method
     assert len(re.findall(r"\.(?: |$)", method)) == 2
+
+
+def test_texts_have_no_broken_words():
+    assert not re.search(r"\w- \w|  ", " ".join(section_of("geometry")))

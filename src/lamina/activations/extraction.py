@@ -36,7 +36,9 @@ def extract(
     store = ActivationStore.of(encoder, root)
     if repair:
         store.drop(store.damaged())
-    (engine or ThisMachine()).fill(encoder, corpus, store, total=sum(1 for _ in store.missing(corpus)))
+    missing = sum(1 for _ in store.missing(corpus))
+    if missing:  # a store that has everything need not be writable
+        (engine or ThisMachine()).fill(encoder, corpus, store, total=missing)
     return store.open(corpus)
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from filelock import FileLock
 
 from lamina.activations.reading import StoredActivations
-from lamina.activations.shards import Entry, is_sound, read_index, remove_shard
-from lamina.activations.writing import ShardWriter
+from lamina.activations.shards import Entry, is_sound, read_index, remove_shard, write_error
+from lamina.activations.writing import SHARD_BYTES, ShardWriter
 from lamina.assets import cache_dir
 from lamina.errors import StoreError
 from lamina.types import Text
@@ -75,6 +75,7 @@ class ActivationStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._lock = FileLock(folder / "lock")
         self._places: dict[bytes, Place] | None = None
 
     @classmethod
@@ -83,14 +84,16 @@ class ActivationStore:
     ) -> ActivationStore:
         """The store of an encoder's states under `root`, made if need be; `kept` says in what precision."""
         folder = (Path(root) if root is not None else default_root()) / encoder.fingerprint[:32]
+        store = cls(folder)
         if not (folder / "store.json").exists():
             head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint, "kept": kept}
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                _write_json(folder / "store.json", head | {"layers": encoder.layers, "width": encoder.width})
             except OSError as error:
-                raise StoreError(f"no store can be made in {folder}: {error.strerror}; name another") from error
-        store = cls(folder)
+                raise StoreError(f"no store can be made in {folder}: {error.strerror}; name another folder") from error
+            with store.locked():
+                if not (folder / "store.json").exists():
+                    _write_json(folder / "store.json", head | {"layers": encoder.layers, "width": encoder.width})
         if store.head["fingerprint"] != encoder.fingerprint:
             raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); name another folder")
         return store
@@ -124,15 +127,27 @@ class ActivationStore:
                 yield text
 
     @contextmanager
-    def writing(self) -> Iterator[ShardWriter]:
-        """The right to write, one process at a time; what was added is stored when the block ends.
+    def locked(self) -> Iterator[None]:
+        """The right to change the store, one process at a time; others wait. Blocks may be nested."""
+        try:
+            self._lock.acquire()
+        except OSError as error:
+            raise write_error(self.folder / "lock", error) from error
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def writing(self, shard_bytes: int = SHARD_BYTES) -> Iterator[ShardWriter]:
+        """A writer, for one process at a time; what was added is stored when the block ends.
 
         When the block fails or is interrupted, full shards are kept and the unfinished one is dropped.
         """
-        with FileLock(self.folder / "lock"):
+        with self.locked():
             self.refresh()
             head = self.head
-            writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"])
+            writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"], shard_bytes)
             try:
                 yield writer
                 writer.flush()
@@ -152,10 +167,12 @@ class ActivationStore:
 
     def widen(self) -> None:
         """From now on keep float32: float16 shards are dropped, their texts are missing again."""
-        for shard in self.shards:
-            remove_shard(shard)
-        _write_json(self.folder / "store.json", self.head | {"kept": "float32"})
-        self.refresh()
+        with self.locked():
+            head = self.head
+            if head["kept"] != "float32":
+                self.drop(self.shards)
+                _write_json(self.folder / "store.json", head | {"kept": "float32"})
+            self.refresh()
 
     def damaged(self) -> list[Path]:
         """The shards whose bytes do not have their checksum any more."""
@@ -163,17 +180,18 @@ class ActivationStore:
 
     def drop(self, shards: Iterable[Path]) -> None:
         """Delete these shards: their texts are missing again."""
-        for shard in shards:
-            remove_shard(shard)
-        self.refresh()
+        with self.locked():
+            for shard in shards:
+                remove_shard(shard)
+            self.refresh()
 
     def sweep(self) -> int:
-        """Delete what no index speaks of (left by a kill); bytes freed."""
+        """Delete what cannot be read (left by a kill, cut short); bytes freed."""
         freed = 0
-        with FileLock(self.folder / "lock"):
-            known = {path.stem for path in self.folder.glob("*.arrow")}
-            for path in self.folder.iterdir():
-                orphan = path.suffix == ".safetensors" and path.stem not in known
+        with self.locked():
+            readable = {path.stem for path in self.folder.glob("*.arrow") if read_index(path)}
+            for path in list(self.folder.iterdir()):
+                orphan = path.suffix in (".arrow", ".safetensors") and path.stem not in readable
                 if orphan or path.name.endswith(".tmp"):
                     freed += path.stat().st_size
                     path.unlink()
@@ -186,9 +204,9 @@ class ActivationStore:
     def _index(self) -> dict[bytes, Place]:
         if self._places is None:
             self._places = {
-                entry.key: Place(path.with_suffix(".safetensors"), entry)
-                for path in sorted(self.folder.glob("*.arrow"))
-                for entry in read_index(path)
+                entry.key: Place(shard, entry)
+                for shard in self.shards
+                for entry in read_index(shard.with_suffix(".arrow"))
             }
         return self._places
 
@@ -200,6 +218,9 @@ def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:
 
 
 def _write_json(path: Path, content: dict) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise write_error(path, error) from error

@@ -10,7 +10,7 @@ from typing import Any
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import ResultError
-from lamina.results import Result, read_head, result_key
+from lamina.results import Result, read_head, refuse_foreign, result_key
 
 _WHERE = {"root"}
 """Settings that say where things lie and cannot change an answer."""
@@ -26,15 +26,18 @@ def ask(analysis: Callable[..., Result], encoder: Encoder, corpus: Corpus, folde
     asked = defaults | {name: value for name, value in settings.items() if name not in _WHERE}
     seeds = (asked["seed"],) if "seed" in asked else ()
     key = result_key(analysis.__name__, encoder.fingerprint, corpus.fingerprint, asked, seeds)
-    if _saved_key(folder) == key:
-        return Result.load(folder)
+    # Before the work, not after it.
+    refuse_foreign(folder)
+    saved = _saved(folder, key)
+    if saved is not None:
+        return saved
     result = analysis(encoder, corpus, **settings)
     result.save(folder)
     return result
 
 
-def _saved_key(folder: Path) -> str | None:
+def _saved(folder: Path, key: str) -> Result | None:
     try:
-        return read_head(folder)["key"]
+        return Result.load(folder) if read_head(folder).get("key") == key else None
     except ResultError:
         return None

@@ -18,7 +18,7 @@ from lamina.activations import StoredActivations, extract
 from lamina.activations.words import WordVectors
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, InputError
 from lamina.progress import progress
 from lamina.results import Provenance, Result
 
@@ -75,6 +75,10 @@ def geometry(
         min_count: occurrences a word type needs.
         twin: put the random-weights twin beside the model.
     """
+    if min_count < 2:
+        raise InputError(
+            f"self-similarity compares occurrences of a word: min_count must be at least 2, not {min_count}"
+        )
     words = _count_words(corpus, min_count)
     rows, skipped = [], {}
     encoders = [encoder]
@@ -131,7 +135,9 @@ def _rows(
         "max_explainable_variance": explained,
     }
     for measure, (value, spread) in measures.items():
-        low, high = np.quantile(spread, [0.025, 0.975]) if len(spread) else (np.nan, np.nan)
+        # A sample that drew one text again and again, or texts of one word only, has no pair to measure.
+        measured = spread[np.isfinite(spread)]
+        low, high = np.quantile(measured, [0.025, 0.975]) if len(measured) else (np.nan, np.nan)
         yield model, layer, measure, value, float(low), float(high)
 
 

@@ -22,24 +22,23 @@ AnnotationOption = Annotated[str | None, typer.Option("--annotation", help="Only
 
 @app.command("list")
 def list_() -> None:
-    """Show the corpora that have a name, with what they carry and whether they are at hand."""
-    from rich.console import Console
-    from rich.table import Table
-
+    """Show the corpora that have a name: what they carry, where they are from, whether they are at hand."""
     from lamina.assets import cards, held
     from lamina.corpora.catalogue import CATALOGUE
+    from lamina.corpora.loading import find_source, splits_of
 
-    table = Table(title="Corpora", caption="Any file or folder in a known format works too: --corpus PATH")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what, and where from")
-    for title in ("annotations", "splits", "at hand"):
-        table.add_column(title)
     for entry in CATALOGUE:
         card = cards()[entry.name]
-        what = f"{entry.title} ({entry.scheme}). {card.origin}"
-        here = "yes" if held(entry.name) else "no"
-        table.add_row(entry.name, what, ", ".join(entry.annotations) or "none", ", ".join(entry.splits), here)
-    Console().print(table)
+        here = held(entry.name) is not None
+        splits = splits_of(find_source(entry.name)) if here else entry.splits_within(card.members)
+        typer.echo(f"{typer.style(entry.name, bold=True)}  ({'at hand' if here else 'not at hand'})")
+        typer.echo(f"  {entry.title}")
+        typer.echo(f"  annotations: {', '.join(entry.annotations) or 'none'}  ({entry.scheme})")
+        typer.echo(f"  splits: {', '.join(splits)}")
+        typer.echo(f"  from: {card.origin}, {card.licence}")
+        if card.note and not here:
+            typer.echo(f"  note: {card.note}")
+    typer.echo("\nA file or folder of your own works wherever a name does: --corpus PATH")
 
 
 @app.command()

@@ -80,6 +80,6 @@ def expected(what: Estimate, *, passes: int = 1) -> str:
     )
 
 
-def results_folder(out: Path | None, analysis: str, model: str, corpus: str) -> Path:
+def results_folder(out: Path | None, analysis: str, model: str, corpus: str, split: str) -> Path:
     """Where a single analysis is saved when the user names no folder."""
-    return out or Path("results") / f"{analysis}-{Path(model).name}-{Path(corpus).stem}"
+    return out or Path("results") / f"{analysis}-{Path(model).name}-{Path(corpus).stem}-{split}"

@@ -53,7 +53,7 @@ def geometry(
     if dry_run:
         print(expected(estimate(encoder, texts, root=store), passes=1 + (twin and encoder.blocks > 0)))
         return
-    folder = results_folder(out, "geometry", model, corpus)
+    folder = results_folder(out, "geometry", model, corpus, split)
     settings = {"samples": samples, "min_count": min_count, "twin": twin, "seed": seed}
     result = analyses.ask(analyses.geometry, encoder, texts, folder, root=store, **settings)
     for reason, count in result.provenance.skipped.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,8 @@ def list_stores(store: StoreOption = None) -> None:
         size = sum(shard.stat().st_size for shard in each.shards) / 1e6
         numbers = (head["layers"], head["width"], f"{len(each):,}", len(each.shards), f"{size:,.0f}")
         table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(each.folder))
-    Console(markup=False).print(table)
+    # A pipe has no width to fit into: there, one store is one line.
+    Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
 
 @app.command()
@@ -77,8 +79,9 @@ def gc(
 
     freed = 0
     for each in stores(store):
+        # Looked at before sweeping, and without the lock: taking that is not writing.
+        newest = max(path.stat().st_mtime for path in each.folder.iterdir() if path.name != "lock")
         freed += each.sweep()
-        newest = max((path.stat().st_mtime for path in each.folder.iterdir()), default=0.0)
         if older_than is not None and time.time() - newest >= older_than * 86400:
             freed += sum(path.stat().st_size for path in each.folder.iterdir())
             shutil.rmtree(each.folder)

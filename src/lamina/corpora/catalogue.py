@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from typing import NamedTuple
 
 from lamina.corpora.splits import SPLITS
@@ -21,10 +22,14 @@ class Entry(NamedTuple):
     files: Mapping[str, str]
     """Split -> glob of its files within the asset's folder; empty where a folder's own lists say which is which."""
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that are given, not made."""
-        return tuple(self.files) or SPLITS
+    def splits_within(self, members: Iterable[str]) -> tuple[str, ...]:
+        """The splits that files of these names (`*` stands for anything) make up."""
+        found = [
+            split
+            for split, pattern in self.files.items()
+            if any(fnmatch(pattern.rpartition("/")[2], member) for member in members)
+        ]
+        return tuple(found) if self.files else SPLITS
 
 
 def _jsonl(stem: str) -> dict[str, str]:

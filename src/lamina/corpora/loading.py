@@ -54,13 +54,14 @@ def load_corpus(
         [('Dogs', 'bark', '.'), ('Cats', 'do', 'not', '.')]
     """
     parse_unit(unit)
-    source = find_source(name_or_path, format)
     try:
-        chosen = part(source.files, split, seed)
-    except CorpusError as error:
-        raise CorpusError(f"{source.name}: {error}") from None
-    corpus = _corpus(source, split, unit, chosen)
-    if next(iter(corpus), None) is None:
+        source = find_source(name_or_path, format)
+        chosen = _part(source, split, seed)
+        corpus = _corpus(source, split, unit, chosen)
+        first = next(iter(corpus), None)
+    except OSError as error:
+        raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
+    if first is None:
         raise CorpusError(_emptiness(source, split, chosen))
     return corpus if limit is None else corpus.take(limit)
 
@@ -72,7 +73,7 @@ def splits_of(source: Source) -> tuple[str, ...]:
 
 
 def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
-    """Look the corpus up in the catalogue (fetching it if need be) or on the disk."""
+    """Look the corpus up in the catalogue (fetching it if need be) or on the disk; a folder called ewt is `./ewt`."""
     entry = get_entry(str(name_or_path))
     if entry is not None:
         return _from_catalogue(entry)
@@ -102,6 +103,13 @@ def _from_catalogue(entry: Entry) -> Source:
             f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
         )
     return Source(entry.name, root, form, files, entry.scheme, entry.annotations)
+
+
+def _part(source: Source, split: str, seed: int) -> Part:
+    try:
+        return part(source.files, split, seed)
+    except CorpusError as error:
+        raise CorpusError(f"{source.name}: {error}") from None
 
 
 def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:

@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from lamina import assets
+from lamina.encoders.quiet import quiet_transformers
 from lamina.progress import progress
 
 FORMAT = 1
@@ -30,10 +31,9 @@ def converted(packed: Path) -> Path:
 def _convert(packed: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory(dir=target.parent) as holder, progress(f"unpacking {packed.name}"):
+    unpacking = progress(f"unpacking {packed.name}")
+    with tempfile.TemporaryDirectory(dir=target.parent) as holder, unpacking, quiet_transformers():
         fresh = Path(holder) / "model"
         model = AutoModelForCausalLM.from_pretrained(packed.parent, gguf_file=packed.name, dtype=torch.float32)
         model.save_pretrained(fresh)

@@ -91,7 +91,7 @@ class HuggingFaceEncoder(Encoder):
         digest = hashlib.sha256(json.dumps(head, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(f"{name}{tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
     def tokenize(self, text: Text) -> Tokens:
@@ -107,9 +107,8 @@ class HuggingFaceEncoder(Encoder):
     ) -> Iterator[Activations]:
         """See `Encoder.encode`."""
         # Held back until their turn comes, ordered results must not fill the memory.
-        token_bytes = self.layers * self.width * 4 if ordered else 1
         cut = ((text, *self.pieces(text)) for text in texts)
-        sized = ((item, len(item[1].ids) * token_bytes) for item in cut)
+        sized = ((item, self._bytes(len(item[1].ids), want) if ordered else 1) for item in cut)
         for chunk in chunked(sized, _LOOKAHEAD_TEXTS, _LOOKAHEAD_BYTES):
             rows = [self._rows(i, tokens, types, head, tail) for i, (_, tokens, types, head, tail) in enumerate(chunk)]
             heads = [(text.id, tokens) for text, tokens, *_ in chunk]
@@ -118,6 +117,11 @@ class HuggingFaceEncoder(Encoder):
                 yield from (activations for _, activations in sorted(made, key=lambda pair: pair[0]))
             else:
                 yield from (activations for _, activations in made)
+
+    def _bytes(self, size: int, want: Collection[Want]) -> int:
+        states = self.layers * self.width * size if "states" in want else 0
+        maps = self.blocks * self.heads * size**2 if "maps" in want and size <= self.limit else 0
+        return 4 * (states + maps)
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> HuggingFaceEncoder:
         """The same architecture and tokenizer with freshly drawn weights; the embedding layer kept or not."""

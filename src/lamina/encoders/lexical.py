@@ -21,7 +21,7 @@ class LexicalEncoder(Encoder):
     """
 
     def __init__(self, base: HuggingFaceEncoder, *, layer_norm: bool = False) -> None:
-        self._base = base
+        self._base, self._normed = base, layer_norm
         self._table = cast(torch.nn.Embedding, base.model.get_input_embeddings())
         self._norm = _layer_norm(base) if layer_norm else torch.nn.Identity()
         self.name = f"{base.name} (lexical{' + LayerNorm' if layer_norm else ''})"
@@ -30,7 +30,7 @@ class LexicalEncoder(Encoder):
     @property
     def fingerprint(self) -> str:
         """See `Encoder.fingerprint`."""
-        return hashlib.sha256(f"{self._base.fingerprint} {self.name}".encode()).hexdigest()
+        return hashlib.sha256(f"lexical {self._base.fingerprint} {self._normed}".encode()).hexdigest()
 
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""

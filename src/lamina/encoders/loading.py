@@ -81,25 +81,35 @@ def _from_transformers(source: str, name: str, *, device: str | None, dtype: Pre
 
 def _load(source: str, dtype: Any) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
-    from transformers.utils import logging
 
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    from lamina.encoders.quiet import quiet_transformers
+
     try:
-        model, info = AutoModel.from_pretrained(source, dtype=dtype, output_loading_info=True)
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+        with quiet_transformers():
+            # Code that comes with a model is never run, and nobody is asked whether it may.
+            model, info = AutoModel.from_pretrained(
+                source, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, trust_remote_code=False
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:
+        # A broken folder fails in as many ways as there are libraries that read parts of it.
         raise ModelError(_cannot_load(source, error)) from error
-    finally:
-        logging.set_verbosity(verbosity)
-    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-    if missing:
-        raise ModelError(
-            f"{source}: {len(missing)} weights are missing from the checkpoint (first: {missing[0]}), so parts of the "
-            "model would be random; a folder must hold the weights of the architecture its config.json names"
-        )
+    _check_complete(source, info)
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        # What transformers makes up, silently, where a folder has no tokenizer.
+        raise ModelError(f"{source} has no tokenizer, or one without words; save the model's tokenizer beside it")
     return model, tokenizer
+
+
+def _check_complete(source: str, info: dict[str, Any]) -> None:
+    mismatched = {key for key, *_ in info["mismatched_keys"]}
+    absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
+    if absent:
+        raise ModelError(
+            f"{source}: {len(absent)} weights are missing from the checkpoint or of another shape (first: {absent[0]}), "
+            "so parts of the model would be random; a folder must hold the weights of the architecture its "
+            "config.json names"
+        )
 
 
 def _cannot_load(source: str, error: Exception) -> str:
@@ -121,7 +131,7 @@ def _device(asked: str | None) -> str:
     if asked.startswith("cuda") and not torch.cuda.is_available():
         raise ModelError(f"device {asked!r} was asked for, but torch sees no GPU; use --device cpu")
     try:
-        torch.device(asked)
-    except RuntimeError:
-        raise ModelError(f"{asked!r} is not a device; use cpu, cuda or cuda:N") from None
+        torch.empty(0, device=asked)
+    except (RuntimeError, AssertionError):
+        raise ModelError(f"{asked!r} is not a device of this machine; use cpu, cuda or cuda:N") from None
     return asked

@@ -20,7 +20,7 @@ def check_precision(dtype: str, device: str) -> None:
     """
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ModelError(f"{dtype!r} is not a precision lamina runs in; use float32, bfloat16 or float16")
-    if dtype != "float32" and device == "cpu" and not cpu_multiplies(dtype):
+    if dtype != "float32" and device.startswith("cpu") and not cpu_multiplies(dtype):
         raise ModelError(f"{dtype} matrix products do not work on this machine's CPU; use float32, or a GPU")
 
 

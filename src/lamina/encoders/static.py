@@ -15,6 +15,10 @@ from lamina.errors import ModelError
 from lamina.types import Text
 
 
+FORMAT = 1
+"""Of what encoding means; raised when the same vectors and text would give other numbers."""
+
+
 class StaticEncoder(Encoder):
     """One vector a word, whatever its context. One token a word, no special tokens.
 
@@ -32,12 +36,13 @@ class StaticEncoder(Encoder):
             raise ModelError(f"{name}: {len(words)} words but {len(vectors)} vectors")
         self.name = name
         self.blocks, self.heads, self.width = 0, 0, vectors.shape[1]
-        self._vectors = vectors
+        self._vectors = vectors = vectors.astype(np.float32, copy=False)
         # The first of two equal words counts: vector files are sorted by frequency.
         self._row: dict[str, int] = {}
         for row, word in enumerate(words):
             self._row.setdefault(word, row)
-        digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape"))
+        digest = hashlib.sha256(f"static {FORMAT} {self.width}\0".encode())
+        digest.update("\0".join(words).encode("utf-8", "surrogatepass"))
         digest.update(np.ascontiguousarray(vectors).data)
         self._fingerprint = digest.hexdigest()
 
@@ -75,5 +80,5 @@ class StaticEncoder(Encoder):
 
 
 def _drawn(word: str, width: int) -> np.ndarray:
-    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
+    seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:8], "little")
     return np.random.default_rng(seed).standard_normal(width).astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -15,7 +17,8 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
     model = encoder.model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        fresh = type(model)(model.config)
+        # A copy: the config also holds the way attention is computed, which each encoder switches for itself.
+        fresh = type(model)(copy.deepcopy(model.config))
     torch.nn.Module.to(fresh, device=model.device, dtype=model.dtype)
     if keep_embeddings:
         fresh.load_state_dict({k: v for k, v in model.state_dict().items() if _is_embedding(k)}, strict=False)
@@ -24,6 +27,15 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
 
 
 def _is_embedding(name: str) -> bool:
-    """Whether a weight belongs to the embedding layer; GPT-2 calls its tables wte and wpe."""
-    top = name.split(".")[0]
-    return "embed" in top or top in {"wte", "wpe"}
+    """Whether a weight makes layer 0: tables, their norm, a projection to the blocks' width; GPT-2 has wte and wpe.
+
+    Blocks are numbered; relative positions (DeBERTa's rel_embeddings) act inside them.
+
+    Example:
+        >>> [_is_embedding(n) for n in ("wte.weight", "encoder.embedding_hidden_mapping_in.bias", "h.0.ln_1.weight")]
+        [True, True, False]
+    """
+    parts = name.split(".")
+    if any(part.isdigit() or part.startswith("rel") for part in parts):
+        return False
+    return any("embed" in part or part in {"wte", "wpe"} for part in parts)

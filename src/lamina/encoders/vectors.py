@@ -21,12 +21,12 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 def _read_text(path: Path) -> tuple[list[str], np.ndarray]:
     words: list[str] = []
     rows: list[np.ndarray] = []
-    width = 0
+    promised, width = None, 0
     with path.open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, start=1):
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2:
-                width = _header(path, fields)[1]
+                promised, width = _header(path, fields)
                 continue
             width = width or len(fields) - 1
             # Some words of large files hold spaces: the numbers are the last fields.
@@ -35,10 +35,16 @@ def _read_text(path: Path) -> tuple[list[str], np.ndarray]:
                 row = np.array(numbers, dtype=np.float32)
             except ValueError:
                 row = np.empty(0)
-            if len(fields) <= width or len(row) != width:
-                raise FormatError(f"{path}:{number}: expected a word and {width} numbers, got {len(fields)} fields")
+            if not width or len(fields) <= width or len(row) != width:
+                raise FormatError(
+                    f"{path}:{number}: expected a word and {width or 'its'} numbers, got {len(fields)} fields"
+                )
             words.append(" ".join(fields[:-width]))
             rows.append(row)
+    if promised is not None and promised != len(words):
+        raise FormatError(
+            f"{path}:1: the header promises {promised} words, the file has {len(words)}; is it cut short?"
+        )
     return words, np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
@@ -46,6 +52,8 @@ def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
     with path.open("rb") as file:
         count, width = _header(path, file.readline().decode("utf-8", "replace").split())
         data = file.read()
+    if count * (4 * width + 1) > len(data):
+        raise FormatError(f"{path}: too short for the {count} vectors of {width} numbers its header promises")
     words: list[str] = []
     vectors = np.empty((count, width), np.float32)
     at = 0
@@ -63,6 +71,8 @@ def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
 def _header(path: Path, fields: list[str]) -> tuple[int, int]:
     try:
         count, width = (int(field) for field in fields)
+        if min(count, width) < 1:
+            raise ValueError("both are counts")
     except ValueError:
         raise FormatError(f"{path}:1: expected a header, number of words and dimensions; got {fields!r}") from None
     return count, width

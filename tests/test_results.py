@@ -1,0 +1,196 @@
+"""Results: saved, read back the same, refused where something else lies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.errors import ResultError
+from lamina.results import FORMAT, Provenance, Result, read_head, result_key
+
+PROVENANCE = Provenance(
+    {"name": "m", "fingerprint": "f"},
+    {"name": "c", "fingerprint": "g", "split": "dev"},
+    {"samples": 10, "twin": True},
+    seeds=(3,),
+    skipped={"texts too long": 2},
+)
+
+LABELS = st.one_of(
+    st.sampled_from(["NA", "N/A", "None", "nan", "NULL", "", " ", "1", "01", "1.0", "True", '"', "a,b", "a\nb", "-"]),
+    # A lone carriage return or NUL is no label, and CSV has no way to say it.
+    st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=8),
+)
+ROWS = st.lists(
+    st.tuples(LABELS, st.integers(-(2**40), 2**40), st.floats(allow_nan=True, width=64), st.booleans()), min_size=1
+)
+
+
+def make(table: pd.DataFrame | None = None, analysis: str = "demo") -> Result:
+    frame = pd.DataFrame({"layer": [0, 1], "value": [0.5, 0.25]}) if table is None else table
+    return Result(analysis, {"scores": frame}, PROVENANCE)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ROWS)
+def test_any_table_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
+    table = pd.DataFrame(rows, columns=["label", "count", "value", "flag"])
+    folder = tmp_path_factory.mktemp("round")
+
+    back = Result.load(make(table).save(folder, charts=False))
+
+    pd.testing.assert_frame_equal(back.tables["scores"], table, check_exact=True)
+
+
+def test_provenance_and_key_come_back(tmp_path: Path) -> None:
+    result = make()
+    back = Result.load(result.save(tmp_path / "r", charts=False))
+
+    assert back.provenance == result.provenance
+    assert back.analysis == "demo"
+    assert back.key == result.key == read_head(tmp_path / "r")["key"]
+    assert result.provenance.versions["lamina"]
+    assert result.provenance.command
+
+
+def test_a_missing_number_stays_missing(tmp_path: Path) -> None:
+    table = pd.DataFrame({"measure": ["a", "b"], "value": [np.nan, 1.0], "low": [np.nan, np.nan]})
+
+    back = Result.load(make(table).save(tmp_path / "r", charts=False)).tables["scores"]
+
+    assert back["value"].isna().tolist() == [True, False]
+    assert back["low"].dtype == np.float64
+
+
+def test_a_table_without_rows_keeps_its_columns(tmp_path: Path) -> None:
+    table = pd.DataFrame({"label": pd.Series([], dtype="str"), "value": pd.Series([], dtype="float64")})
+
+    back = Result.load(make(table).save(tmp_path / "r", charts=False)).tables["scores"]
+
+    assert back.dtypes.to_dict() == table.dtypes.to_dict()
+
+
+def test_the_csv_is_plain(tmp_path: Path) -> None:
+    make().save(tmp_path / "r", charts=False)
+
+    assert (tmp_path / "r" / "scores.csv").read_text() == "layer,value\n0,0.5\n1,0.25\n"
+
+
+def test_saving_again_replaces_the_whole_folder(tmp_path: Path) -> None:
+    make().save(tmp_path / "r", charts=False)
+    (tmp_path / "r" / "left.svg").write_text("old")
+
+    make(pd.DataFrame({"value": [7]})).save(tmp_path / "r", charts=False)
+
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["result.json", "scores.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_failed_save_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make().save(tmp_path / "r", charts=False)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    with pytest.raises(ResultError, match="cannot be saved as .*No space left"):
+        make(pd.DataFrame({"value": [7]})).save(tmp_path / "r", charts=False)
+
+    assert Result.load(tmp_path / "r").tables["scores"]["value"].tolist() == [0.5, 0.25]
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
+    assert make().save(tmp_path, charts=False) == tmp_path
+
+
+@pytest.mark.parametrize("other", ["thesis.tex", ".git"])
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, other: str) -> None:
+    (tmp_path / other).write_text("mine")
+
+    with pytest.raises(ResultError, match="something other than a result"):
+        make().save(tmp_path, charts=False)
+
+    assert (tmp_path / other).read_text() == "mine"
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("mine")
+
+    with pytest.raises(ResultError, match="is a file"):
+        make().save(tmp_path / "r", charts=False)
+    with pytest.raises(ResultError, match="cannot be saved"):
+        make().save(tmp_path / "r" / "below", charts=False)
+
+
+def test_loading_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="no result.json"):
+        Result.load(tmp_path / "nowhere")
+    folder = make().save(tmp_path / "r", charts=False)
+    path = folder / "result.json"
+    good = json.loads(path.read_text())
+
+    path.write_text("{half")
+    with pytest.raises(ResultError, match=r"result\.json cannot be read .*make the result again"):
+        Result.load(folder)
+    path.write_text(json.dumps(good | {"format": FORMAT + 1}))
+    with pytest.raises(ResultError, match=f"format {FORMAT + 1}, this lamina reads {FORMAT}"):
+        Result.load(folder)
+    path.write_text("[]")
+    with pytest.raises(ResultError, match="format None"):
+        Result.load(folder)
+    path.write_text(json.dumps({key: value for key, value in good.items() if key != "provenance"}))
+    with pytest.raises(ResultError, match="does not hold what its"):
+        Result.load(folder)
+    path.write_text(json.dumps(good))
+    (folder / "scores.csv").unlink()
+    with pytest.raises(ResultError, match="does not hold what its"):
+        Result.load(folder)
+
+
+def test_the_key_tells_questions_apart() -> None:
+    asked = ("geometry", "m", "c", {"samples": 10}, (0,))
+    others = [
+        ("probes", "m", "c", {"samples": 10}, (0,)),
+        ("geometry", "n", "c", {"samples": 10}, (0,)),
+        ("geometry", "m", "d", {"samples": 10}, (0,)),
+        ("geometry", "m", "c", {"samples": 11}, (0,)),
+        ("geometry", "m", "c", {"samples": 10}, (1,)),
+    ]
+
+    assert len({result_key(*each) for each in (asked, *others)}) == 6
+
+
+def test_a_notebook_shows_charts_and_tables(make_geometry) -> None:
+    shown = make_geometry(model="a<b", layers=2)._repr_html_()
+
+    assert shown.startswith("<h3>geometry: a&lt;b on ewt</h3>")
+    assert "<svg" in shown
+    assert "<table" in shown
+    assert "self_similarity_adjusted" in shown
+
+
+def test_charts_by_name(make_geometry) -> None:
+    result = make_geometry(layers=2)
+
+    name, first = next(iter(result.charts().items()))
+    assert result.chart().to_dict() == result.chart(name).to_dict() == first.to_dict()
+    with pytest.raises(ResultError, match=f"no chart 'pie'; it has: {name}"):
+        result.chart("pie")
+    with pytest.raises(ResultError, match="no chart for a 'demo' result"):
+        make().chart()
+
+
+def test_charts_are_saved_beside_the_tables(make_geometry, tmp_path: Path) -> None:
+    result = make_geometry(layers=2)
+    folder = result.save(tmp_path / "r")
+
+    for name in result.charts():
+        assert json.loads((folder / f"{name}.vl.json").read_text())["$schema"].startswith("https://vega.github.io")
+        assert (folder / f"{name}.svg").read_text().startswith("<svg")
