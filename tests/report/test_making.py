@@ -15,46 +15,42 @@ from lamina.testing import TinyEncoder
 SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "dog", "ran"]] * 4
 
 
-@pytest.fixture
-def corpus():
-    return corpus_from(SENTENCES, name="pets")
-
-
-@pytest.fixture
-def made(tmp_path, corpus):
-    """A page of a tiny model; the function makes it again, for any encoder."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Makes a page of a tiny model; made once for all tests that do not change it, since reuse is what it does."""
+    folder, corpus = tmp_path_factory.mktemp("made"), corpus_from(SENTENCES, name="pets")
 
     def make(encoder=None):
-        return make_report(encoder or TinyEncoder(), corpus, tmp_path / "report", root=tmp_path / "store")
+        return make_report(encoder or TinyEncoder(), corpus, folder / "report", root=folder / "store")
 
     return make
 
 
-def test_the_page_and_the_results_are_written(made, tmp_path):
+def test_the_page_and_the_results_are_written(made):
     path = made()
-    assert path == tmp_path / "report" / "index.html"
+    assert path.name == "index.html"
     assert "<title>tiny on pets" in path.read_text(encoding="utf-8")
     kept = {file.name for file in (path.parent / "results" / "geometry").iterdir()}
     assert kept == {"result.json", "layers.csv", "layers.svg", "layers.vl.json"}
 
 
-def test_an_answer_for_the_same_inputs_is_reused_and_another_is_not(made, tmp_path):
-    first = made().read_text(encoding="utf-8")
-    head = tmp_path / "report" / "results" / "geometry" / "result.json"
+def test_a_damaged_answer_is_made_again(made):
+    head = made().parent / "results" / "geometry" / "result.json"
+    head.write_text("{", encoding="utf-8")
+    made()
+    assert json.loads(head.read_text(encoding="utf-8"))["analysis"] == "geometry"
+
+
+def test_an_answer_for_the_same_inputs_is_reused_and_another_is_not(made):
+    path = made()
+    first = path.read_text(encoding="utf-8")
+    head = path.parent / "results" / "geometry" / "result.json"
     stamp = head.stat().st_mtime_ns
     assert made().read_text(encoding="utf-8") == first
     assert head.stat().st_mtime_ns == stamp
     made(TinyEncoder(seed=1))
     assert head.stat().st_mtime_ns != stamp
     assert json.loads(head.read_text(encoding="utf-8"))["provenance"]["model"]["name"] == "tiny"
-
-
-def test_a_damaged_answer_is_made_again(made, tmp_path):
-    made()
-    head = tmp_path / "report" / "results" / "geometry" / "result.json"
-    head.write_text("{", encoding="utf-8")
-    made()
-    assert json.loads(head.read_text(encoding="utf-8"))["analysis"] == "geometry"
 
 
 def test_every_analysis_of_the_report_is_a_function_of_analyses():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +19,29 @@ if TYPE_CHECKING:
     from lamina.activations.store import Place
 
 
+class _File:
+    """A shard opened for plain reading; closed with the last reference to it."""
+
+    def __init__(self, descriptor: int, start: int, shape: list[int], dtype: torch.dtype) -> None:
+        self.descriptor = descriptor
+        self.start = start
+        """Where the states begin."""
+        self.row_shape = tuple(shape[1:])
+        self.dtype = dtype
+        self.row_bytes = math.prod(self.row_shape) * dtype.itemsize
+
+    @classmethod
+    def open(cls, path: Path) -> _File:
+        descriptor = os.open(path, os.O_RDONLY)
+        size = int.from_bytes(os.pread(descriptor, 8, 0), "little")
+        states = json.loads(os.pread(descriptor, size, 8))["states"]
+        dtype = torch.float16 if states["dtype"] == "F16" else torch.float32
+        return cls(descriptor, 8 + size + states["data_offsets"][0], states["shape"], dtype)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 class StoredActivations:
     """Activations of a list of texts. Opening touches no data; states come in the precision they are kept in."""
 
@@ -24,6 +50,7 @@ class StoredActivations:
         self._names = names
         self._verify = verify
         self._open: dict[Path, dict[str, torch.Tensor]] = {}
+        self._files: dict[Path, _File] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -53,15 +80,41 @@ class StoredActivations:
         """Texts longer than the model's limit, encoded in overlapping windows."""
         return sum(place.entry.windows > 1 for place in self._places)
 
+    def size(self, index: int) -> int:
+        """Tokens of one text."""
+        return self._places[index].entry.size
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes one token's states take, all layers together."""
+        return self._file(self._places[0].shard).row_bytes if self._places else 0
+
+    def load(self, index: int) -> torch.Tensor:
+        """One text's states, copied into memory of its own: nothing of the file stays mapped, however much is read."""
+        shard, entry = self._places[index]
+        file = self._file(shard)
+        states = torch.empty(entry.size, *file.row_shape, dtype=file.dtype)
+        os.preadv(file.descriptor, [states.view(torch.uint8).numpy().data], file.start + entry.start * file.row_bytes)
+        return states
+
+    def _file(self, path: Path) -> _File:
+        if path not in self._files:
+            self._check(path)
+            self._files[path] = _File.open(path)
+        return self._files[path]
+
+    def _check(self, path: Path) -> None:
+        if self._verify and not is_sound(path):
+            raise DamagedShardError(
+                f"shard {path} is damaged: its checksum does not match. "
+                "Run `lamina encode` with --repair to encode its texts again, or `lamina store verify --drop`"
+            )
+
     def _shard(self, path: Path) -> dict[str, torch.Tensor]:
         if path not in self._open:
             from safetensors import SafetensorError, safe_open
 
-            if self._verify and not is_sound(path):
-                raise DamagedShardError(
-                    f"shard {path} is damaged: its checksum does not match. "
-                    "Run `lamina encode` with --repair to encode its texts again, or `lamina store verify --drop`"
-                )
+            self._check(path)
             try:
                 with safe_open(path, framework="pt") as file:
                     self._open[path] = {name: file.get_tensor(name) for name in ("states", "ids", "words")}

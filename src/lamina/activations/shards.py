@@ -23,6 +23,8 @@ _DTYPES = {"float16": "F16", "float32": "F32", "int32": "I32"}
 _PIECE = 16 * 2**20
 _KEY = 16
 """Bytes of a text's key."""
+_CHECKSUM = 16
+"""Bytes of a checksum."""
 
 
 class Entry(NamedTuple):
@@ -45,27 +47,33 @@ def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[E
     The arrays are written from where they lie, without a copy: this is why the header is put together
     here and not by the safetensors library, which copies (it reads the files back, and tests compare).
     """
-    import pyarrow as pa
-
-    header, parts = _layout(arrays)
+    # Arrays alone may be equal: of an uncased model, those of a text in capitals and of one without.
+    texts = xxhash.xxh3_128(b"".join(entry.key for entry in entries)).hexdigest()
+    header, parts = _layout(arrays, {"texts": texts})
     digest = xxhash.xxh3_128(header)
     for part in parts:
         digest.update(part)
-    name = digest.hexdigest()
-    data = folder / f"{name}.safetensors"
+    data = folder / f"{digest.hexdigest()}.safetensors"
     with _fresh_file(data) as file:
         for part in (header, *parts):
             _write_all(file, part)
+    write_index(data.with_suffix(".arrow"), entries, data.stat().st_size)
+    return data
+
+
+def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
+    """Write the index of a shard of `size` bytes: an Arrow stream, and after its end its checksum."""
+    import pyarrow as pa
+
     keys, *numbers = zip(*entries, strict=True)
     columns = [pa.array(keys, pa.binary(_KEY)), *(pa.array(column, pa.int64()) for column in numbers)]
-    about = {"bytes": str(data.stat().st_size), "checksum": _checksum(b"".join(keys), np.array(numbers))}
-    table = pa.table(columns, names=Entry._fields, metadata=about)
+    table = pa.table(columns, names=Entry._fields, metadata={"bytes": str(size)})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    with _fresh_file(data.with_suffix(".arrow")) as file:
-        _write_all(file, sink.getvalue())
-    return data
+    content = sink.getvalue().to_pybytes()
+    with _fresh_file(path) as file:
+        _write_all(file, content + xxhash.xxh3_128(content).digest())
 
 
 def read_index(path: Path) -> list[Entry]:
@@ -73,18 +81,19 @@ def read_index(path: Path) -> list[Entry]:
     import pyarrow as pa
 
     try:
-        table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
-        about = table.schema.metadata
-        keys = b"".join(table["key"].to_numpy())
-        numbers = np.array([table[field].to_numpy() for field in Entry._fields[1:]])
-        whole = path.with_suffix(".safetensors").stat().st_size == int(about[b"bytes"])
-        if not whole or about[b"checksum"].decode() != _checksum(keys, numbers):
-            return []
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
+        content = path.read_bytes()
+        found = path.with_suffix(".safetensors").stat().st_size
+    except OSError:
         return []
-    # Through numpy, and not value by value: opening a store of 50,000 texts is to take no time.
-    cut = (keys[at : at + _KEY] for at in range(0, len(keys), _KEY))
-    return [Entry(*row) for row in zip(cut, *numbers.tolist(), strict=True)]
+    content, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
+    if xxhash.xxh3_128(content).digest() != checksum:
+        return []
+    table = pa.ipc.open_stream(content).read_all()
+    if found != int(table.schema.metadata[b"bytes"]):
+        return []
+    # Column by column, and not value by value: opening a store of 50,000 texts is to take no time.
+    columns = (table[field].to_numpy().tolist() for field in Entry._fields)
+    return [Entry(*row) for row in zip(*columns, strict=True)]
 
 
 def is_sound(path: Path) -> bool:
@@ -115,14 +124,10 @@ def remove_shard(path: Path) -> None:
     path.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def _checksum(keys: bytes, numbers: np.ndarray) -> str:
-    """Of an index: a flipped bit in it would hand out the states of other words."""
-    return xxhash.xxh3_128(keys + numbers.astype(np.int64).tobytes()).hexdigest()
-
-
-def _layout(arrays: dict[str, np.ndarray]) -> tuple[bytes, list[memoryview]]:
+def _layout(arrays: dict[str, np.ndarray], about: dict[str, str]) -> tuple[bytes, list[memoryview]]:
     """The safetensors header (length, JSON, padded to 8 bytes) and the bytes of each array."""
-    described, parts, at = {}, [], 0
+    described: dict[str, dict] = {"__metadata__": about}
+    parts, at = [], 0
     for name, array in arrays.items():
         end = at + array.nbytes
         described[name] = {"dtype": _DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": [at, end]}

@@ -56,6 +56,12 @@ def main() -> None:
         print(f"lamina: {error}", file=sys.stderr)
         # As for a wrong option: 2 says that what was asked is wrong, 1 that it could not be done.
         raise SystemExit(2 if isinstance(error, InputError) else 1) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A file that may not be read, a folder that may not be written: the user's to mend, not ours.
+        print(f"lamina: {error.filename}: {error.strerror}", file=sys.stderr)
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
         raise SystemExit(130) from None

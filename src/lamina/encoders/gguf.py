@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from lamina import assets
 from lamina.encoders.quiet import quiet_transformers
+from lamina.errors import ModelError
 from lamina.progress import progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FORMAT = 1
 
@@ -29,13 +36,26 @@ def converted(packed: Path) -> Path:
 
 
 def _convert(packed: Path, target: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     unpacking = progress(f"unpacking {packed.name}")
     with tempfile.TemporaryDirectory(dir=target.parent) as holder, unpacking, quiet_transformers():
         fresh = Path(holder) / "model"
-        model = AutoModelForCausalLM.from_pretrained(packed.parent, gguf_file=packed.name, dtype=torch.float32)
-        model.save_pretrained(fresh)
+        _unpacked(packed).save_pretrained(fresh)
         AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name).save_pretrained(fresh)
         shutil.move(fresh, target)
+
+
+def _unpacked(packed: Path) -> PreTrainedModel:
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    # Not from_pretrained(gguf_file=...): it gives the same weights but asks for one more package (accelerate).
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(packed.parent, gguf_file=packed.name))
+    # It draws a bar that nothing but its stream can stop; lamina draws its own.
+    with redirect_stderr(StringIO()):
+        weights = load_gguf_checkpoint(str(packed), return_tensors=True, model_to_load=model)["tensors"]
+    absent = set(model.load_state_dict(weights, strict=False).missing_keys) - set(model.all_tied_weights_keys)
+    if absent:
+        raise ModelError(f"{packed} lacks {len(absent)} weights of its model (first: {min(absent)})")
+    return model

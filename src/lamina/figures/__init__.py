@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import altair
@@ -33,8 +33,8 @@ def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
     return drawer(result)
 
 
-def to_svg(chart: altair.TopLevelMixin) -> str:
-    """The chart as an SVG image, made on this machine without the network.
+def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:
+    """The chart, or its Vega-Lite specification, as an SVG image, made on this machine without the network.
 
     Example:
         >>> import altair as alt
@@ -44,4 +44,5 @@ def to_svg(chart: altair.TopLevelMixin) -> str:
     """
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    spec = chart if isinstance(chart, dict) else chart.to_dict()
+    return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])

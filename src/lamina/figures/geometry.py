@@ -41,11 +41,12 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     table = result.tables["layers"]
     models = list(dict.fromkeys(table["model"]))
     domain = _domain(table)
-    panels = [_panel(table, panel, models, domain) for panel in PANELS if panel.measure in set(table["measure"])]
+    last = int(max(table["layer"]))
+    panels = [_panel(panel, models, last, domain) for panel in PANELS if panel.measure in set(table["measure"])]
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: 95 % bootstrap interval")
-    chart = alt.concat(*panels, columns=3, spacing=24, title=title, description=describe(table))
+    chart = alt.concat(*panels, data=table, columns=3, spacing=24, title=title, description=describe(table))
     return {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
 
 
@@ -78,10 +79,14 @@ def _domain(table: pd.DataFrame) -> list[float]:
     return [0.0 if math.isnan(lowest) else min(0.0, math.floor(lowest * 10) / 10), 1.0]
 
 
-def _panel(table: pd.DataFrame, panel: Panel, models: list[str], domain: list[float]) -> alt.LayerChart:
-    rows = pd.DataFrame(table[table["measure"] == panel.measure])
+def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> alt.LayerChart:
+    """One measure, taken from the table that all panels share."""
     look = series(models)
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=170).encode(x=_layer_axis(max(rows["layer"])), color=look.colour)
+    base = (
+        alt.Chart(width=PANEL_WIDTH, height=170)
+        .transform_filter(alt.FieldEqualPredicate(field="measure", equal=panel.measure))
+        .encode(x=_layer_axis(last), color=look.colour)
+    )
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=5))
     tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
     return alt.LayerChart(

@@ -91,7 +91,7 @@ def _chapter(id: str, result: Result) -> Chapter:
 
 def _figure(id: str, name: str, chart: altair.TopLevelMixin) -> Figure:
     spec = chart.to_dict()
-    return Figure(id, name, spec, _data_uri("image/svg+xml", to_svg(chart)), str(spec.get("description", "")))
+    return Figure(id, name, spec, _data_uri("image/svg+xml", to_svg(spec)), str(spec.get("description", "")))
 
 
 def _sheet(analysis: str, name: str, table: pandas.DataFrame) -> Sheet:

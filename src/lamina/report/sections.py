@@ -23,11 +23,11 @@ _SECTIONS = {
         method=(
             "A word is the mean of its pieces, special tokens left out; at each layer we take the mean cosine of "
             "words from different texts (anisotropy), of the occurrences of one lower-cased word type "
-            "(self-similarity) and of words with their text's mean (intra-sentence similarity), and the share of "
-            "a word type's occurrences that their first principal direction accounts for (maximum explainable "
-            "variance), after Ethayarajh (2019). Adjusted measures subtract the layer's anisotropy, 95 % "
-            "intervals are bootstrapped over texts or word types, and the twin with random weights shows what the "
-            "architecture does before any training."
+            "(self-similarity) and of words with their text's mean (intra-sentence similarity), and how much of a "
+            "word type's occurrences one static vector could explain (maximum explainable variance), after "
+            "Ethayarajh (2019). Adjusted measures subtract the layer's anisotropy, 95 % intervals are "
+            "bootstrapped over texts or word types, and the twin with random weights shows what the architecture "
+            "does before any training."
         ),
         reading=(
             "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "

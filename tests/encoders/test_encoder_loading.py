@@ -1,0 +1,152 @@
+"""From a name to an encoder, and one clear line where that cannot be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from safetensors.torch import load_file, save_file
+from transformers.utils import logging
+
+import lamina
+from lamina.encoders.precision import check_precision, cpu_multiplies
+from lamina.errors import ModelError
+from lamina.types import Text
+
+
+@pytest.fixture
+def copied(model_folder, tmp_path):
+    """A copy of the tiny BERT that a test may break."""
+    return shutil.copytree(model_folder("bert"), tmp_path / "broken")
+
+
+def refusal(name, **settings) -> str:
+    with pytest.raises(ModelError) as caught:
+        lamina.load_encoder(str(name), **{"device": "cpu", **settings})
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def change_config(folder, **settings) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+
+
+def test_a_folder_is_called_by_its_name(model_folder, capfd):
+    encoder = lamina.load_encoder(str(model_folder("bert")), device="cpu")
+    assert encoder.name == "bert"
+    assert encoder.describe() == {"name": "bert", "fingerprint": encoder.fingerprint}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_loading_leaves_the_users_logging_alone(model_folder):
+    logging.enable_progress_bar()
+    before = logging.get_verbosity()
+    lamina.load_encoder(str(model_folder("bert")), device="cpu")
+    assert logging.is_progress_bar_enabled()
+    assert logging.get_verbosity() == before
+    logging.disable_progress_bar()
+
+
+@pytest.mark.parametrize("name", ["no-such-owner/no-such-model", "bert-base-nonesuch", "not/a/model", "a b"])
+def test_an_unknown_name_says_what_could_be_named(name):
+    message = refusal(name)
+    assert repr(name) in message
+    assert "name an alias (minilm, mpnet, smollm2), a Hugging Face id, or a folder" in message
+
+
+def test_a_corpus_is_not_a_model():
+    assert refusal("ewt") == "'ewt' is a corpus, not a model; `lamina assets list` shows the models"
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("model.safetensors", "cannot be loaded as a model: Error no file named model.safetensors"),
+        ("config.json", "cannot be loaded as a model: Unrecognized model"),
+        ("tokenizer.json", "has no tokenizer, or one without words; save the model's tokenizer beside it"),
+    ],
+)
+def test_a_folder_that_lacks_a_part(copied, lost, said):
+    (copied / lost).unlink()
+    message = refusal(copied)
+    assert str(copied) in message
+    assert said in message
+
+
+def test_weights_that_are_cut_short(copied):
+    path = copied / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+    assert "cannot be loaded as a model" in refusal(copied)
+
+
+def test_weights_of_the_backbone_must_all_be_there(copied):
+    weights = load_file(copied / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if ".layer.1." not in name}
+    save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
+    message = refusal(copied)
+    assert f"{len(weights) - len(kept)} weights are missing" in message
+    assert "first: encoder.layer.1." in message
+
+
+def test_weights_of_another_shape_are_refused(copied):
+    change_config(copied, intermediate_size=64)
+    assert "of another shape (first: encoder.layer.0.intermediate.dense.bias)" in refusal(copied)
+
+
+def test_code_that_comes_with_a_model_is_never_run(copied, capfd):
+    (copied / "modeling_x.py").write_text("raise SystemExit('run!')")
+    change_config(copied, model_type="x", auto_map={"AutoConfig": "modeling_x.C", "AutoModel": "modeling_x.M"})
+    assert "contains custom code" in refusal(copied)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:x", "cuda:99", "xpu"])
+def test_a_device_that_is_not_there(model_folder, device):
+    assert repr(device) in refusal(model_folder("bert"), device=device)
+
+
+def test_a_precision_that_is_none(model_folder):
+    assert "use float32, bfloat16 or float16" in refusal(model_folder("bert"), dtype="float64")
+
+
+def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch):
+    monkeypatch.setattr("lamina.encoders.precision.cpu_multiplies", lambda dtype: False)
+    assert "bfloat16 matrix products do not work on this machine's CPU" in refusal(model_folder("bert"), dtype="bfloat16")
+    check_precision("bfloat16", "cuda")
+    check_precision("float32", "cpu")
+
+
+def test_trying_half_precision_never_kills_this_process(monkeypatch):
+    assert cpu_multiplies("bfloat16") in (True, False)
+    died = subprocess.CompletedProcess([], returncode=-4, stdout="", stderr="")
+    monkeypatch.setattr("lamina.encoders.precision.subprocess.run", lambda *a, **k: died)
+    assert cpu_multiplies.__wrapped__("bfloat16") is False
+
+
+def test_states_come_out_in_float32_whatever_the_precision(model_folder, tiny_encoder):
+    if not cpu_multiplies("bfloat16"):
+        pytest.skip("this CPU does not multiply in bfloat16")
+    text = Text("t", ("the", "dog", "barked"))
+    (half,) = lamina.load_encoder(str(model_folder("bert")), device="cpu", dtype="bfloat16").encode([text])
+    (full,) = tiny_encoder("bert").encode([text])
+    assert half.states.dtype == full.states.dtype
+    assert 0 < (half.states - full.states).norm() < 0.1 * full.states.norm()
+
+
+def test_only_the_encoder_of_an_encoder_decoder_is_loaded(model_folder, tmp_path):
+    from transformers import AutoTokenizer, T5Config, T5Model
+
+    tokenizer = AutoTokenizer.from_pretrained(model_folder("albert"))
+    config = T5Config(vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+    T5Model(config).save_pretrained(tmp_path / "t5")
+    tokenizer.save_pretrained(tmp_path / "t5")
+    encoder = lamina.load_encoder(str(tmp_path / "t5"), device="cpu")
+    assert (encoder.blocks, encoder.heads, encoder.width, encoder.causal, encoder.limit) == (2, 2, 16, False, 512)
+    (made,) = encoder.encode([Text("t", ("the", "dog"))])
+    assert made.states.shape == (len(made.tokens.ids), 3, 16)
+    (random,) = encoder.random_twin(1, keep_embeddings=True).encode([Text("t", ("the", "dog"))])
+    assert random.states[:, 0].equal(made.states[:, 0])

@@ -1,0 +1,50 @@
+"""`lamina report` from the shell's side: it prints the page's path, plans, and refuses in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import lamina.encoders
+from lamina.cli.main import app
+from lamina.errors import InputError
+from lamina.testing import TinyEncoder
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs `lamina report tiny` on a small text, in this process."""
+    text = tmp_path / "pets.txt"
+    text.write_text("the dog saw the cat\nthe cat ran\na dog ran\n" * 5, encoding="utf-8")
+    monkeypatch.setattr(lamina.encoders, "load_encoder", lambda name, **_: TinyEncoder())
+    monkeypatch.chdir(tmp_path)
+    given = ["report", "tiny", "--corpus", "pets.txt", "--split", "all", "--format", "plain", "--store", "store"]
+
+    def run_with(*more: str):
+        return CliRunner().invoke(app, [*given, *more], catch_exceptions=True)
+
+    return run_with
+
+
+def test_it_prints_the_path_of_the_page(run):
+    done = run("--out", "here", "--only", "geometry")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == str(Path("here/index.html"))
+    assert Path("here/index.html").is_file()
+
+
+def test_a_dry_run_counts_and_writes_nothing(run):
+    done = run("--out", "here", "--dry-run", "--limit", "3")
+    assert done.exit_code == 0
+    assert "texts    3" in done.stdout
+    assert "words    11" in done.stdout
+    assert not Path("here").exists()
+
+
+def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypatch):
+    monkeypatch.delattr(lamina.encoders, "load_encoder")
+    done = run("--only", "geometry, prob")
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == "there is no analysis 'prob'; known: geometry"
