@@ -9,6 +9,8 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Threads that spin while they wait make tiny models ten times slower on a busy machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +21,19 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("no real corpora: set LAMINA_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def real_encoder():
+    """The real default model; tests that need it are skipped where it is neither cached nor to be had."""
+    from lamina import assets, load_encoder
+    from lamina.errors import AssetError
+
+    try:
+        assets.locate("minilm")
+    except AssetError as error:
+        pytest.skip(f"no real model: {error}")
+    return load_encoder("minilm", device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -54,15 +54,15 @@ class Provenance:
     """When, in UTC."""
 
 
-def result_key(analysis: str, model: str, corpus: str, parameters: Mapping[str, Any], seeds: tuple[int, ...]) -> str:
+def result_key(analysis: str, model: str, corpus: str, parameters: Mapping[str, Any]) -> str:
     """A name for 'this question asked of these inputs': equal keys mean the answer can be reused.
 
     Example:
         >>> one, same = ({"b": 1, "a": 2}, {"a": 2, "b": 1})
-        >>> result_key("geometry", "m", "c", one, (0,)) == result_key("geometry", "m", "c", same, (0,))
+        >>> result_key("geometry", "m", "c", one) == result_key("geometry", "m", "c", same)
         True
     """
-    asked = [FORMAT, version("lamina"), analysis, model, corpus, dict(parameters), list(seeds)]
+    asked = [FORMAT, version("lamina"), analysis, model, corpus, dict(parameters)]
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -85,12 +85,14 @@ class Result:
     """Table name -> long-form table; the columns are a contract."""
     provenance: Provenance
     """Where it came from."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Name -> a file that belongs to the result (large tables as Parquet, trained probes); copied when saved."""
 
     @property
     def key(self) -> str:
         """Equal for results of the same question on the same inputs."""
         p = self.provenance
-        return result_key(self.analysis, p.model["fingerprint"], p.corpus["fingerprint"], p.parameters, p.seeds)
+        return result_key(self.analysis, p.model["fingerprint"], p.corpus["fingerprint"], p.parameters)
 
     def charts(self) -> dict[str, altair.TopLevelMixin]:
         """Every figure this result can be drawn as, by name."""
@@ -137,7 +139,9 @@ class Result:
         for name, table in self.tables.items():
             table.to_csv(folder / f"{name}.csv", index=False)
             columns[name] = {column: str(dtype) for column, dtype in table.dtypes.items()}
-        head = {"format": FORMAT, "analysis": self.analysis, "key": self.key, "tables": columns}
+        for name, path in self.files.items():
+            shutil.copyfile(path, folder / name)
+        head = {"format": FORMAT, "analysis": self.analysis, "key": self.key, "tables": columns, "files": [*self.files]}
         body = json.dumps(head | {"provenance": asdict(self.provenance)}, indent=2, default=str)
         (folder / "result.json").write_text(body + "\n", encoding="utf-8")
         if charts:
@@ -153,7 +157,8 @@ class Result:
         try:
             tables = {name: _read_table(folder / f"{name}.csv", dtypes) for name, dtypes in head["tables"].items()}
             provenance = head["provenance"] | {"seeds": tuple(head["provenance"]["seeds"])}
-            return cls(head["analysis"], tables, Provenance(**provenance))
+            files = {name: folder / name for name in head["files"]}
+            return cls(head["analysis"], tables, Provenance(**provenance), files)
         except (OSError, LookupError, TypeError, ValueError) as error:
             raise ResultError(
                 f"{folder} does not hold what its result.json promises ({error}); make it again"

@@ -131,7 +131,7 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
         _check_alignment(encoder, text, batched)
         alone = next(iter(encoder.encode([text])))
         _check_states(encoder, text, batched, alone)
-    if encoder.heads:
+    if encoder.blocks and encoder.heads:
         _check_maps(encoder, texts)
 
 

@@ -192,7 +192,7 @@ def test_maps_alone_cannot_be_stored(tmp_path: Path) -> None:
 
 
 def test_a_text_not_stored_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="text 'new' is not in .*lamina encode"):
+    with pytest.raises(StoreError, match=r"text 'new' is not in .*lamina encode"):
         ActivationStore.of(ODD, tmp_path).open([Text("new", ("word",))])
 
 

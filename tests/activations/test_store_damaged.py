@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,19 @@ from lamina.testing import TinyEncoder
 ENCODER = TinyEncoder()
 
 
-@pytest.fixture
-def store(tmp_path: Path, many_texts) -> ActivationStore:
-    store = ActivationStore.of(ENCODER, tmp_path)
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory, many_texts) -> Path:
+    root = tmp_path_factory.mktemp("sound")
+    store = ActivationStore.of(ENCODER, root)
     ThisMachine(shard_bytes=20_000).fill(ENCODER, many_texts, store)
     assert len(store.shards) > 3
-    return store
+    return root
+
+
+@pytest.fixture
+def store(sound: Path, tmp_path: Path) -> ActivationStore:
+    shutil.copytree(sound, tmp_path / "store")
+    return ActivationStore.of(ENCODER, tmp_path / "store")
 
 
 def flip_bit(path: Path, at: float) -> None:
@@ -96,6 +104,16 @@ def test_what_was_cut_short_is_missing_and_made_again(
     assert ThisMachine().fill(ENCODER, many_texts, store) == len(lost)
     assert_holds(store, ENCODER, many_texts)
     store.sweep()
+    assert store.damaged() == []
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".arrow"])
+def test_half_a_shard_is_none(store: ActivationStore, many_texts, assert_holds, suffix: str) -> None:
+    store.shards[0].with_suffix(suffix).unlink()
+
+    assert 0 < ThisMachine().fill(ENCODER, many_texts, store) < len(many_texts) / 2
+    store.sweep()
+    assert_holds(store, ENCODER, many_texts)
     assert store.damaged() == []
 
 

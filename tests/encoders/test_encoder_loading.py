@@ -115,7 +115,9 @@ def test_a_precision_that_is_none(model_folder):
 
 def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch):
     monkeypatch.setattr("lamina.encoders.precision.cpu_multiplies", lambda dtype: False)
-    assert "bfloat16 matrix products do not work on this machine's CPU" in refusal(model_folder("bert"), dtype="bfloat16")
+    assert "bfloat16 matrix products do not work on this machine's CPU" in refusal(
+        model_folder("bert"), dtype="bfloat16"
+    )
     check_precision("bfloat16", "cuda")
     check_precision("float32", "cpu")
 

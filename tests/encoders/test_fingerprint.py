@@ -88,3 +88,10 @@ def test_a_pooler_that_the_checkpoint_lacks_does_not_blur_it(copied, tiny_encode
     one = fingerprint(copied)
     torch.manual_seed(2)
     assert fingerprint(copied) == one == tiny_encoder("bert").fingerprint
+
+
+def test_the_name_does_not_change_it(copied, tiny_encoder):
+    renamed = lamina.load_encoder(str(copied), device="cpu")
+    assert renamed.name != tiny_encoder("bert").name
+    assert renamed.lexical().fingerprint == tiny_encoder("bert").lexical().fingerprint
+    assert renamed.random_twin().fingerprint == tiny_encoder("bert").random_twin().fingerprint

@@ -10,7 +10,7 @@ import torch
 
 import lamina
 from lamina.encoders.static import StaticEncoder
-from lamina.errors import FormatError, ModelError
+from lamina.errors import AssetError, FormatError, ModelError
 from lamina.testing import check_encoder
 from lamina.types import Text
 
@@ -28,7 +28,8 @@ def file(request, tmp_path):
         end = b"\n" if path.stem == "newlines" else b""
         known = list(zip(WORDS, VECTORS, strict=True))
         path.write_bytes(
-            head.encode() + b"".join(w.replace(" ", "_").encode() + b" " + struct.pack("<3f", *v) + end for w, v in known)
+            head.encode()
+            + b"".join(w.replace(" ", "_").encode() + b" " + struct.pack("<3f", *v) + end for w, v in known)
         )
     else:
         path.write_text((head if path.suffix == ".vec" else "") + "\n".join(LINES) + "\n", encoding="utf-8")
@@ -43,6 +44,16 @@ def test_every_format_gives_the_same_vectors(file):
     assert made.tokens.words.tolist() == [0, 1, 2, 3]
     assert made.tokens.unknown == 0
     check_encoder(encoder)
+
+
+def test_vectors_have_aliases_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("lamina.assets.locate", lambda name: tmp_path)
+    with pytest.raises(AssetError, match="holds no file of word vectors"):
+        lamina.load_encoder("glove")
+    (tmp_path / "SOURCE.txt").write_text("where it came from", encoding="utf-8")
+    (tmp_path / "glove.6B.3d.txt").write_text("\n".join(LINES), encoding="utf-8")
+    encoder = lamina.load_encoder("glove")
+    assert (encoder.name, encoder.width) == ("glove", 3)
 
 
 def test_a_word_may_hold_spaces(tmp_path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from lamina.encoders.lexical import LexicalFirst
 from lamina.errors import ModelError
-from lamina.testing import SAMPLE_TEXTS, check_encoder
+from lamina.testing import SAMPLE_TEXTS, TinyEncoder, check_encoder
 
 TEXTS = SAMPLE_TEXTS[:3]
 
@@ -44,7 +45,9 @@ def test_kept_embeddings_are_layer_0_and_nothing_else(architecture, tiny_encoder
     mine, theirs = states(twin), states(encoder)
     assert torch.equal(mine[:, 0], theirs[:, 0])
     assert not torch.isclose(mine[:, 1:], theirs[:, 1:], atol=1e-4).all(-1).any()
-    kept = [key for key, value in twin.model.state_dict().items() if torch.equal(value, encoder.model.state_dict()[key])]
+    kept = [
+        key for key, value in twin.model.state_dict().items() if torch.equal(value, encoder.model.state_dict()[key])
+    ]
     assert not [key for key in kept if any(part.isdigit() for part in key.split("."))]
 
 
@@ -103,3 +106,22 @@ def test_lexical_fingerprints_tell_the_kinds_apart(tiny_encoder):
     encoder = tiny_encoder("bert")
     made = {encoder.fingerprint, encoder.lexical().fingerprint, encoder.lexical(layer_norm=True).fingerprint}
     assert len(made) == 3
+
+
+def test_layer_0_can_be_the_lexical_vectors(tiny_encoder):
+    encoder = tiny_encoder("bert")
+    first = LexicalFirst(encoder)
+    check_encoder(first)
+    made, lexical = states(first), states(encoder.lexical(layer_norm=True))
+    assert torch.equal(made[:, :1], lexical)
+    torch.testing.assert_close(made[:, 1:], states(encoder)[:, 1:])
+    assert first.fingerprint not in (encoder.fingerprint, first.random_twin().fingerprint)
+    assert torch.equal(states(first.random_twin(keep_embeddings=True))[:, 0], made[:, 0])
+
+
+@pytest.mark.parametrize(("name", "said"), [("electra", "8 wide, its layers 16"), ("gpt2", "no LayerNorm")])
+def test_layer_0_stays_where_there_is_nothing_to_take_its_place(name, said, tiny_encoder):
+    with pytest.raises(ModelError, match=said):
+        LexicalFirst(tiny_encoder(name))
+    with pytest.raises(ModelError, match="no piece embeddings"):
+        LexicalFirst(TinyEncoder())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,7 +44,7 @@ def test_each_token_is_kept_where_it_sees_most(length, capacity, causal):
 def test_windows_overlap_by_half_and_are_full(length, capacity):
     windows = plan_windows(length, capacity)
     assert all(window.stop - window.start == capacity for window in windows)
-    overlaps = [one.stop - two.start for one, two in zip(windows, windows[1:], strict=False)]
+    overlaps = [one.stop - two.start for one, two in pairwise(windows)]
     assert min(overlaps) >= capacity // 2
 
 

@@ -10,6 +10,9 @@ import typer
 from lamina.cli import assets, data, encode, geometry, report, store
 from lamina.errors import InputError, LaminaError
 
+_INTERRUPTED = 130
+"""What Typer makes of Ctrl-C, without a word."""
+
 app = typer.Typer(
     name="lamina",
     no_args_is_help=True,
@@ -62,6 +65,7 @@ def main() -> None:
         # A file that may not be read, a folder that may not be written: the user's to mend, not ours.
         print(f"lamina: {error.filename}: {error.strerror}", file=sys.stderr)
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
-        raise SystemExit(130) from None
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            print("lamina: stopped; finished work is kept, run the same command to continue", file=sys.stderr)
+        raise

@@ -106,9 +106,9 @@ def _check_complete(source: str, info: dict[str, Any]) -> None:
     absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
     if absent:
         raise ModelError(
-            f"{source}: {len(absent)} weights are missing from the checkpoint or of another shape (first: {absent[0]}), "
-            "so parts of the model would be random; a folder must hold the weights of the architecture its "
-            "config.json names"
+            f"{source}: {len(absent)} weights are missing from the checkpoint or of another shape (first: "
+            f"{absent[0]}), so parts of the model would be random; a folder must hold the weights of the architecture "
+            "its config.json names"
         )
 
 

@@ -14,7 +14,6 @@ from lamina.encoders.vectors import read_vectors
 from lamina.errors import ModelError
 from lamina.types import Text
 
-
 FORMAT = 1
 """Of what encoding means; raised when the same vectors and text would give other numbers."""
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.figures.axes import layer_axis
 from lamina.figures.theme import INK, series, themed
 from lamina.results import Result
 
@@ -85,7 +86,7 @@ def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> a
     base = (
         alt.Chart(width=PANEL_WIDTH, height=170)
         .transform_filter(alt.FieldEqualPredicate(field="measure", equal=panel.measure))
-        .encode(x=_layer_axis(last), color=look.colour)
+        .encode(x=layer_axis(last), color=look.colour)
     )
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=5))
     tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
@@ -97,15 +98,4 @@ def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> a
             base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
         ],
         title=alt.TitleParams(panel.title, subtitle=panel.reading),
-    )
-
-
-def _layer_axis(last: int) -> alt.X:
-    """Whole layers only, thinned out where they would not fit."""
-    ticks = list(range(0, last + 1, math.ceil((last + 1) / 13)))
-    return alt.X(
-        "layer:Q",
-        title="layer (0 = embeddings)",
-        scale=alt.Scale(domain=[0, max(last, 1)], padding=8, nice=False),
-        axis=alt.Axis(values=ticks, format="d", grid=False),
     )

@@ -1,0 +1,230 @@
+"""Geometry against plain loops, scikit-learn and numpy's SVD."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics.pairwise import cosine_similarity
+
+from lamina.analyses import geometry
+from lamina.corpora import Corpus, corpus_from, load_corpus
+from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
+from lamina.errors import AssetError, CorpusError, InputError
+from lamina.testing import TinyEncoder
+from lamina.types import Text
+
+MEASURES = [
+    "anisotropy",
+    "self_similarity",
+    "intra_similarity",
+    "self_similarity_adjusted",
+    "intra_similarity_adjusted",
+    "max_explainable_variance",
+]
+ENCODER = TinyEncoder()
+
+
+class ByHand(Encoder):
+    """Every occurrence of a word has the vector written down for it: [text][word]."""
+
+    name, blocks, heads, width = "by hand", 0, 0, 2
+    fingerprint = "f" * 64
+
+    def __init__(self, vectors: dict[str, list[tuple[float, float]]]) -> None:
+        self._vectors = vectors
+
+    def tokenize(self, text: Text) -> Tokens:
+        size = len(text.words)
+        return Tokens(np.arange(size, dtype=np.int32), np.arange(size, dtype=np.int32))
+
+    def encode(self, texts, want=("states",), *, ordered=True) -> Iterator[Activations]:
+        for text in texts:
+            states = torch.tensor(self._vectors[" ".join(text.words)]).unsqueeze(1)
+            yield Activations(text.id, self.tokenize(text), states)
+
+
+def spoken(count: int, seed: int = 0) -> Corpus:
+    """Texts of 1 to 9 words out of 12, so that most types are frequent."""
+    draw = np.random.default_rng(seed)
+    known = ["The", "the", "dog", "Dogs", "barked", "at", "a", "cat", "extraordinary", "and", "ran", "."]
+    words = [[str(word) for word in draw.choice(known, 1 + i % 9)] for i in range(count)]
+    return corpus_from(words, name="spoken")
+
+
+@pytest.fixture
+def ask(tmp_path: Path):
+    """Geometry's table with `measure` -> row, of one model's layer."""
+
+    def table(encoder: Encoder, corpus: Corpus, **settings) -> pd.DataFrame:
+        return geometry(encoder, corpus, root=tmp_path / "store", **{"samples": 200} | settings).tables["layers"]
+
+    return table
+
+
+def at(table: pd.DataFrame, model: str, layer: int, column: str = "value") -> dict[str, float]:
+    rows = table[(table["model"] == model) & (table["layer"] == layer)]
+    return dict(zip(rows["measure"], rows[column], strict=True))
+
+
+def plainly(encoder: Encoder, corpus: Corpus, layer: int, min_count: int) -> dict[str, float]:
+    """The same measures by brute force, out of what the encoder says itself (kept as float16)."""
+    texts, types, at_text = [], defaultdict(list), []
+    for number, (text, each) in enumerate(zip(corpus, encoder.encode(corpus), strict=True)):
+        states = each.states.half().double().numpy()[:, layer]
+        vectors = [states[each.tokens.words == word].mean(0) for word in range(len(text.words))]
+        assert (each.tokens.words == SPECIAL).any()
+        texts.append(np.array(vectors))
+        at_text += [number] * len(vectors)
+        for word, vector in zip(text.words, vectors, strict=True):
+            types[word.lower()].append(vector)
+    cosines = cosine_similarity(np.concatenate(texts))
+    apart = np.array(at_text)[:, None] != np.array(at_text)[None]
+    frequent = [np.array(vectors) for vectors in types.values() if len(vectors) >= min_count]
+    same = [cosine_similarity(v)[np.triu_indices(len(v), 1)].mean() for v in frequent]
+    intra = [cosine_similarity(v, v.mean(0, keepdims=True)).mean() for v in texts if len(v) > 1]
+    singular = [np.linalg.svd(v, compute_uv=False) ** 2 for v in frequent]
+    value = {
+        "anisotropy": cosines[apart].mean(),
+        "self_similarity": np.mean(same),
+        "intra_similarity": np.mean(intra),
+        "max_explainable_variance": np.mean([each[0] / each.sum() for each in singular]),
+    }
+    for measure in ("self_similarity", "intra_similarity"):
+        value[f"{measure}_adjusted"] = value[measure] - value["anisotropy"]
+    return value
+
+
+def test_the_table_is_as_promised(ask) -> None:
+    table = ask(ENCODER, spoken(40))
+
+    assert list(table.columns) == ["model", "layer", "measure", "value", "low", "high"]
+    expected = [(m, k, each) for m in ("tiny", "tiny (random)") for k in range(3) for each in MEASURES]
+    assert list(table[["model", "layer", "measure"]].itertuples(index=False, name=None)) == expected
+
+
+@pytest.mark.parametrize("min_count", [2, 5])
+def test_every_measure_equals_the_brute_force(ask, min_count: int) -> None:
+    corpus = spoken(40)
+    table = ask(ENCODER, corpus, min_count=min_count)
+
+    for encoder, model in ((ENCODER, "tiny"), (ENCODER.random_twin(0), "tiny (random)")):
+        for layer in range(3):
+            expected = plainly(encoder, corpus, layer, min_count)
+            assert at(table, model, layer) == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_example_worked_by_hand(ask) -> None:
+    # "a" points east, then north; "b" east, then south-west.
+    vectors = {"a b": [(2.0, 0.0), (1.0, 0.0)], "A b": [(0.0, 3.0), (-1.0, -1.0)]}
+    half = math.sqrt(0.5)
+
+    value = at(ask(ByHand(vectors), corpus_from([["a", "b"], ["A", "b"]]), min_count=2), "by hand", 0)
+
+    # Pairs across texts: east-north 0 and east-south-west -cos 45, each twice.
+    assert value["anisotropy"] == pytest.approx(-half / 2)
+    # "a": cos 90; "b": -cos 45.
+    assert value["self_similarity"] == pytest.approx(-half / 2)
+    # The first text's words lie on its mean; the second's mean is (-1/2, 1), of length sqrt(5)/2.
+    second = (1 / (math.sqrt(5) / 2) + (0.5 - 1) / (math.sqrt(2) * math.sqrt(5) / 2)) / 2
+    assert value["intra_similarity"] == pytest.approx((1 + second) / 2)
+    # "a": squared singular values 9 and 4; "b": of [[1, 0], [-1, -1]], (3 +- sqrt 5) / 2.
+    assert value["max_explainable_variance"] == pytest.approx((9 / 13 + (3 + math.sqrt(5)) / 6) / 2)
+    assert value["self_similarity_adjusted"] == pytest.approx(0, abs=1e-6)
+
+
+def test_intervals_hold_the_value_and_shrink_with_more_texts(ask) -> None:
+    few, many = ask(ENCODER, spoken(40)), ask(ENCODER, spoken(400))
+
+    for table in (few, many):
+        assert (table["low"] <= table["value"]).all()
+        assert (table["value"] <= table["high"]).all()
+    widths = [
+        (table["high"] - table["low"])[table["measure"].isin(["anisotropy", "intra_similarity"])]
+        for table in (few, many)
+    ]
+    assert (widths[1].to_numpy() < widths[0].to_numpy()).all()
+
+
+def test_a_seed_gives_the_same_numbers_and_another_other_intervals(ask) -> None:
+    first, again, other = (ask(ENCODER, spoken(40), seed=seed) for seed in (0, 0, 1))
+
+    pd.testing.assert_frame_equal(first, again)
+    model = first["model"] == "tiny"
+    assert (first["value"] == other["value"])[model].all()
+    assert (first["low"] != other["low"])[model].all()
+    assert not np.allclose(first["value"][~model & (first["layer"] > 0)], other["value"][~model & (other["layer"] > 0)])
+
+
+def test_words_alike_everywhere_have_all_similarities_one(ask) -> None:
+    east = {"a b": [(1.0, 0.0)] * 2, "b a": [(2.0, 0.0)] * 2, "a": [(0.5, 0.0)]}
+    table = ask(ByHand(east), corpus_from([["a", "b"], ["b", "a"], ["a"]]), min_count=2)
+
+    value, low = at(table, "by hand", 0), at(table, "by hand", 0, "low")
+    expected = [1, 1, 1, 0, 0, 1]
+    assert [value[measure] for measure in MEASURES] == pytest.approx(expected, abs=1e-6)
+    # Bootstrap samples that drew a single text have no pair to measure, and spoil nothing.
+    assert [low[measure] for measure in MEASURES] == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_frequent_words_there_is_no_number_and_no_crash(ask) -> None:
+    table = ask(ENCODER, corpus_from([["one", "two"], ["three", "four"], ["five"]]))
+
+    value, low = at(table, "tiny", 1), at(table, "tiny", 1, "low")
+    for measure in MEASURES:
+        by_type = measure.startswith("self") or measure.startswith("max")
+        assert math.isnan(value[measure]) == math.isnan(low[measure]) == by_type, measure
+
+
+def test_texts_of_one_word_have_no_intra_similarity(ask) -> None:
+    table = ask(ENCODER, corpus_from([["one"], ["two"], ["three"]]))
+
+    value = at(table, "tiny", 1)
+    assert math.isnan(value["intra_similarity"])
+    assert not math.isnan(value["anisotropy"])
+
+
+def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+    result = geometry(ENCODER, corpus_from([["a"], ["b", "a"], ["c"]]), root=tmp_path, samples=10, min_count=2)
+
+    skipped = result.provenance.skipped
+    assert skipped["word types with fewer than 2 occurrences"] == 2
+    assert skipped["texts of one word, without intra-sentence similarity"] == 2
+    assert result.provenance.seeds == (0,)
+    assert result.provenance.model["fingerprint"] == ENCODER.fingerprint
+
+
+def test_the_twin_can_be_left_out_and_is_where_there_are_no_blocks(ask) -> None:
+    assert set(ask(ENCODER, spoken(9), twin=False)["model"]) == {"tiny"}
+    assert set(ask(ByHand({"a": [(1.0, 0.0)], "b": [(0.0, 1.0)]}), corpus_from([["a"], ["b"]]))["model"]) == {"by hand"}
+
+
+def test_what_cannot_be_measured_is_refused(ask) -> None:
+    with pytest.raises(CorpusError, match="at least 2"):
+        ask(ENCODER, corpus_from([["only", "one"]]))
+    with pytest.raises(InputError, match="min_count must be at least 2, not 1"):
+        ask(ENCODER, spoken(9), min_count=1)
+
+
+@pytest.mark.real
+def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None:
+    try:
+        corpus = load_corpus("ewt", split="dev", limit=200)
+    except AssetError as error:
+        pytest.skip(f"cannot be had here: {error}")
+
+    table = geometry(real_encoder, corpus, root=tmp_path, samples=50).tables["layers"]
+
+    assert table.groupby("model")["layer"].nunique().to_dict() == {"minilm": 7, "minilm (random)": 7}
+    assert table["value"].between(-1, 1).all()
+    assert (table["low"] <= table["high"]).all()
+    wide = table.pivot(index=["model", "layer"], columns="measure", values="value")
+    assert wide.loc[("minilm", 0), "self_similarity"] > wide.loc[("minilm", 6), "self_similarity"] > 0
+    assert (wide["self_similarity"] > wide["anisotropy"]).all()
+    assert wide["max_explainable_variance"].gt(0).all()

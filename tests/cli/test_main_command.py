@@ -1,0 +1,122 @@
+"""The command `lamina` itself: mistakes answered in words, help, version, completion."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lamina.activations import ActivationStore
+from lamina.cli import main
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"model": "no/such-model"}, "there is no model 'no/such-model'"),
+        ({"model": "ewt"}, "is a corpus, not a model"),
+        ({"--corpus": "ewtt"}, "did you mean ewt"),
+        ({"--corpus": "missing/file.conllu"}, "there is no file or folder missing/file.conllu"),
+        ({"--split": "validation"}, "validation"),
+        ({"--unit": "paragraph"}, "paragraph"),
+        ({"--unit": "window:0"}, "window"),
+        ({"--format": "docx"}, "docx"),
+        ({"--dtype": "float8"}, "float8"),
+        ({"--device": "toaster"}, "toaster"),
+        ({"--limit": "0"}, "limit"),
+        ({"--max-tokens": "1"}, "1"),
+        ({"--store": "own-dev.conllu"}, "no store can be made"),
+        ({"--nonsense": "1"}, "nonsense"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_answered_in_words(
+    changed: dict[str, str],
+    why: str,
+    bert: Path,
+    treebank: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(treebank.parent)
+    given = {"model": str(bert), "--corpus": str(treebank), "--store": str(store)} | changed
+    options = [part for name, value in given.items() if name != "model" for part in (name, value)]
+    monkeypatch.setattr(sys, "argv", ["lamina", "encode", given["model"], *options])
+
+    with pytest.raises(SystemExit) as stopped:
+        main.main()
+
+    told = capsys.readouterr().err
+    assert stopped.value.code in (1, 2)
+    assert why in told
+    assert "Traceback" not in told
+    if not told.startswith("Usage: "):
+        assert told.startswith("lamina: ")
+        assert told.count("\n") == 1
+
+
+def test_a_folder_of_something_else_is_not_overwritten(
+    bert: Path, treebank: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["geometry", str(bert), "--corpus", str(treebank), "--store", str(store), "--out", str(treebank.parent)]
+    monkeypatch.setattr(sys, "argv", ["lamina", *asked])
+
+    with pytest.raises(SystemExit, match="1"):
+        main.main()
+
+    assert "holds something other than a result" in capsys.readouterr().err
+    assert treebank.exists()
+
+
+def test_stopping_by_hand_says_that_work_is_kept(
+    bert: Path, treebank: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*args: object) -> ActivationStore:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ActivationStore, "of", stopped)
+    monkeypatch.setattr(sys, "argv", ["lamina", "encode", str(bert), "--corpus", str(treebank), "--store", str(store)])
+
+    with pytest.raises(SystemExit, match="130"):
+        main.main()
+
+    assert "run the same command to continue" in capsys.readouterr().err
+
+
+def test_python_dash_m_tells_its_version() -> None:
+    told = subprocess.run([sys.executable, "-m", "lamina", "--version"], capture_output=True, text=True, check=True)
+
+    assert re.fullmatch(r"lamina \d+\.\d+\.\d+\n", told.stdout)
+
+
+def test_without_arguments_there_is_help() -> None:
+    told = CliRunner().invoke(main.app, [])
+
+    assert "See what every layer" in told.output
+    assert all(command in told.output for command in ("encode", "geometry", "report", "assets", "data", "store"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("lamina geo", "geometry"), ("lamina store ver", "verify"), ("lamina assets show mini", "minilm")],
+)
+def test_shells_complete_commands_and_names(typed: str, offered: str) -> None:
+    words = typed.split()
+    asked = {"_LAMINA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+
+    told = CliRunner(env=asked).invoke(main.app, [], prog_name="lamina")
+
+    assert offered in told.stdout.split()
+
+
+def test_a_completion_script_is_made() -> None:
+    told = CliRunner(env={"_LAMINA_COMPLETE": "source_bash"}).invoke(main.app, [], prog_name="lamina")
+
+    assert told.exit_code == 0
+    assert "_LAMINA_COMPLETE=complete_bash" in told.stdout
+    assert "complete -o default -F _lamina_completion lamina" in told.stdout

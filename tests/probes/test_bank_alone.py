@@ -1,0 +1,96 @@
+"""A bank gives each probe what it would get trained alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lamina.probes.bank import Group, Schedule, train
+from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.scoring import Counts, count_decisions
+from lamina.probes.streams import Stream
+
+LAYERS = 3
+CUTS = [Cut("cumulative", layer) for layer in range(LAYERS)] + [Cut("layer", layer) for layer in range(LAYERS)]
+SCHEDULE = Schedule(learning_rate=5e-4, validate_every=5, max_validations=8, halve_after=1, stop_after=3)
+
+
+def trained(cuts, found, stored, *, seed=0, schedule=SCHEDULE, order_seed=0, **settings):
+    """The probes of these cuts, and their scores on the stopping texts as the bank saw them."""
+    shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": found.all.arity}
+    group = Group(EdgeProbes(list(cuts), **shape, seed=seed), seed, found.learn.gold, found.stop.gold)
+    learn, stop = (Stream(stored, targets, batch_texts=8, **settings) for targets in (found.learn, found.stop))
+    (best,) = train([group], learn, stop, schedule, order_seed=order_seed, what="test")
+    return group.probes, best
+
+
+def f1(probes, found, stored):
+    stream = Stream(stored, found.stop)
+    counts = Counts.none(len(probes.cuts), found.stop.texts)
+    with torch.no_grad():
+        for batch in stream.in_order():
+            count_decisions(counts, probes(batch) >= 0, found.stop.gold, found.stop, batch.rows)
+    return counts.f1()
+
+
+@pytest.mark.parametrize("task", ["pos", "ner", "dep", "srl"])
+def test_each_probe_of_a_bank_is_what_it_is_alone(task, find, stored):
+    found = find(task)
+    bank, scores = trained(CUTS, found, stored)
+
+    assert len(set(scores)) > 1, "members that all score the same would prove nothing"
+    for member, cut in enumerate(bank.cuts):
+        alone, (score,) = trained([cut], found, stored)
+        assert score == pytest.approx(scores[member], abs=1e-9)
+        for (name, together), single in zip(bank.named_parameters(), alone.parameters(), strict=True):
+            if len(single):
+                torch.testing.assert_close(together[member], single[0], atol=1e-4, rtol=0, msg=f"{cut} {name}")
+
+
+def test_groups_trained_together_are_what_they_are_apart(find, stored):
+    found = find("pos")
+    shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": 1}
+    control = np.roll(found.learn.gold, 1, axis=1)
+    groups = [
+        Group(EdgeProbes(CUTS, **shape, seed=0), 0, found.learn.gold, found.stop.gold),
+        Group(EdgeProbes(CUTS, **shape, seed=1), 1, found.learn.gold, found.stop.gold),
+        Group(EdgeProbes(CUTS, **shape, seed=0), 0, control, np.roll(found.stop.gold, 1, axis=1)),
+    ]
+    learn, stop = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop, batch_texts=8)
+    together = train(groups, learn, stop, SCHEDULE, order_seed=0, what="test")
+
+    for seed in (0, 1):
+        apart, best = trained(CUTS, found, stored, seed=seed)
+        np.testing.assert_array_equal(together[seed], best)
+        for one, other in zip(groups[seed].probes.parameters(), apart.parameters(), strict=True):
+            torch.testing.assert_close(one, other, atol=0, rtol=0)
+    assert not torch.equal(groups[0].probes.outer, groups[1].probes.outer)
+    assert not torch.equal(groups[0].probes.outer, groups[2].probes.outer)
+
+
+def test_what_is_kept_scores_what_the_best_validation_scored(find, stored):
+    found = find("pos")
+    probes, best = trained(CUTS, found, stored)
+
+    np.testing.assert_allclose(f1(probes, found, stored), best, atol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_probes_resident_or_not(find, stored):
+    found = find("ner")
+    one, _ = trained(CUTS, found, stored)
+    again, _ = trained(CUTS, found, stored, resident_bytes=0)
+    other_order, _ = trained(CUTS, found, stored, order_seed=1)
+
+    for first, second in zip(one.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(first, second, atol=0, rtol=0)
+    assert not torch.equal(one.outer, other_order.outer)
+
+
+def test_probes_learn(find, stored):
+    found = find("pos")
+    schedule = Schedule(learning_rate=5e-3, validate_every=10, max_validations=8)
+
+    _, best = trained([Cut("cumulative", 2), Cut("layer", 0)], found, stored, schedule=schedule)
+
+    assert (best > 0.9).all()
