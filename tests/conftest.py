@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
+
+# The shapes in annotations are checked while tests run.
+SHAPED = ("lamina.encoders.contract", "lamina.activations.words", "lamina.analyses.geometry", "lamina.probes")
+install_import_hook(SHAPED, "beartype.beartype")
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

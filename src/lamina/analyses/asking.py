@@ -7,16 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lamina.analyses.probing.splits import Splits
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import ResultError
 from lamina.results import Result, read_head, refuse_foreign, result_key
 
-_WHERE = {"root"}
-"""Settings that say where things lie and cannot change an answer."""
+_WHERE = {"root", "device"}
+"""Settings that say where things lie or run and cannot change an answer."""
 
 
-def ask(analysis: Callable[..., Result], encoder: Encoder, corpus: Corpus, folder: Path, **settings: Any) -> Result:
+def ask(
+    analysis: Callable[..., Result], encoder: Encoder, corpus: Corpus | Splits, folder: Path, **settings: Any
+) -> Result:
     """The result saved in `folder` where it answers exactly this; otherwise `analysis` is run and saved there."""
     defaults = {
         name: parameter.default
@@ -24,8 +27,7 @@ def ask(analysis: Callable[..., Result], encoder: Encoder, corpus: Corpus, folde
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in _WHERE
     }
     asked = defaults | {name: value for name, value in settings.items() if name not in _WHERE}
-    seeds = (asked["seed"],) if "seed" in asked else ()
-    key = result_key(analysis.__name__, encoder.fingerprint, corpus.fingerprint, asked, seeds)
+    key = result_key(analysis.__name__, encoder.fingerprint, corpus.fingerprint, asked)
     # Before the work, not after it.
     refuse_foreign(folder)
     saved = _saved(folder, key)

@@ -15,7 +15,6 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     name="lamina",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,13 +39,15 @@ app.command()(report.report)
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Show lamina's version and exit."),
 ) -> None:
     if version:
         from importlib.metadata import version as installed
 
         print(f"lamina {installed('lamina')}")
-        raise typer.Exit
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> None:

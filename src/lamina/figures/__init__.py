@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "to_svg"]
 
-_DRAWERS = {"geometry": "lamina.figures.geometry"}
+_DRAWERS = {
+    "geometry": "lamina.figures.geometry",
+    "probe": "lamina.figures.probe",
+    "trace": "lamina.figures.traces",
+}
 """Analysis -> the module whose `draw` draws it; imported when asked for, since altair is slow to import."""
 
 

@@ -54,17 +54,18 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
     if table is None or table["probability"].isna().all():
         return None
     names = [title_of(task) for task in in_order(tables)]
-    rows = pd.DataFrame(
-        {
-            "first": table["task_a"].map(title_of),
-            "second": table["task_b"].map(title_of),
-            "statistic": table["statistic"],
-            "probability": table["probability"],
-            "said": [_number(value, ".2f") for value in table["probability"]],
-        }
+    turned = table.rename(columns={"task_a": "task_b", "task_b": "task_a"})
+    turned["probability"] = 1 - turned["probability"]
+    # Both directions of each pair, whichever the table has.
+    both = pd.concat([table, turned]).drop_duplicates(["task_a", "task_b", "statistic"])
+    rows = both.assign(
+        first=both["task_a"].map(title_of),
+        second=both["task_b"].map(title_of),
+        said=[_number(value, ".2f") for value in both["probability"]],
     )
     panels = [_matrix(str(statistic), pd.DataFrame(group), names) for statistic, group in rows.groupby("statistic")]
-    said = alt.TitleParams(f"Which task comes first: {title}", subtitle="probability that the row's task comes first")
+    subtitle = "probability that the row's task comes before the column's"
+    said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
     return alt.concat(*panels, columns=2, spacing=30, title=said, description=_order_in_words(rows))
 
 
@@ -120,7 +121,7 @@ def _f1(summary: pd.DataFrame, tables: Tables, names: list[str]) -> alt.Chart:
         for probe, value in (("constant", _constant(tables, task)), ("P(0)", first), ("P(L)", full))
     ]
     return (
-        alt.Chart(pd.DataFrame(rows), width=160, height=ROW * len(names), title=alt.TitleParams("F1", frame="bounds"))
+        alt.Chart(pd.DataFrame(rows), width=160, height=ROW * len(names), title="F1")
         .mark_text(fontSize=12, color=INK)
         .encode(
             x=alt.X(
@@ -159,7 +160,7 @@ def _matrix(statistic: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerCh
             base.mark_rect(stroke=FAINT, invalid=None).encode(color=colour, tooltip=tooltip),
             base.mark_text(fontSize=12).encode(text="said:N", color=ink),
         ],
-        title=statistic.replace("_", " ").replace("center", "centre"),
+        title=alt.TitleParams(statistic.replace("_", " ").replace("center", "centre"), dy=-8),
     )
 
 

@@ -55,8 +55,7 @@ def seed_count(tables: Tables) -> int:
 def last_layer(tables: Tables) -> int:
     """The highest layer that any probe saw."""
     found = [table["layer"].max() for name in ("scores", "mixing") if (table := rows_of(tables, name)) is not None]
-    known = [int(layer) for layer in found if layer == layer]
-    return max(known, default=0)
+    return max((int(layer) for layer in found if pd.notna(layer)), default=0)
 
 
 def in_order(tables: Tables) -> list[str]:

@@ -1,0 +1,1 @@
+"""Vectors to predictions: probes, trained many at a time."""

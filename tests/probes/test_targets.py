@@ -1,0 +1,119 @@
+"""Targets as arrays: the tokens of exactly their words, labels, and what counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.probes.targets import find_targets
+from lamina.tasks import get_task
+from lamina.testing import TinyEncoder
+from lamina.types import Edge, Span, Text
+
+ENCODER = TinyEncoder()
+
+
+@st.composite
+def spans(draw, size: int) -> Span:
+    start = draw(st.integers(0, size - 1))
+    return Span(start, draw(st.integers(start + 1, size)))
+
+
+@st.composite
+def annotated_texts(draw) -> list[Text]:
+    made = []
+    for number in range(draw(st.integers(1, 4))):
+        words = tuple(draw(st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=6)))
+        cut = draw(st.integers(1, len(words)))
+        segments = (Span(0, cut), Span(cut, len(words))) if cut < len(words) else (Span(0, cut),)
+        labels = st.sampled_from(["ARG0", "ARG1", "ARGM-TMP"])
+        edges = [
+            Edge((draw(labels),), draw(spans(len(words))), draw(spans(len(words))))
+            for _ in range(draw(st.integers(0, 4)))
+        ]
+        made.append(Text(f"t{number}", words, segments, {"srl": tuple(edges)}))
+    return made
+
+
+@given(annotated_texts())
+@settings(max_examples=50, deadline=None)
+def test_token_ranges_cover_exactly_the_words_tokens(texts):
+    tokens = [ENCODER.tokenize(text) for text in texts]
+    targets = find_targets(get_task("srl"), texts, tokens, ("ARG0", "ARG1"))
+
+    edges = [(number, edge) for number, text in enumerate(texts) for edge in text.edges["srl"]]
+    assert len(targets) == len(edges)
+    assert targets.texts == len(texts)
+    for row, (number, edge) in enumerate(edges):
+        assert edge.other is not None
+        assert targets.text[row] == number
+        for which, span in enumerate((edge.span, edge.other)):
+            start, end = targets.tokens[row, which]
+            words = tokens[number].words
+            assert set(words[start:end].tolist()) - {-1} == set(span)
+            assert words[start] == span.start
+            assert words[end - 1] == span.end - 1
+            outside = [*words[:start], *words[end:]]
+            assert set(outside).isdisjoint(span)
+            assert targets.words[row, which].tolist() == [span.start, span.end]
+        assert targets.gold[row].tolist() == [edge.labels[0] == label for label in targets.labels]
+        assert targets.unseen[row] == (edge.labels[0] not in targets.labels)
+
+
+@given(annotated_texts(), st.data())
+@settings(max_examples=50, deadline=None)
+def test_among_takes_the_targets_of_some_texts(texts, data):
+    targets = find_targets(get_task("srl"), texts, [ENCODER.tokenize(text) for text in texts], ("ARG0", "ARG1"))
+    chosen = data.draw(st.sets(st.integers(0, len(texts) - 1)))
+    rest = set(range(len(texts))) - chosen
+
+    some, others = targets.among(chosen), targets.among(rest)
+
+    assert set(some.text.tolist()) <= chosen
+    assert len(some) + len(others) == len(targets)
+    assert (some.labels, some.texts, some.arity) == (targets.labels, targets.texts, 2)
+    for name in ("text", "tokens", "words", "gold", "rated", "scored", "unseen"):
+        kept = getattr(targets, name)[np.isin(targets.text, [*chosen])]
+        np.testing.assert_array_equal(getattr(some, name), kept)
+
+
+def test_what_is_trained_on_and_what_is_scored():
+    pair = (Span(0, 1), Span(1, 2))
+    texts = [Text("a", ("x", "y"), edges={"rel": (Edge(("Other",), *pair), Edge(("Cause",), *pair))})]
+    found = find_targets(get_task("rel"), texts, [ENCODER.tokenize(text) for text in texts], ("Cause", "Other"))
+
+    assert found.rated.all()
+    assert found.scored.tolist() == [[True, False], [True, False]]
+    assert found.gold.tolist() == [[False, True], [True, False]]
+
+
+def test_labels_not_rated_are_neither_trained_on_nor_scored():
+    edge = Edge(("aware",), Span(0, 1), Span(1, 2), rated=("aware", "moved"))
+    texts = [Text("a", ("x", "y"), edges={"spr": (edge,)})]
+    found = find_targets(get_task("spr"), texts, [ENCODER.tokenize(text) for text in texts], ("aware", "moved", "new"))
+
+    for mask in (found.rated, found.scored):
+        assert mask.tolist() == [[True, True, False]]
+
+
+def test_unseen_labels_that_are_not_scored_are_not_missed():
+    pair = (Span(0, 1), Span(1, 2))
+    texts = [Text("a", ("x", "y"), edges={"rel": (Edge(("Other",), *pair), Edge(("New",), *pair))})]
+    found = find_targets(get_task("rel"), texts, [ENCODER.tokenize(text) for text in texts], ("Cause",))
+
+    assert found.unseen.tolist() == [0, 1]
+    assert not found.gold.any()
+
+
+def test_texts_without_targets_keep_their_numbers_and_lists_must_match():
+    texts = [Text("a", ("x",)), Text("b", ("y",), edges={"pos": (Edge(("N",), Span(0, 1)),)})]
+    tokens = [ENCODER.tokenize(text) for text in texts]
+
+    found = find_targets(get_task("pos"), texts, tokens, ("N",))
+    assert (found.text.tolist(), found.texts) == ([1], 2)
+    none = find_targets(get_task("pos"), texts[:1], tokens[:1], ("N",))
+    assert (len(none), none.texts, none.tokens.shape, none.gold.shape) == (0, 1, (0, 1, 2), (0, 1))
+    with pytest.raises(ValueError, match="zip"):
+        find_targets(get_task("pos"), texts, tokens[:1], ("N",))
