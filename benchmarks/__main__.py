@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import encoding, memory, starting
+from benchmarks import encoding, memory, probing, starting
 from benchmarks.bars import Bar
 
-BENCHMARKS = {"starting": starting.bars, "encoding": encoding.bars, "memory": memory.bars}
+BENCHMARKS = {
+    "starting": starting.bars,
+    "encoding": encoding.bars,
+    "memory": memory.bars,
+    "probing": probing.bars,
+}
 
 
 def main() -> int:

@@ -91,10 +91,19 @@ def api_pages() -> Iterator[tuple[str, list[str]]]:
         if not module.ispkg:
             beside.append(f"lamina.{module.name}")
             continue
-        package = f"lamina.{module.name}"
-        folder = [str(Path(place) / module.name) for place in lamina.__path__]
-        yield module.name, [package, *(f"{package}.{inner.name}" for inner in pkgutil.iter_modules(folder))]
+        yield module.name, list(_modules(f"lamina.{module.name}", Path(lamina.__path__[0], module.name)))
     yield "lamina", beside
+
+
+def _modules(package: str, folder: Path) -> Iterator[str]:
+    """A package and all modules below it."""
+    yield package
+    for inner in pkgutil.iter_modules([str(folder)]):
+        name = f"{package}.{inner.name}"
+        if inner.ispkg:
+            yield from _modules(name, folder / inner.name)
+        else:
+            yield name
 
 
 def shown(module: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, extract
-    from lamina.analyses import geometry
+    from lamina.analyses import compare, geometry, load_splits, probe
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
@@ -33,11 +33,14 @@ _HOME = {
     "Result": "lamina.results",
     "Span": "lamina.types",
     "Text": "lamina.types",
+    "compare": "lamina.analyses",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
     "geometry": "lamina.analyses",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
+    "load_splits": "lamina.analyses",
+    "probe": "lamina.analyses",
 }
 
 __all__ = [
@@ -51,11 +54,14 @@ __all__ = [
     "Result",
     "Span",
     "Text",
+    "compare",
     "corpus_from",
     "extract",
     "geometry",
     "load_corpus",
     "load_encoder",
+    "load_splits",
+    "probe",
 ]
 
 

@@ -95,7 +95,7 @@ def make_probe():
             for b in tasks[i + 1 :]
             for statistic in ("expected_layer", "center_of_gravity")
         ]
-        words = {"s1": "he smoked toronto in the playoffs".split(), "s2": ["Dogs", "bark"]}
+        words = {"s1": ["he", "smoked", "toronto", "in", "the", "playoffs"], "s2": ["Dogs", "bark"]}
         tables = {
             "scores": pd.DataFrame(scores, columns=SCORES).astype({"layer": "Int64"}),
             "mixing": pd.DataFrame(mixing, columns=MIXING),

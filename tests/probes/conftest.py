@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +43,7 @@ def annotated(number: int, rng: np.random.Generator) -> Text:
     words = tuple(f"{'abc'[kind]}{'xyz'[number % 3] * int(rng.integers(0, 7))}" for kind in kinds)
     pos = tuple(Edge((TAGS[kind],), Span(at, at + 1)) for at, kind in enumerate(kinds))
     ner = tuple(Edge((TAGS[kinds[at]],), Span(at, min(len(words), at + 3))) for at in range(0, len(words), 2))
-    dep = tuple(
-        Edge((TAGS[kinds[at]].lower(),), Span(at, at + 1), Span(at - 1, at)) for at in range(1, len(words))
-    )
+    dep = tuple(Edge((TAGS[kinds[at]].lower(),), Span(at, at + 1), Span(at - 1, at)) for at in range(1, len(words)))
     srl = tuple(Edge((f"ARG{kinds[0]}",), Span(0, 1), Span(1, int(rng.integers(2, len(words) + 1)))) for _ in range(1))
     edges = {"pos": pos, "ner": ner, "dep": dep, "srl": srl}
     return Text(f"t{number}", words, edges=edges, doc=f"d{number // 4}")
@@ -87,5 +84,3 @@ def find(texts: list[Text], stored: StoredActivations) -> Callable[[str], Found]
         return Found(targets, targets.among(range(60)), targets.among(range(60, 80)))
 
     return find
-
-

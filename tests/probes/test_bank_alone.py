@@ -19,7 +19,7 @@ SCHEDULE = Schedule(learning_rate=5e-4, validate_every=5, max_validations=8, hal
 def trained(cuts, found, stored, *, seed=0, schedule=SCHEDULE, order_seed=0, **settings):
     """The probes of these cuts, and their scores on the stopping texts as the bank saw them."""
     shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": found.all.arity}
-    group = Group(EdgeProbes(list(cuts), **shape, seed=seed), seed, found.learn.gold, found.stop.gold)
+    group = Group(EdgeProbes(cuts, **shape, seed=seed), found.learn.gold, found.stop.gold)
     learn, stop = (Stream(stored, targets, batch_texts=8, **settings) for targets in (found.learn, found.stop))
     (best,) = train([group], learn, stop, schedule, order_seed=order_seed, what="test")
     return group.probes, best
@@ -48,14 +48,29 @@ def test_each_probe_of_a_bank_is_what_it_is_alone(task, find, stored):
                 torch.testing.assert_close(together[member], single[0], atol=1e-4, rtol=0, msg=f"{cut} {name}")
 
 
+def test_seeds_of_one_program_are_what_they_are_apart(find, stored):
+    found = find("srl")
+    together, scores = trained(CUTS, found, stored, seed=(0, 3))
+
+    assert together.seed_of == [0, 0, 0, 3, 3, 3] * 2
+    for seed in (0, 3):
+        apart, best = trained(CUTS, found, stored, seed=seed)
+        own = together.of_seed(seed)
+        assert (own.cuts, own.seeds) == (CUTS, (seed,))
+        np.testing.assert_allclose(scores[np.array(together.seed_of) == seed], best, atol=1e-9)
+        for one, other in zip(own.parameters(), apart.parameters(), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+    assert not torch.equal(together.of_seed(0).outer, together.of_seed(3).outer)
+
+
 def test_groups_trained_together_are_what_they_are_apart(find, stored):
     found = find("pos")
     shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": 1}
-    control = np.roll(found.learn.gold, 1, axis=1)
+    control = [np.roll(part.gold, 1, axis=1) for part in (found.learn, found.stop)]
     groups = [
-        Group(EdgeProbes(CUTS, **shape, seed=0), 0, found.learn.gold, found.stop.gold),
-        Group(EdgeProbes(CUTS, **shape, seed=1), 1, found.learn.gold, found.stop.gold),
-        Group(EdgeProbes(CUTS, **shape, seed=0), 0, control, np.roll(found.stop.gold, 1, axis=1)),
+        Group(EdgeProbes(CUTS, **shape, seed=0), found.learn.gold, found.stop.gold),
+        Group(EdgeProbes(CUTS, **shape, seed=1), found.learn.gold, found.stop.gold),
+        Group(EdgeProbes(CUTS, **shape, seed=0), *control),
     ]
     learn, stop = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop, batch_texts=8)
     together = train(groups, learn, stop, SCHEDULE, order_seed=0, what="test")
@@ -64,8 +79,7 @@ def test_groups_trained_together_are_what_they_are_apart(find, stored):
         apart, best = trained(CUTS, found, stored, seed=seed)
         np.testing.assert_array_equal(together[seed], best)
         for one, other in zip(groups[seed].probes.parameters(), apart.parameters(), strict=True):
-            torch.testing.assert_close(one, other, atol=0, rtol=0)
-    assert not torch.equal(groups[0].probes.outer, groups[1].probes.outer)
+            assert torch.equal(one, other)
     assert not torch.equal(groups[0].probes.outer, groups[2].probes.outer)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -19,8 +21,8 @@ class Plain(torch.nn.Module):
         self.cut = cut
         self.mix = torch.nn.Parameter(torch.zeros(cut.layer + 1))
         self.gamma = torch.nn.Parameter(torch.ones(()))
-        self.project = torch.nn.ModuleList(torch.nn.Linear(width, HIDDEN) for _ in range(arity))
-        self.attend = torch.nn.ModuleList(torch.nn.Linear(HIDDEN, 1, bias=False) for _ in range(arity))
+        self.project: Any = torch.nn.ModuleList(torch.nn.Linear(width, HIDDEN) for _ in range(arity))
+        self.attend: Any = torch.nn.ModuleList(torch.nn.Linear(HIDDEN, 1, bias=False) for _ in range(arity))
         self.inner = torch.nn.Linear(arity * HIDDEN, HIDDEN)
         self.norm = torch.nn.LayerNorm(HIDDEN)
         self.outer = torch.nn.Linear(HIDDEN, labels)
@@ -66,7 +68,7 @@ def shaken(targets, seed: int = 0) -> EdgeProbes:
     return probes
 
 
-def plain_logits(probes: EdgeProbes, targets, stored, rows, masks=None, places=None) -> torch.Tensor:
+def plain_logits(probes: EdgeProbes, targets, stored, rows, masks: Any = None, places: Any = None) -> torch.Tensor:
     """What the plain probes say of these targets, one by one."""
     each = []
     for member, cut in enumerate(probes.cuts):
@@ -75,7 +77,7 @@ def plain_logits(probes: EdgeProbes, targets, stored, rows, masks=None, places=N
         said = []
         for at, row in enumerate(rows):
             text = int(targets.text[row])
-            dropped = {} if masks is None else {"token_mask": places[text], "hidden_mask": masks.hidden[at]}
+            dropped = {} if masks is None else {"token_mask": places[text], "hidden_mask": masks.hidden[0, at]}
             said.append(plain(stored.load(text).float(), targets.tokens[row].tolist(), **dropped))
         each.append(torch.stack(said))
     return torch.stack(each)
@@ -97,17 +99,17 @@ def test_dropout_is_over_mixed_tokens_and_hidden_units_and_keeps_their_mean(find
     targets = find("dep").all
     probes = shaken(targets)
     batch = next(iter(Stream(stored, targets, batch_texts=12).in_order()))
-    masks = probes.draw_masks(batch, seed=4, step=7)
+    masks = probes.draw_masks(batch, step=7)
     # The batch's tokens are those that some span needs, text after text.
     places, at = {}, 0
     for text in sorted(set(targets.text[batch.rows].tolist())):
         inside = targets.tokens[batch.rows][targets.text[batch.rows] == text].reshape(-1, 2).tolist()
         needed = sorted({token for start, end in inside for token in range(start, end)})
         places[text] = torch.zeros(stored.size(text), 16)
-        places[text][needed] = masks.tokens[at : at + len(needed)]
+        places[text][needed] = masks.tokens[0, at : at + len(needed)]
         at += len(needed)
 
-    assert at == len(masks.tokens)
+    assert masks.tokens.shape == (1, at, 16)
     expected = plain_logits(probes, targets, stored, batch.rows, masks, places)
     torch.testing.assert_close(probes(batch, masks), expected, atol=1e-4, rtol=1e-4)
     for mask, rate in ((masks.tokens, 0.2), (masks.hidden, 0.3)):
@@ -118,14 +120,16 @@ def test_dropout_is_over_mixed_tokens_and_hidden_units_and_keeps_their_mean(find
 def test_masks_depend_on_seed_and_step_alone(find, stored):
     targets = find("pos").all
     batch = next(iter(Stream(stored, targets).in_order()))
-    many, one = shaken(targets), EdgeProbes([Cut("layer", 1)], layers=3, width=16, labels=3, arity=1, seed=9)
+    shape = {"layers": 3, "width": 16, "labels": 3, "arity": 1}
 
-    def tokens(probes: EdgeProbes, seed: int, step: int) -> torch.Tensor:
-        return probes.draw_masks(batch, seed, step).tokens
+    def masks(cuts: list[Cut], seed: int | tuple[int, ...], step: int) -> torch.Tensor:
+        return torch.cat([part.flatten(1) for part in EdgeProbes(cuts, **shape, seed=seed).draw_masks(batch, step)], 1)
 
-    assert torch.equal(tokens(many, 1, 2), tokens(one, 1, 2))
-    assert not torch.equal(tokens(many, 1, 2), tokens(many, 1, 3))
-    assert not torch.equal(tokens(many, 1, 2), tokens(many, 2, 2))
+    one = masks(CUTS, 1, 2)
+    assert torch.equal(one, masks([Cut("layer", 1)], 1, 2))
+    assert torch.equal(one[0], masks(CUTS, (0, 1), 2)[1])
+    assert not torch.equal(one, masks(CUTS, 1, 3))
+    assert not torch.equal(one, masks(CUTS, 2, 2))
 
 
 def test_members_start_alike_and_mix_evenly_what_they_may_see():
@@ -148,6 +152,6 @@ def test_scores_far_apart_do_not_overflow(find, stored):
     targets = find("ner").all
     probes = shaken(targets)
     with torch.no_grad():
-        probes.attend *= 1e4
+        probes.attend.mul_(1e4)
 
     assert torch.isfinite(probes(next(iter(Stream(stored, targets).in_order())))).all()

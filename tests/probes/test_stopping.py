@@ -15,13 +15,6 @@ from lamina.probes.streams import Stream
 CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
 
 
-class Told(Counts):
-    """Counts whose F1 is what the test says."""
-
-    def f1(self, weights=None):
-        return self.right
-
-
 @pytest.fixture
 def drive(find, stored, monkeypatch):
     """Trains with validation scores given by hand: [validation, member]; returns probes, best and what was seen."""
@@ -29,14 +22,14 @@ def drive(find, stored, monkeypatch):
 
     def drive(schedule: Schedule, scores: list[list[float]]):
         probes = EdgeProbes(CUTS, layers=3, width=16, labels=3, arity=1, seed=0)
-        group = Group(probes, 0, found.learn.gold, found.stop.gold)
+        group = Group(probes, found.learn.gold, found.stop.gold)
         seen: list[dict[str, torch.Tensor]] = []
         rates: list[np.ndarray] = []
 
         def validated(running, valid):
             seen.append({name: value.detach().clone() for name, value in probes.named_parameters()})
-            told = np.array(scores[len(seen) - 1])
-            return [Told(told, told, told)]
+            told = np.array(scores[len(seen) - 1])[:, None]
+            return [Counts(told, np.ones_like(told), np.ones_like(told))]
 
         taken = bank._Learner.validate
 
@@ -75,7 +68,7 @@ def test_each_member_keeps_the_weights_of_its_own_best_validation(drive):
 def test_rates_are_halved_and_members_stopped_one_by_one(drive):
     schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=8, halve_after=2, stop_after=5)
     rising, flat, late = [0.1 * step for step in range(8)], [0.5] * 8, [0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.2]
-    probes, best, seen, rates = drive(schedule, np.array([rising, flat, late]).T.tolist())
+    _, best, seen, rates = drive(schedule, np.array([rising, flat, late]).T.tolist())
 
     np.testing.assert_allclose(rates[:, 0], 1e-3)
     # Two without gain halve, four halve again, the fifth stops.

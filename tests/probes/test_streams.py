@@ -81,7 +81,9 @@ def test_texts_are_never_cut_and_batches_hold_so_many(find, stored):
 def test_chunks_are_shuffled_and_shuffled_within(find, stored, monkeypatch):
     monkeypatch.setattr(streams, "_CHUNK", 16)
     targets = find("pos").learn
-    order = [text for batch in Stream(stored, targets, batch_texts=1).epoch(0, 0) for text in {*targets.text[batch.rows]}]
+    order = [
+        text for batch in Stream(stored, targets, batch_texts=1).epoch(0, 0) for text in {*targets.text[batch.rows]}
+    ]
 
     chunks = [text // 16 for text in order]
     assert sorted(order) == list(range(60))

@@ -8,7 +8,7 @@ import pytest
 
 from lamina import analyses
 from lamina.corpora import corpus_from
-from lamina.errors import InputError
+from lamina.errors import CorpusError, InputError, TaskError
 from lamina.report import ANALYSES, choose, make_report
 from lamina.testing import TinyEncoder
 
@@ -58,9 +58,44 @@ def test_every_analysis_of_the_report_is_a_function_of_analyses():
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"no analysis 'geometri', 'prob'; known: geometry"):
+    with pytest.raises(InputError, match=r"no analysis 'geometri', 'prob'; known: geometry, probe"):
         choose(["geometri", "geometry", "prob"])
 
 
 def test_none_named_means_all():
     assert choose() == choose([]) == list(ANALYSES)
+
+
+def annotated(count: int, split: str):
+    """Short sentences with tags, each a document of its own."""
+    words = [["the", f"dog{number}", "saw", "a", f"cat{number + 1}"] for number in range(count)]
+    texts = [(each, {"pos": ["DET", "NOUN", "VERB", "DET", "NOUN"]}) for each in words]
+    return corpus_from(texts, name="pets", split=split)
+
+
+def test_a_corpus_without_tasks_or_training_texts_is_not_probed_and_the_page_says_why(made, tmp_path):
+    assert "Edge probing is left out: pets has no training texts apart from those" in made().read_text(encoding="utf-8")
+    bare = corpus_from(SENTENCES, name="pets")
+    page = make_report(TinyEncoder(), bare, tmp_path / "bare", train=bare, root=tmp_path / "store")
+    assert "Edge probing is left out: pets carries no task" in page.read_text(encoding="utf-8")
+    assert not (tmp_path / "bare" / "results" / "probe").exists()
+
+
+def test_asked_for_by_name_what_cannot_be_answered_is_an_error(tmp_path):
+    bare = corpus_from(SENTENCES, name="pets")
+    with pytest.raises(CorpusError, match="no training texts"):
+        make_report(TinyEncoder(), bare, tmp_path, only=["probe"], root=tmp_path / "store")
+    with pytest.raises(TaskError, match="carries no task"):
+        make_report(TinyEncoder(), bare, tmp_path, only=["probe"], train=bare, root=tmp_path / "store")
+
+
+def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(ANALYSES, "probe", {"preset": "quick", "probes": ("layer",), "seeds": 1, "samples": 20})
+    given = {"train": annotated(60, "train"), "root": tmp_path / "store"}
+    page = make_report(TinyEncoder(), annotated(12, "dev"), tmp_path / "report", **given)
+    text = page.read_text(encoding="utf-8")
+    assert "Geometry of the layers" in text
+    assert 'id="r2-probe-curves-spec"' in text
+    assert "left out: pets" not in text
+    assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()

@@ -76,7 +76,7 @@ def test_every_chart_has_its_words_table_method_and_provenance(page):
     assert still["alt"] is not None
     assert still["alt"].startswith("Anisotropy: minilm 0.05 at layer 0")
     section = section_of("geometry")
-    for expected in (section.title, section.question, section.method, section.reading, "f" * 64, "c" * 64):
+    for expected in (section.title, section.question, section.method, section.captions["layers"], "f" * 64, "c" * 64):
         assert expected in page.words
     assert "word types seen fewer than 5 times: 4,120" in page.words
     assert "texts too long" not in page.words
@@ -153,10 +153,20 @@ def test_what_cannot_be_written_is_said(tmp_path):
         write_report([plain(pd.DataFrame({"n": [1]}))], tmp_path / "file", title="t")
 
 
-def test_every_method_is_two_sentences():
-    method = section_of("geometry").method
+@pytest.mark.parametrize("analysis", ["geometry", "probe", "compare", "trace"])
+def test_every_method_is_two_sentences(analysis):
+    method = section_of(analysis).method
     assert len(re.findall(r"\.(?: |$)", method)) == 2
 
 
-def test_texts_have_no_broken_words():
-    assert not re.search(r"\w- \w|  ", " ".join(section_of("geometry")))
+@pytest.mark.parametrize("analysis", ["geometry", "probe", "compare", "trace"])
+def test_texts_have_no_broken_words(analysis):
+    section = section_of(analysis)
+    said = " ".join([section.title, section.question, section.method, *section.captions.values()])
+    assert not re.search(r"\w- \w|  ", said)
+
+
+def test_notes_stand_below_the_title(make_geometry, tmp_path):
+    page = Page(write_report([make_geometry()], tmp_path, title="t", notes=["Probing <is> left out."]))
+    assert "Probing <is> left out." in page.words
+    assert page.html.index('class="note"') < page.html.index("<main>")

@@ -47,4 +47,29 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
     monkeypatch.delattr(lamina.encoders, "load_encoder")
     done = run("--only", "geometry, prob")
     assert isinstance(done.exception, InputError)
-    assert str(done.exception) == "there is no analysis 'prob'; known: geometry"
+    assert str(done.exception) == "there is no analysis 'prob'; known: geometry, probe"
+
+
+def test_a_text_without_annotations_is_not_probed(run):
+    done = run("--out", "here")
+    assert done.exit_code == 0
+    assert "Edge probing is left out" in Path("here/index.html").read_text(encoding="utf-8")
+    refused = run("--out", "there", "--only", "probe")
+    assert "no training texts" in str(refused.exception)
+    assert not Path("there").exists()
+
+
+def test_a_dry_run_tells_of_probing_too(run, tmp_path):
+    folder = tmp_path / "tagged"
+    folder.mkdir()
+    for split, count in (("train", 40), ("dev", 5)):
+        lines = []
+        for number in range(count):
+            lines += [f"# newdoc id = {split}{number}", f"1\tdog{number}\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_"]
+            lines += ["2\tran\t_\tVERB\t_\t_\t0\troot\t_\t_", ""]
+        (folder / f"tagged-{split}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = run("--corpus", "tagged", "--split", "dev", "--format", "conllu", "--out", "here", "--dry-run")
+    assert done.exit_code == 0, done.exception
+    # The folder has no test, so one is cut out of train.
+    assert "35 to learn from, 5 to score" in done.stdout
+    assert not Path("here").exists()

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from lamina.cli import assets, data, encode, geometry, report, store
+from lamina.cli import assets, compare, data, encode, geometry, probe, report, store, trace
 from lamina.errors import InputError, LaminaError
 
 _INTERRUPTED = 130
@@ -34,6 +34,9 @@ app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 app.command()(encode.encode)
 app.command()(geometry.geometry)
+app.command()(probe.probe)
+app.command()(trace.trace)
+app.command()(compare.compare)
 app.command()(report.report)
 
 

@@ -1,7 +1,8 @@
-"""The tables of `lamina data stats`: made of counts, printed, written as CSV."""
+"""Tables in the terminal and as CSV: the counts of `lamina data stats`, the numbers of an analysis."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,6 +58,19 @@ def print_table(title: str, table: Table, notes: Sequence[str]) -> None:
     console.print(drawn)
     for note in notes:
         console.print(f"made: {note}")
+
+
+def number(value: float, low: float | None = None, high: float | None = None) -> str:
+    """To three places, its interval after it where it has one; a dash where it is not available.
+
+    Example:
+        >>> number(0.5), number(0.5, 0.25, 0.75), number(float("nan"), 0, 1)
+        ('0.500', '0.500 [0.250, 0.750]', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    spread = "" if low is None or high is None or math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+    return f"{value:.3f}{spread}"
 
 
 def write_csv(path: Path, table: Table) -> None:

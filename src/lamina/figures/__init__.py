@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["draw", "to_svg"]
 
 _DRAWERS = {
+    "compare": "lamina.figures.compare",
     "geometry": "lamina.figures.geometry",
     "probe": "lamina.figures.probe",
     "trace": "lamina.figures.traces",

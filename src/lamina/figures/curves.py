@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.axes import layer_axis
-from lamina.figures.probe_tables import Tables, in_order, last_layer, pooled, title_of
+from lamina.figures.probe_tables import Table, Tables, in_order, last_layer, pooled, seed_count, title_of
 from lamina.figures.theme import series
 
 PANEL_WIDTH = 330
@@ -27,15 +27,15 @@ def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
     for task in in_order(tables):
         own = rows[rows["task"] == task]
         for probe in PROBES:
-            shown = pd.DataFrame(own[own["probe"] == probe])
+            shown = own[own["probe"] == probe]
             if not shown.empty:
                 panels.append(_panel(title_of(task), probe, shown, names, last))
     if not panels:
         return None
     both = len(set(scores["probe"]) & set(PROBES)) > 1
-    said = alt.TitleParams(
-        f"F1 by layer: {title}", subtitle="shaded: 95 % bootstrap interval over seeds and sentences together"
-    )
+    seeds = seed_count(tables)
+    over = f"sentences and {seeds} seeds together" if seeds > 1 else "sentences, for one seed"
+    said = alt.TitleParams(f"F1 by layer: {title}", subtitle=f"shaded: 95 % bootstrap interval over {over}")
     return alt.concat(
         *panels,
         columns=2 if both or len(panels) > 1 else 1,
@@ -46,7 +46,7 @@ def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
     )
 
 
-def _rows(scores: pd.DataFrame, last: int) -> pd.DataFrame:
+def _rows(scores: Table, last: int) -> Table:
     """Scores under the names of their series; the constant answer, which has no layer, spans them all."""
     constant = scores[scores["probe"] == "constant"]
     spread = [
@@ -67,7 +67,7 @@ def _rank(name: str) -> int:
     return beside.index(name) + 1 if name in beside else 0
 
 
-def _panel(title: str, probe: str, rows: pd.DataFrame, names: list[str], last: int) -> alt.LayerChart:
+def _panel(title: str, probe: str, rows: Table, names: list[str], last: int) -> alt.LayerChart:
     look = series(names)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
@@ -83,7 +83,7 @@ def _panel(title: str, probe: str, rows: pd.DataFrame, names: list[str], last: i
     )
 
 
-def _in_words(rows: pd.DataFrame, names: list[str]) -> str:
+def _in_words(rows: Table, names: list[str]) -> str:
     """The best layer of each series, task by task."""
     sentences = []
     for (task, probe), group in rows.dropna(subset="value").groupby(["task", "probe"], sort=False):

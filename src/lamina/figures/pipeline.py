@@ -8,7 +8,17 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.axes import layer_axis
-from lamina.figures.probe_tables import FEW_SEEDS, Tables, in_order, last_layer, pooled, rows_of, seed_count, title_of
+from lamina.figures.probe_tables import (
+    FEW_SEEDS,
+    Table,
+    Tables,
+    in_order,
+    last_layer,
+    pooled,
+    rows_of,
+    seed_count,
+    title_of,
+)
 from lamina.figures.theme import COLOURS, FAINT, INK
 
 ROW = 46
@@ -63,13 +73,13 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
         second=both["task_b"].map(title_of),
         said=[_number(value, ".2f") for value in both["probability"]],
     )
-    panels = [_matrix(str(statistic), pd.DataFrame(group), names) for statistic, group in rows.groupby("statistic")]
+    panels = [_matrix(str(statistic), group, names) for statistic, group in rows.groupby("statistic")]
     subtitle = "probability that the row's task comes before the column's"
     said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
     return alt.concat(*panels, columns=2, spacing=30, title=said, description=_order_in_words(rows))
 
 
-def _places(summary: pd.DataFrame) -> pd.DataFrame:
+def _places(summary: Table) -> Table:
     """One row a task and statistic; missing numbers stay, and are said."""
     parts = []
     for each in (GRAVITY, EXPECTED):
@@ -90,7 +100,7 @@ def _places(summary: pd.DataFrame) -> pd.DataFrame:
     return places
 
 
-def _bars(places: pd.DataFrame, names: list[str], last: int) -> alt.LayerChart:
+def _bars(places: Table, names: list[str], last: int) -> alt.LayerChart:
     kinds = [GRAVITY.name, EXPECTED.name]
     lowest, highest = places[["layer", "low"]].min(axis=None), places[["layer", "high"]].max(axis=None)
     # The number at a bar's end needs room to its right.
@@ -113,7 +123,7 @@ def _bars(places: pd.DataFrame, names: list[str], last: int) -> alt.LayerChart:
     )
 
 
-def _f1(summary: pd.DataFrame, tables: Tables, names: list[str]) -> alt.Chart:
+def _f1(summary: Table, tables: Tables, names: list[str]) -> alt.Chart:
     """The scores as columns of numbers, each task on the line of its bars."""
     rows = [
         {"task": title_of(task), "probe": probe, "said": _number(value, ".3f")}
@@ -144,12 +154,13 @@ def _constant(tables: Tables, task: str) -> float:
     return float(found.iloc[0]) if len(found) else float("nan")
 
 
-def _matrix(statistic: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerChart:
+def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
     size = 56 * len(names)
     base = alt.Chart(rows, width=size, height=size).encode(
         x=alt.X("second:N", sort=names, title="... before this task", axis=alt.Axis(labelAngle=-35, labelLimit=240)),
         y=alt.Y("first:N", sort=names, title="this task ...", axis=alt.Axis(labelLimit=240)),
     )
+    told = base.transform_filter("isValid(datum.probability)")
     # From orange (later) over white (no telling) to blue (earlier); the number says the same.
     scale = alt.Scale(domain=[0, 0.5, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
     colour = alt.Color("probability:Q", scale=scale, legend=None)
@@ -157,7 +168,7 @@ def _matrix(statistic: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerCh
     tooltip = ["first:N", "second:N", alt.Tooltip("probability:Q", format=".3f")]
     return alt.LayerChart(
         layer=[
-            base.mark_rect(stroke=FAINT, invalid=None).encode(color=colour, tooltip=tooltip),
+            told.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
             base.mark_text(fontSize=12).encode(text="said:N", color=ink),
         ],
         title=alt.TitleParams(statistic.replace("_", " ").replace("center", "centre"), dy=-8),
@@ -165,20 +176,21 @@ def _matrix(statistic: str, rows: pd.DataFrame, names: list[str]) -> alt.LayerCh
 
 
 def _spread(seeds: int) -> list[str]:
-    """What the whiskers are: resampling sentences cannot move the centre of gravity, so few seeds make no interval."""
-    if seeds < FEW_SEEDS:
-        over = f"lowest to highest of {seeds} seeds: a range, not an interval" if seeds > 1 else "none, for one seed"
-        gravity = f"lines for the centre of gravity: {over}"
-    else:
-        gravity = f"lines for the centre of gravity: 95 % interval over {seeds} seeds"
-    return [gravity, "lines for the expected layer: 95 % bootstrap interval over seeds and sentences"]
+    """What the lines are: resampling sentences cannot move the centre of gravity, so few seeds make no interval."""
+    if seeds >= FEW_SEEDS:
+        return [f"lines: 95 % interval, over {seeds} seeds and, for the expected layer, sentences too"]
+    ranged = f"lowest to highest of {seeds} seeds, which is no interval" if seeds > 1 else "none, there is one seed"
+    return [
+        f"lines, centre of gravity: {ranged}",
+        f"lines, expected layer: 95 % bootstrap interval over sentences and {seeds} seed{'s' * (seeds > 1)}",
+    ]
 
 
 def _number(value: float, form: str) -> str:
     return "n/a" if value != value else format(value, form)
 
 
-def _in_words(summary: pd.DataFrame, tasks: list[str]) -> str:
+def _in_words(summary: Table, tasks: list[str]) -> str:
     """The figure for those who cannot see it."""
     by_task = summary.set_index("task")
     sentences = []
@@ -192,7 +204,7 @@ def _in_words(summary: pd.DataFrame, tasks: list[str]) -> str:
     return " ".join(sentences)
 
 
-def _order_in_words(rows: pd.DataFrame) -> str:
+def _order_in_words(rows: Table) -> str:
     likely = rows[rows["probability"] > 0.5]
     parts = [
         f"{first} before {second} by {statistic.replace('_', ' ')}: {said}"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from lamina.tasks import TASKS
 
-Tables = Mapping[str, pd.DataFrame]
+Table = Any
+"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+
+Tables = Mapping[str, Table]
 
 FEW_SEEDS = 5
 """With fewer, what lies between the lowest and the highest seed is called a range, not an interval."""
@@ -26,21 +30,21 @@ def title_of(task: str) -> str:
     return _TITLES.get(task, task)
 
 
-def rows_of(tables: Tables, name: str) -> pd.DataFrame | None:
+def rows_of(tables: Tables, name: str) -> Table | None:
     """A table, unless it is missing or empty."""
     table = tables.get(name)
     return None if table is None or table.empty else table
 
 
-def pooled(tables: Tables) -> pd.DataFrame | None:
+def pooled(tables: Tables) -> Table | None:
     """The scores of all seeds together, with the constant answer's; numbers of a single seed are left out."""
     scores = rows_of(tables, "scores")
     if scores is None:
         return None
-    kept = pd.DataFrame(scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")])
+    kept = scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")]
     # A task may be scored by several metrics; its own comes first.
     own = kept.groupby("task", sort=False)["metric"].transform("first")
-    return pd.DataFrame(kept[kept["metric"] == own]).drop_duplicates(["task", "probe", "of", "layer"])
+    return kept[kept["metric"] == own].drop_duplicates(["task", "probe", "of", "layer"])
 
 
 def seed_count(tables: Tables) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from itertools import islice
 from typing import NamedTuple
 
 import altair as alt
 import pandas as pd
 
 from lamina.figures.axes import layer_axis
-from lamina.figures.probe_tables import Tables, rows_of, title_of
+from lamina.figures.probe_tables import Table, Tables, rows_of, title_of
 from lamina.figures.theme import COLOURS, themed
 from lamina.results import Result
 
@@ -31,7 +30,7 @@ class Target(NamedTuple):
     task: str
     span1: tuple[int, int]
     span2: tuple[int, int] | None
-    rows: pd.DataFrame
+    rows: Table
     """Columns `label`, `role`, `layer`, `height`, `probability`."""
 
 
@@ -49,13 +48,14 @@ def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.Conca
     if table is None:
         return None
     seed = table["seed"].min()
-    texts = table[table["seed"] == seed].groupby("text_id", sort=False)
-    chosen = list(texts) if everything else list(islice(texts, SENTENCES))
-    sentences = [_targets(pd.DataFrame(rows))[: None if everything else TARGETS] for _, rows in chosen]
-    words = [_words(tables, str(text_id)) for text_id, _ in chosen]
-    last = int(table["layer"].max())
+    own = table[table["seed"] == seed]
+    ids = _first_of_each_task(own)
+    whole = [_targets(own[own["text_id"] == text_id]) for text_id in ids]
+    sentences = whole if everything else [targets[:TARGETS] for targets in whole[:SENTENCES]]
+    words = [_words(tables, text_id) for text_id in ids[: len(sentences)]]
+    last = int(own["layer"].max())
     blocks = [_sentence(*each, last) for each in zip(words, sentences, strict=True)]
-    drawn, total = sum(map(len, sentences)), sum(len(_targets(pd.DataFrame(rows))) for _, rows in texts)
+    drawn, total = sum(map(len, sentences)), sum(map(len, whole))
     of = f"{drawn} of {total} targets drawn; " if drawn < total else ""
     said = alt.TitleParams(
         f"From layer to layer: {title}", subtitle=f"{of}height: probability under P(l), 0 to 1; probes of seed {seed}"
@@ -69,18 +69,25 @@ def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.Conca
     )
 
 
-def _targets(rows: pd.DataFrame) -> list[Target]:
+def _first_of_each_task(rows: Table) -> list[str]:
+    """The sentences, so that the first few of them show many tasks."""
+    pairs = rows[["task", "text_id"]].drop_duplicates()
+    turn = pairs.groupby("task", sort=False).cumcount()
+    return list(dict.fromkeys(pairs.loc[turn.sort_values(kind="stable").index, "text_id"].astype(str)))
+
+
+def _targets(rows: Table) -> list[Target]:
     keys = ["task", "span1", "span2"]
     rows = rows.assign(span2=rows["span2"].fillna(""))
     targets = []
     for (task, span1, span2), group in rows.groupby(keys, sort=False):
-        targets.append(Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(pd.DataFrame(group))))
+        targets.append(Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(group)))
     return targets
 
 
-def _two_labels(rows: pd.DataFrame) -> pd.DataFrame:
+def _two_labels(rows: Table) -> Table:
     """The strongest gold label and the strongest wrong one; the two strongest where nobody knows the gold labels."""
-    rows = rows.assign(gold=rows["gold"].astype(str))
+    rows = rows.assign(gold=[str(each) for each in rows["gold"]])
     means = rows.groupby(["label", "gold"], sort=False)["probability"].mean().reset_index()
     means = means.sort_values("probability", ascending=False, kind="stable")
     right, wrong = means[means["gold"] == "True"], means[means["gold"] == "False"]
@@ -138,6 +145,7 @@ def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
     step = PANEL_WIDTH / (last + 2)
     names = [RIGHT, WRONG] if {RIGHT, WRONG} & set(target.rows["role"]) else [FIRST, SECOND]
     legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140)
+    height = alt.Axis(values=[0, 1], labels=False, ticks=False)
     header = alt.Header(labelOrient="top", labelAnchor="start", labelFontSize=11, labelPadding=2)
     title = alt.TitleParams(_named(words, target), subtitle=title_of(target.task), fontSize=12, subtitleFontSize=11)
     shown = target.rows[["label", "role", "layer", "height", "probability"]]
@@ -146,7 +154,12 @@ def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
         .mark_bar(size=step * 0.8)
         .encode(
             x=layer_axis(last, padding=step / 2 + 2).title("layer"),
-            y=alt.Y("height:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(values=[0, 1], labels=False, ticks=False)),
+            y=alt.Y(
+                "height:Q",
+                title=None,
+                scale=alt.Scale(domain=[0, 1]),
+                axis=height,
+            ),
             color=alt.Color("role:N", scale=alt.Scale(domain=names, range=list(COLOURS[:2])), legend=legend),
             row=alt.Row("label:N", sort=labels, title=None, spacing=6, header=header),
             tooltip=["label:N", "role:N", "layer:Q", alt.Tooltip("probability:Q", format=".3f")],

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.axes import layer_axis
-from lamina.figures.probe_tables import Tables, in_order, last_layer, pooled, rows_of, seed_count, title_of
+from lamina.figures.probe_tables import Table, Tables, in_order, last_layer, pooled, rows_of, seed_count, title_of
 from lamina.figures.theme import COLOURS, INK
 
 PANEL_WIDTH = 220
@@ -24,7 +24,7 @@ def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
     last = last_layer(tables)
     domain = [min(0.0, math.floor(rows[["value", "low"]].min(axis=None) * 10) / 10), _top(rows)]
     tasks = [task for task in in_order(tables) if task in set(rows["task"])]
-    panels: list[alt.LayerChart] = [_panel(pd.DataFrame(rows[rows["task"] == task]), last, domain) for task in tasks]
+    panels: list[alt.LayerChart] = [_panel(rows[rows["task"] == task], last, domain) for task in tasks]
     norms = _norms(tables, last)
     subtitle = ["lines on solid bars: lowest to highest seed"] if seed_count(tables) > 1 else []
     return alt.concat(
@@ -38,7 +38,7 @@ def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
     )
 
 
-def mixing_rows(tables: Tables) -> pd.DataFrame:
+def mixing_rows(tables: Tables) -> Table:
     """Weights of the probes that mix all layers: their mean over seeds, and the lowest and the highest."""
     mixing = rows_of(tables, "mixing")
     if mixing is None:
@@ -49,7 +49,7 @@ def mixing_rows(tables: Tables) -> pd.DataFrame:
     return found.assign(kind=MIXING)
 
 
-def differential_rows(tables: Tables) -> pd.DataFrame:
+def differential_rows(tables: Tables) -> Table:
     """D(l) / (best score - F1(P(0))); none for a task whose gain cannot be told from 0."""
     scores, summary = pooled(tables), rows_of(tables, "summary")
     if scores is None or summary is None:
@@ -68,11 +68,11 @@ def differential_rows(tables: Tables) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(low=float("nan"), high=float("nan"), kind=DIFFERENTIAL)
 
 
-def _top(rows: pd.DataFrame) -> float:
+def _top(rows: Table) -> float:
     return math.ceil(rows[["value", "high"]].max(axis=None) * 10) / 10
 
 
-def _panel(rows: pd.DataFrame, last: int, domain: list[float]) -> alt.LayerChart:
+def _panel(rows: Table, last: int, domain: list[float]) -> alt.LayerChart:
     step = PANEL_WIDTH / (last + 2)
     kinds = [MIXING, DIFFERENTIAL]
     legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, labelLimit=400)
@@ -97,7 +97,7 @@ def _panel(rows: pd.DataFrame, last: int, domain: list[float]) -> alt.LayerChart
     )
 
 
-def _missing(rows: pd.DataFrame) -> str:
+def _missing(rows: Table) -> str:
     if DIFFERENTIAL not in set(rows["kind"]):
         return "differential scores not available"
     return "" if MIXING in set(rows["kind"]) else "mixing weights not available"
@@ -122,7 +122,7 @@ def _norms(tables: Tables, last: int) -> list[alt.LayerChart]:
     return [alt.LayerChart(layer=[bars], title=alt.TitleParams("Scale of the layers", subtitle="length of a vector"))]
 
 
-def _in_words(rows: pd.DataFrame, tasks: list[str]) -> str:
+def _in_words(rows: Table, tasks: list[str]) -> str:
     """Where each task's weights and gains are largest."""
     sentences = []
     for task in tasks:

@@ -54,7 +54,7 @@ class Group:
     probes: EdgeProbes
     gold: Bool[np.ndarray, "target label"]
     """The training targets' labels: the task's own, or control labels."""
-    valid_gold: Bool[np.ndarray, "target label"]
+    valid_gold: Bool[np.ndarray, "valid_target label"]
     """The same of the targets that decide when to stop."""
 
 

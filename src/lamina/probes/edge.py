@@ -132,7 +132,8 @@ class EdgeProbes(torch.nn.Module):
         seeds = len(self.seeds)
         seen = states.expand(seeds, -1, -1, -1) if masks is None else states * masks.tokens.unsqueeze(1)
         scaled = (self.gamma.unsqueeze(1) * self.weights()).view(seeds, -1, layers)
-        mixed = (scaled @ seen.reshape(seeds, layers, tokens * width)).view(self.mixing, tokens, width)
+        # Token by token: as one product its gradient would be a sum over all tokens and widths, slow on a GPU.
+        mixed = (scaled.unsqueeze(1) @ seen.transpose(1, 2)).transpose(1, 2).reshape(self.mixing, tokens, width)
         return mixed, seen[:, self.alone].reshape(-1, tokens, width)
 
     def _drawn(self, shape: tuple[int, ...], fan_in: int, draws: list[torch.Generator]) -> torch.nn.Parameter:

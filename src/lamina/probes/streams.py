@@ -41,8 +41,9 @@ class Batch(NamedTuple):
 class Stream:
     """A task's targets over stored activations, batch by batch.
 
-    States that fit into `resident_bytes` are brought to the device once and stay there; otherwise each
-    batch is read from the store. Numbers are the same either way.
+    States that fit into `resident_bytes` (by default a gigabyte of memory, or half of what a GPU has free)
+    are brought to the device once and stay there; otherwise each batch is read from the store. Numbers are the
+    same either way.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Stream:
         *,
         device: str = "cpu",
         batch_texts: int = 32,
-        resident_bytes: int = 2**30,
+        resident_bytes: int | None = None,
     ) -> None:
         self.targets = targets
         self._stored = stored
@@ -63,7 +64,7 @@ class Stream:
         self._rows = dict(zip(self._texts.tolist(), np.split(order, starts[1:]), strict=True))
         self._resident: torch.Tensor | None = None
         self._offset: dict[int, int] = {}
-        self._settle(resident_bytes)
+        self._settle(_room(device) if resident_bytes is None else resident_bytes)
 
     def epoch(self, seed: int, number: int) -> Iterator[Batch]:
         """All targets once, shuffled: chunks of neighbouring texts in random order, texts within a chunk too."""
@@ -122,6 +123,10 @@ class Stream:
 
     def _to(self, indices: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(indices).to(self.device)
+
+
+def _room(device: str) -> int:
+    return 2**30 if device == "cpu" else torch.cuda.mem_get_info(device)[0] // 2
 
 
 def _pairs(ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.errors import InputError
+from lamina.errors import CorpusError, InputError, TaskError
 from lamina.report.page import write_report
+from lamina.report.sections import section_of
 
 if TYPE_CHECKING:
+    from lamina.analyses.probing.splits import Splits
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
 
-ANALYSES: dict[str, Mapping[str, Any]] = {"geometry": {"samples": 1000}}
+ANALYSES: dict[str, Mapping[str, Any]] = {"geometry": {"samples": 1000}, "probe": {"preset": "quick"}}
 """What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick."""
+
+LEARNING = frozenset({"probe"})
+"""Those that learn from training texts before they score."""
 
 
 def choose(only: Sequence[str] | None = None) -> list[str]:
@@ -26,7 +31,7 @@ def choose(only: Sequence[str] | None = None) -> list[str]:
         ['geometry']
         >>> choose(["geometri"])
         Traceback (most recent call last):
-        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry
+        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe
     """
     unknown = [name for name in only or () if name not in ANALYSES]
     if unknown:
@@ -39,31 +44,46 @@ def make_report(
     corpus: Corpus,
     out: str | os.PathLike[str],
     *,
+    train: Corpus | None = None,
     only: Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
 
-    An answer already kept for the same model, corpus and settings is reused.
+    An answer already kept for the same model, corpus and settings is reused. A question that the corpus cannot
+    answer is left out, and the page says so; asked for by name, it is an error.
 
     Args:
         encoder: who is asked.
         corpus: on which texts.
         out: the folder to write.
+        train: texts to learn from, apart from those of `corpus`; needed for probing.
         only: the analyses wanted, by name; all by default.
         root: where activations are stored.
 
     Example:
         >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt")  # doctest: +SKIP
-        >>> make_report(encoder, corpus, "report")  # doctest: +SKIP
+        >>> make_report(encoder, corpus, "report", train=lamina.load_corpus("ewt", "train"))  # doctest: +SKIP
         PosixPath('report/index.html')
     """
     from lamina import analyses
 
-    results = [
-        analyses.ask(
-            getattr(analyses, name), encoder, corpus, Path(out) / "results" / name, root=root, **ANALYSES[name]
-        )
-        for name in choose(only)
-    ]
-    return write_report(results, out, title=f"{encoder.name} on {corpus.name} ({corpus.split})")
+    results, notes = [], []
+    for name in choose(only):
+        folder = Path(out) / "results" / name
+        try:
+            texts = _splits(corpus, train) if name in LEARNING else corpus
+            results.append(analyses.ask(getattr(analyses, name), encoder, texts, folder, root=root, **ANALYSES[name]))
+        except (CorpusError, TaskError) as error:
+            if only or name not in LEARNING:
+                raise
+            notes.append(f"{section_of(name).title} is left out: {error}.")
+    return write_report(results, out, title=f"{encoder.name} on {corpus.name} ({corpus.split})", notes=notes)
+
+
+def _splits(corpus: Corpus, train: Corpus | None) -> Splits:
+    from lamina.analyses.probing.splits import Splits
+
+    if train is None:
+        raise CorpusError(f"{corpus.name} has no training texts apart from those of its split {corpus.split!r}")
+    return Splits(train, corpus)

@@ -36,6 +36,8 @@ class Figure(NamedTuple):
     still: str
     summary: str
     """The chart in words."""
+    caption: str
+    """How to read it."""
 
 
 class Sheet(NamedTuple):
@@ -59,8 +61,12 @@ class Chapter(NamedTuple):
     sheets: list[Sheet]
 
 
-def write_report(results: Sequence[Result], out: str | os.PathLike[str], *, title: str) -> Path:
+def write_report(
+    results: Sequence[Result], out: str | os.PathLike[str], *, title: str, notes: Sequence[str] = ()
+) -> Path:
     """Write `out/index.html` with every result's charts, tables, method and provenance; return its path.
+
+    `notes` stand below the title: what a reader should know that no result says.
 
     Example:
         >>> import pandas as pd, tempfile
@@ -75,6 +81,7 @@ def write_report(results: Sequence[Result], out: str | os.PathLike[str], *, titl
     chapters = [_chapter(f"r{number}-{result.analysis}", result) for number, result in enumerate(results, start=1)]
     html = _template().render(
         title=title,
+        notes=notes,
         chapters=chapters,
         css=_part("report.css"),
         script=_part("report.js"),
@@ -84,14 +91,19 @@ def write_report(results: Sequence[Result], out: str | os.PathLike[str], *, titl
 
 
 def _chapter(id: str, result: Result) -> Chapter:
-    figures = [_figure(f"{id}-{name}", f"{result.analysis}-{name}", chart) for name, chart in draw(result).items()]
+    section = section_of(result.analysis)
+    figures = [
+        _figure(f"{id}-{name}", f"{result.analysis}-{name}", chart, section.captions.get(name, ""))
+        for name, chart in draw(result).items()
+    ]
     sheets = [_sheet(result.analysis, name, table) for name, table in result.tables.items()]
-    return Chapter(id, section_of(result.analysis), result.provenance, figures, sheets)
+    return Chapter(id, section, result.provenance, figures, sheets)
 
 
-def _figure(id: str, name: str, chart: altair.TopLevelMixin) -> Figure:
+def _figure(id: str, name: str, chart: altair.TopLevelMixin, caption: str) -> Figure:
     spec = chart.to_dict()
-    return Figure(id, name, spec, _data_uri("image/svg+xml", to_svg(spec)), str(spec.get("description", "")))
+    still = _data_uri("image/svg+xml", to_svg(spec))
+    return Figure(id, name, spec, still, str(spec.get("description", "")), caption)
 
 
 def _sheet(analysis: str, name: str, table: pandas.DataFrame) -> Sheet:

@@ -1,0 +1,77 @@
+"""The probe bank on a CUDA GPU, at the shape of BERT-base on the English Web Treebank. Nothing to report without one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from statistics import median
+
+import numpy as np
+import torch
+
+from benchmarks.bars import Bar
+from lamina.probes.bank import Group, Schedule, train
+from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.streams import Stream
+from lamina.probes.targets import Targets
+
+LAYERS, WIDTH, LABELS = 13, 768, 50
+TEXTS, TOKENS, TARGETS = 4000, 20, 16
+STEPS, RUNS = 300, 5
+
+
+class _RandomStates:
+    """What a store of activations offers to a stream, made of random numbers."""
+
+    def __init__(self) -> None:
+        draw = torch.Generator().manual_seed(0)
+        self._states = torch.randn(TOKENS, LAYERS, WIDTH, generator=draw).half()
+        self.token_bytes = LAYERS * WIDTH * 2
+
+    def size(self, _index: int) -> int:
+        return TOKENS
+
+    def load(self, _index: int) -> torch.Tensor:
+        return self._states
+
+
+def bars() -> Iterator[Bar]:
+    """78 probes against one, on the same batches."""
+    if not torch.cuda.is_available():
+        return
+    for arity, what in ((1, "single spans"), (2, "pairs")):
+        stream = Stream(_RandomStates(), _targets(arity), device="cuda")
+        cuts = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS)]
+        _seconds(stream, [Cut("cumulative", LAYERS - 1)], (0,), arity)
+        pairs = [
+            (_seconds(stream, cuts, (0, 1, 2), arity), _seconds(stream, cuts[12:13], (0,), arity)) for _ in range(RUNS)
+        ]
+        bank, one = median(a for a, _ in pairs), median(b for _, b in pairs)
+        note = f"[{bank / STEPS * 1e3:.2f} ms a step against {one / STEPS * 1e3:.2f}; {torch.cuda.get_device_name()}]"
+        ratio = median(a / b for a, b in pairs)
+        yield Bar(f"78 probes / 1 probe, {what}", ratio, 1.5, at_least=False, note=note)
+
+
+def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int) -> float:
+    probes = EdgeProbes(cuts, layers=LAYERS, width=WIDTH, labels=LABELS, arity=arity, seed=seeds)
+    # One small validation at the end: what is timed is training.
+    valid = Stream(_RandomStates(), stream.targets.among(range(32)), device="cuda")
+    group = Group(probes, stream.targets.gold, valid.targets.gold)
+    schedule = Schedule(validate_every=STEPS, max_validations=1)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    train([group], stream, valid, schedule, order_seed=0, what="timing")
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def _targets(arity: int) -> Targets:
+    rng = np.random.default_rng(0)
+    count = TEXTS * TARGETS
+    starts = rng.integers(0, TOKENS - 3, size=(count, arity))
+    spans = np.stack([starts, starts + rng.integers(1, 4, size=(count, arity))], axis=-1)
+    gold = np.eye(LABELS, dtype=bool)[rng.integers(0, LABELS, count)]
+    every = np.ones_like(gold)
+    text = np.repeat(np.arange(TEXTS), TARGETS)
+    labels = tuple(map(str, range(LABELS)))
+    return Targets(labels, text, spans, spans, gold, every, every, np.zeros(count, np.int64), TEXTS)

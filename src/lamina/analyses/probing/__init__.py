@@ -1,0 +1,1 @@
+"""Edge probing: where in the network each linguistic ability lives."""

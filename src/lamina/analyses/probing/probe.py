@@ -1,0 +1,146 @@
+"""`lamina.probe`: every task, every layer, beside what the numbers have to be compared with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lamina.activations import extract
+from lamina.analyses.probing.mdl import CodeLength, online_code
+from lamina.analyses.probing.outcomes import TaskRun, keep_run, kept_run
+from lamina.analyses.probing.planning import PROBES, plan_run
+from lamina.analyses.probing.predictions import write_predictions
+from lamina.analyses.probing.running import Setting, States, run_task
+from lamina.analyses.probing.splits import Splits, load_splits
+from lamina.analyses.probing.tables import make_tables
+from lamina.assets import cache_dir
+from lamina.encoders import Encoder
+from lamina.encoders.lexical import LexicalFirst
+from lamina.results import Provenance, Result, result_key
+from lamina.tasks import Task
+
+
+def probe(
+    encoder: Encoder,
+    corpus: Splits | str | Path,
+    *,
+    tasks: Sequence[str] | None = None,
+    probes: Sequence[str] = PROBES,
+    preset: str = "quick",
+    seeds: int | None = None,
+    twin: bool = True,
+    faithful: bool = False,
+    seed: int = 0,
+    samples: int = 1000,
+    mdl: bool = False,
+    device: str | None = None,
+    root: str | os.PathLike[str] | None = None,
+) -> Result:
+    """Edge probing: how well each layer's vectors tell the labels of a task, and at which layers the answer appears.
+
+    Args:
+        encoder: whose layers.
+        corpus: a name or path (train is learned from, dev is scored), or `load_splits(...)`.
+        tasks: names of tasks; all that the corpus carries if not given.
+        probes: `cumulative` (mixing layers 0..l, for every l), `layer` (layer l alone), `mix` (all layers mixed).
+        preset: `quick` (a laptop, minutes) or `paper` (the paper's schedule).
+        seeds: how many; the preset's number if not given.
+        twin: put the random-weights twin beside the model.
+        faithful: as the paper's code did it: stopping on the scored split, layer 0 the raw word embeddings with
+            LayerNorm, dependency roots kept.
+        seed: of the division of training documents, the order of texts, control labels, the twin and the bootstrap.
+        samples: bootstrap samples.
+        mdl: measure the labels' description length by online code too, on every single layer.
+        device: where probes are trained; the encoder's own if not given.
+        root: where activations are stored.
+    """
+    whole = corpus if isinstance(corpus, Splits) else load_splits(corpus, seed=seed)
+    chosen, setting = plan_run(
+        encoder.layers,
+        whole,
+        tasks=tasks,
+        probes=probes,
+        preset=preset,
+        seeds=seeds,
+        faithful=faithful,
+        seed=seed,
+        device=device,
+    )
+    splits = setting.splits
+    seen = LexicalFirst(encoder) if faithful else encoder
+    asked = {"probes": list(probes), "preset": preset, "twin": twin, "faithful": faithful, "seed": seed}
+    key = result_key("probe", seen.fingerprint, splits.fingerprint, asked | {"seeds": setting.seeds})
+    work = cache_dir() / "probes" / key[:32]
+    work.mkdir(parents=True, exist_ok=True)
+    runs = _run_all(chosen, setting, seen, work, twin=twin, root=root)
+    files = {f"{run.task.name}.predictions.parquet": write_predictions(run, splits.scored, work) for run in runs}
+    for run in runs:
+        names = [f"{run.task.name}-{number}.safetensors" for number in range(setting.seeds)]
+        files |= {name: work / name for name in names}
+    tables = make_tables(runs, splits, encoder.name, samples=samples, seed=seed)
+    if mdl:
+        tables["mdl"] = _code_lengths(chosen, setting, seen, work, twin=twin, root=root)
+    parameters = asked | {"tasks": tasks and list(tasks), "seeds": seeds, "samples": samples, "mdl": mdl}
+    described = whole.describe() | {"train": splits.train.describe()}
+    used = (seed, *range(setting.seeds))
+    provenance = Provenance(encoder.describe(), described, parameters, used, _left_out(runs, setting))
+    return Result("probe", tables, provenance, files)
+
+
+def _run_all(
+    tasks: list[Task],
+    setting: Setting,
+    encoder: Encoder,
+    work: Path,
+    *,
+    twin: bool,
+    root: str | os.PathLike[str] | None,
+) -> list[TaskRun]:
+    """Each task trained, or taken from where a run that was stopped left it."""
+    runs = {task.name: kept_run(task, work / f"{task.name}.run") for task in tasks}
+    todo = [task for task in tasks if runs[task.name] is None]
+    if todo:
+        states, beside = _both_states(encoder, setting, root, twin=twin)
+        for task in todo:
+            runs[task.name] = run = run_task(task, setting, states, beside, work)
+            keep_run(run, work / f"{task.name}.run")
+    return [run for run in runs.values() if run is not None]
+
+
+def _code_lengths(
+    tasks: list[Task],
+    setting: Setting,
+    encoder: Encoder,
+    work: Path,
+    *,
+    twin: bool,
+    root: str | os.PathLike[str] | None,
+) -> pd.DataFrame:
+    states, beside = _both_states(encoder, setting, root, twin=twin)
+    rows = [row for task in tasks for row in online_code(task, setting, states, beside, encoder.name, work)]
+    return pd.DataFrame(rows, columns=list(CodeLength._fields))
+
+
+def _both_states(
+    encoder: Encoder, setting: Setting, root: str | os.PathLike[str] | None, *, twin: bool
+) -> tuple[States, States | None]:
+    """Of the encoder and of its random-weights twin."""
+    beside = _states(encoder.random_twin(setting.seed), setting.splits, root) if twin and encoder.blocks else None
+    return _states(encoder, setting.splits, root), beside
+
+
+def _states(encoder: Encoder, splits: Splits, root: str | os.PathLike[str] | None) -> States:
+    train, scored = (extract(encoder, corpus, root=root) for corpus in (splits.train, splits.scored))
+    return States(train, scored, encoder.layers, encoder.width, encoder.fingerprint)
+
+
+def _left_out(runs: list[TaskRun], setting: Setting) -> dict[str, int]:
+    left_out = {"training texts that stand in the scored split too": setting.division.left_out}
+    for run in runs:
+        left_out[f"{run.task.name}: scored labels that training never saw, counted as missed"] = int(
+            run.targets.unseen.sum()
+        )
+    return left_out

@@ -1,0 +1,144 @@
+"""Two probing results on relative depth (after the pipeline paper's figures A.2 and A.3)."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.curves import PROBES
+from lamina.figures.probe_tables import Table, Tables, rows_of, title_of
+from lamina.figures.theme import INK, series, themed
+from lamina.results import Result
+
+PANEL_WIDTH = 330
+ROW = 40
+"""Height of one task."""
+PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The charts `places` (where each model resolves each task) and `depth` (F1 by relative depth)."""
+    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
+    made = {"places": places(result.tables, title), "depth": depth(result.tables, title)}
+    return {name: themed(chart) for name, chart in made.items() if chart is not None}
+
+
+def places(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Centre of gravity and expected layer of both models as shares of their depth."""
+    compared, depths = rows_of(tables, "compare"), rows_of(tables, "depth")
+    if compared is None or depths is None:
+        return None
+    models = list(dict.fromkeys(depths["model"]))
+    rows = pd.concat([_side(compared, side, model) for side, model in zip("ab", models, strict=False)])
+    shown = [statistic for statistic in PLACES if rows.loc[rows["statistic"] == statistic, "value"].notna().any()]
+    if not shown:
+        return None
+    tasks = list(dict.fromkeys(rows["task"]))
+    panels = [_places(statistic, rows[rows["statistic"] == statistic], models, tasks) for statistic in shown]
+    return alt.concat(
+        *panels,
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle="0: embeddings, 1: last layer"),
+        description=_places_in_words(rows, models),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def depth(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """F1 of both models by relative depth, task by task."""
+    rows = rows_of(tables, "depth")
+    if rows is None:
+        return None
+    models = list(dict.fromkeys(rows["model"]))
+    panels = [
+        _curves(title_of(task), probe, shown, models)
+        for task in dict.fromkeys(rows["task"])
+        for probe in PROBES
+        if not (shown := rows[(rows["task"] == task) & (rows["probe"] == probe)]).empty
+    ]
+    return alt.concat(
+        *panels,
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(f"F1 by depth: {title}", subtitle="shaded: 95 % bootstrap interval"),
+        description=_depth_in_words(rows, models),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def _side(compared: Table, side: str, model: str) -> Table:
+    rows = compared[["task", "statistic", "spread", side, f"{side}_low", f"{side}_high"]].copy()
+    rows.columns = ["task", "statistic", "spread", "value", "low", "high"]
+    return rows.assign(model=model, title=rows["task"].map(title_of))
+
+
+def _places(statistic: str, rows: Table, models: list[str], tasks: list[str]) -> alt.LayerChart:
+    look = series(models)
+    top = max(1.0, rows[["value", "high"]].max(axis=None))
+    x = alt.Scale(domain=[min(0.0, rows[["value", "low"]].min(axis=None)), top], nice=False, padding=8)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=ROW * len(tasks)).encode(
+        y=alt.Y("title:N", sort=[title_of(task) for task in tasks], title=None, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("model:N", sort=models),
+        color=look.colour,
+        tooltip=["model:N", "title:N", *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("value", "low", "high"))],
+    )
+    low = alt.X("low:Q", scale=x, title="share of the depth", axis=alt.Axis(tickCount=5))
+    spread = "lines: range over seeds, no interval" if "range" in set(rows["spread"]) else "lines: 95 % interval"
+    missing = rows[rows["value"].isna()]
+    absent = alt.Chart(missing.assign(said="n/a", zero=0)).mark_text(align="left", fontSize=11, color=INK)
+    return alt.LayerChart(
+        layer=[
+            base.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q"),
+            base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=look.shape),
+            absent.encode(x="zero:Q", y=base.encoding.y, yOffset=base.encoding.yOffset, text="said:N"),
+        ],
+        title=alt.TitleParams(PLACES[statistic].capitalize(), subtitle=spread),
+    )
+
+
+def _curves(title: str, probe: str, rows: Table, models: list[str]) -> alt.LayerChart:
+    look = series(models)
+    x = alt.X(
+        "relative_depth:Q",
+        title="share of the depth",
+        scale=alt.Scale(domain=[0, 1], padding=8, nice=False),
+        axis=alt.Axis(tickCount=5, grid=False),
+    )
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=x, color=look.colour)
+    value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
+    return alt.LayerChart(
+        layer=[
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="F1"), y2="high:Q"),
+            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+            base.mark_point(filled=True, size=50, opacity=1).encode(
+                y=value, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+            ),
+        ],
+        title=alt.TitleParams(title, subtitle=PROBES[probe]),
+    )
+
+
+def _places_in_words(rows: Table, models: list[str]) -> str:
+    sentences = []
+    for (task, statistic), group in rows[rows["statistic"].isin(list(PLACES))].groupby(
+        ["task", "statistic"], sort=False
+    ):
+        values = group.set_index("model")["value"]
+        said = [f"{model} {'n/a' if values[model] != values[model] else f'{values[model]:.2f}'}" for model in models]
+        sentences.append(f"{title_of(task)}, {PLACES[statistic]} as a share of the depth: {', '.join(said)}.")
+    return " ".join(sentences)
+
+
+def _depth_in_words(rows: Table, models: list[str]) -> str:
+    sentences = []
+    for (task, probe), group in rows.groupby(["task", "probe"], sort=False):
+        tops = [group[group["model"] == model].nlargest(1, "value") for model in models]
+        said = [
+            f"{top['model'].iloc[0]} {top['value'].iloc[0]:.2f} at {top['relative_depth'].iloc[0]:.2f} of its depth"
+            for top in tops
+            if len(top)
+        ]
+        sentences.append(f"{title_of(task)}, {PROBES[probe]}, best F1: {'; '.join(said)}.")
+    return " ".join(sentences)

@@ -1,0 +1,145 @@
+"""A sentence somebody types, seen through saved probes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lamina.analyses.probing.typed import Marked, trace_sentence
+from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
+from lamina.figures import draw, to_svg
+from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.saving import save_probes
+from lamina.results import Provenance, Result
+from lamina.testing import TinyEncoder
+from lamina.types import Span, Text
+
+WORDS = ["the", "unhesitating", "dogs", "barked"]
+TAGS = ("DET", "NOUN", "VERB")
+RELATIONS = ("nsubj", "obj")
+CUMULATIVE = [Cut("cumulative", layer) for layer in range(3)]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saves untrained probes of the tiny encoder as the folder of a probing result."""
+
+    def save(tasks=("pos", "dep"), cuts=None, seeds=1, parameters=None):
+        files = {}
+        for task in tasks:
+            labels, arity = (TAGS, 1) if task == "pos" else (RELATIONS, 2)
+            for seed in range(seeds):
+                shape = {"layers": 3, "width": 16, "labels": len(labels), "arity": arity}
+                probes = EdgeProbes(cuts or CUMULATIVE, **shape, seed=seed)
+                path = tmp_path / f"{task}-{seed}.safetensors"
+                save_probes(path, probes, task=task, labels=labels, encoder=TinyEncoder().fingerprint)
+                files[path.name] = path
+        provenance = Provenance(TinyEncoder().describe(), {"name": "c", "fingerprint": "g"}, parameters or {})
+        return Result("probe", {}, provenance, files).save(tmp_path / "probe")
+
+    return save
+
+
+def test_part_of_speech_is_traced_for_every_word_unasked(saved):
+    table = trace_sentence(TinyEncoder(), saved(), WORDS).tables["traces"]
+    assert set(table["task"]) == {"pos"}
+    assert table["span1"].unique().tolist() == ["0:1", "1:2", "2:3", "3:4"]
+    assert set(table["layer"]) == {0, 1, 2}
+    assert table["gold"].isna().all()
+    # Nobody knows the right label, so the two strongest are shown.
+    assert (table.groupby("span1")["label"].nunique() == 2).all()
+
+
+def test_the_probabilities_are_those_of_the_probe_by_hand(saved):
+    table = trace_sentence(TinyEncoder(), saved(), WORDS).tables["traces"]
+    states = next(TinyEncoder().encode([Text("t", tuple(WORDS))])).states
+    assert states is not None
+    probes = EdgeProbes(CUMULATIVE, layers=3, width=16, labels=3, arity=1, seed=0)
+    dogs = states[6:8].half().float()  # [CLS] the unh esi tat ing | dog s; kept in half precision or not
+    for layer in range(3):
+        mixed = dogs[:, : layer + 1].mean(1)
+        hidden = mixed @ probes.project[layer, 0] + probes.project_bias[layer, 0]
+        share = (hidden @ probes.attend[layer, 0]).softmax(0)
+        pooled = (share * hidden).sum(0)
+        inner = torch.tanh(pooled @ probes.inner[layer] + probes.inner_bias[layer, 0])
+        logits = torch.nn.functional.layer_norm(inner, (256,)) @ probes.outer[layer] + probes.outer_bias[layer, 0]
+        for label, expected in zip(TAGS, logits.sigmoid().tolist(), strict=True):
+            rows = table[(table["span1"] == "2:3") & (table["layer"] == layer) & (table["label"] == label)]
+            assert rows["probability"].tolist() in ([], [pytest.approx(expected, abs=2e-3)])
+
+
+def test_marked_pairs_are_traced_and_drawn(saved):
+    marked = [Marked("dep", Span(1, 3), Span(3, 4))]
+    result = trace_sentence(TinyEncoder(), saved(), WORDS, marked)
+    table = result.tables["traces"]
+    dep = table[table["task"] == "dep"]
+    assert set(zip(dep["span1"], dep["span2"], strict=True)) == {("1:3", "3:4")}
+    assert set(dep["label"]) == set(RELATIONS)
+    assert result.provenance.parameters["marked"] == ["dep 1:3 3:4"]
+    chart = draw(result)["traces"]
+    (block,) = chart.to_dict()["concat"]
+    assert len(block["concat"]) == 5
+    svg = to_svg(chart)
+    assert "tiny on a typed sentence" in svg
+    assert "strongest label" in svg
+    assert "unhesitating dogs + barked" in svg
+
+
+def test_a_trace_is_saved_and_read_back(saved, tmp_path):
+    result = trace_sentence(TinyEncoder(), saved(), WORDS)
+    again = Result.load(result.save(tmp_path / "trace"))
+    assert again.tables["words"]["word"].tolist() == WORDS
+    assert draw(again)["traces"].to_dict()["description"] == draw(result)["traces"].to_dict()["description"]
+
+
+def test_every_seed_is_traced(saved):
+    result = trace_sentence(TinyEncoder(), saved(seeds=2), WORDS)
+    assert set(result.tables["traces"]["seed"]) == {0, 1}
+    assert result.provenance.seeds == (0, 1)
+
+
+def test_probes_of_another_model_are_refused(saved):
+    with pytest.raises(ModelError, match="trained on tiny with other weights or settings"):
+        trace_sentence(TinyEncoder(seed=1), saved(), WORDS)
+
+
+def test_faithful_probes_ask_for_the_piece_embeddings(saved):
+    with pytest.raises(ModelError, match="no piece embeddings"):
+        trace_sentence(TinyEncoder(), saved(parameters={"faithful": True}), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("marked", "error", "said"),
+    [
+        (Marked("ner", Span(0, 1)), TaskError, "no probes of 'ner' here; there are: pos, dep"),
+        (Marked("dep", Span(0, 1)), SpanError, "dep asks about a pair of spans"),
+        (Marked("pos", Span(0, 1), Span(1, 2)), SpanError, "pos asks about one span"),
+        (Marked("dep", Span(0, 1), Span(3, 9)), SpanError, "outside its 4 words"),
+    ],
+)
+def test_wrong_marks_are_refused(saved, marked, error, said):
+    with pytest.raises(error, match=said):
+        trace_sentence(TinyEncoder(), saved(), WORDS, [marked])
+
+
+def test_without_part_of_speech_something_must_be_marked(saved):
+    with pytest.raises(InputError, match="mark the spans to trace; there are probes of: dep"):
+        trace_sentence(TinyEncoder(), saved(tasks=("dep",)), WORDS)
+
+
+def test_an_empty_sentence_is_refused(saved):
+    with pytest.raises(SpanError, match="has no words"):
+        trace_sentence(TinyEncoder(), saved(), [])
+
+
+@pytest.mark.parametrize("cuts", [[Cut("cumulative", 2)], [Cut("layer", layer) for layer in range(3)]])
+def test_probes_without_all_cuts_cannot_trace(saved, cuts):
+    with pytest.raises(ResultError, match=r"no probes P\(0\)\.\.P\(L\)"):
+        trace_sentence(TinyEncoder(), saved(cuts=cuts), WORDS)
+
+
+def test_other_results_cannot_trace(tmp_path):
+    provenance = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
+    folder = Result("counting", {}, provenance).save(tmp_path / "other")
+    with pytest.raises(ResultError, match="holds a 'counting' result"):
+        trace_sentence(TinyEncoder(), folder, WORDS)

@@ -1,0 +1,178 @@
+"""Two results side by side: relative depth, differences, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lamina.analyses import compare
+from lamina.analyses.compare import Estimate, difference
+from lamina.errors import InputError
+from lamina.results import Provenance, Result
+
+NAN = float("nan")
+
+
+def probed(
+    model="small", corpus="ewt", tasks=("pos", "dep"), last=4, seeds=2, lift=0.0, probes=("cumulative", "layer")
+):
+    """A result whose scores rise by 0.1 a layer from 0.4, with intervals of 0.02 below and 0.01 above."""
+    scores, summary = [], []
+    for task in tasks:
+        metric = "micro-F1 over all labels"
+        scores.append((model, task, "constant", "model", None, "all", "dev", metric, 9, 0.1, 0.1, 0.1))
+        for of in ("model", "random"):
+            for probe in probes:
+                for layer in range(last + 1):
+                    value = (0.4 + 0.1 * layer + lift) if of == "model" else 0.2
+                    for seed in (*map(str, range(seeds)), "all"):
+                        row = (model, task, probe, of, layer, seed, "dev", metric, 9, value, value - 0.02, value + 0.01)
+                        scores.append(row)
+        mixed = "cumulative" in probes
+        places = (2.0, 1.8, 2.2, 1.0, 0.5, 2.0) if mixed else (NAN,) * 6
+        summary.append((task, 0.4 if mixed else NAN, 0.8, *places, 0.1, 0.2, 0.3))
+    tables = {
+        "scores": pd.DataFrame(
+            scores,
+            columns=[
+                "model",
+                "task",
+                "probe",
+                "of",
+                "layer",
+                "seed",
+                "split",
+                "metric",
+                "count",
+                "value",
+                "low",
+                "high",
+            ],
+        ).astype({"layer": "Int64"}),
+        "summary": pd.DataFrame(
+            summary,
+            columns=[
+                "task",
+                "f1_first",
+                "f1_full",
+                "center_of_gravity",
+                "cog_low",
+                "cog_high",
+                "expected_layer",
+                "el_low",
+                "el_high",
+                "kl_mixing",
+                "kl_differential",
+                "selectivity",
+            ],
+        ),
+    }
+    about = {"name": model, "fingerprint": model}, {"name": corpus, "split": "dev", "fingerprint": corpus}
+    return Result("probe", tables, Provenance(*about, {"preset": "quick"}, (0, 1)))
+
+
+def row(result: Result, task: str, statistic: str) -> Any:
+    table: Any = result.tables["compare"]
+    return table[(table["task"] == task) & (table["statistic"] == statistic)].iloc[0]
+
+
+def test_scores_differ_with_an_interval_of_both():
+    found = row(compare(probed("small", lift=0.05), probed("large")), "pos", "f1_full")
+
+    assert (found["a"], found["a_low"], found["a_high"]) == pytest.approx((0.85, 0.83, 0.86))
+    assert (found["b"], found["b_low"], found["b_high"]) == pytest.approx((0.8, 0.78, 0.81))
+    wide = np.hypot(0.02, 0.01)
+    assert (found["difference"], found["low"], found["high"]) == pytest.approx((0.05, 0.05 - wide, 0.05 + wide))
+
+
+def test_places_are_shares_of_each_model_s_own_depth():
+    result = compare(probed("small", last=4), probed("large", last=8))
+
+    layer = row(result, "dep", "expected_layer")
+    assert (layer["a"], layer["b"], layer["difference"]) == pytest.approx((0.25, 0.125, 0.125))
+    assert (layer["a_low"], layer["a_high"]) == pytest.approx((0.125, 0.5))
+    assert layer["spread"] == "interval"
+    depth: Any = result.tables["depth"]
+    assert list(depth.columns) == ["model", "task", "probe", "layer", "relative_depth", "value", "low", "high"]
+    for model, last in (("small", 4), ("large", 8)):
+        own = depth[(depth["model"] == model) & (depth["task"] == "pos") & (depth["probe"] == "layer")]
+        assert own["layer"].tolist() == list(range(last + 1))
+        assert own["relative_depth"].tolist() == pytest.approx([layer / last for layer in range(last + 1)])
+        assert own["value"].max() == pytest.approx(0.4 + 0.1 * last)
+    assert row(result, "pos", "f1_full")["b"] == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize(("seeds", "spread", "half"), [(2, "range", 0.1), (5, "interval", np.hypot(0.05, 0.05))])
+def test_with_few_seeds_the_spread_of_gravity_is_a_range(seeds, spread, half):
+    found = row(compare(probed("small", seeds=seeds), probed("large", seeds=5)), "pos", "center_of_gravity")
+
+    assert found["spread"] == spread
+    assert found["a"] == pytest.approx(0.5)
+    assert (found["difference"], found["low"], found["high"]) == pytest.approx((0.0, -half, half))
+
+
+def test_scores_on_other_texts_are_shown_but_not_subtracted():
+    result = compare(probed(corpus="ewt"), probed(corpus="gum"))
+
+    for statistic in ("f1_first", "f1_full"):
+        found = row(result, "pos", statistic)
+        assert found[["a", "b"]].notna().all()
+        assert found[["difference", "low", "high"]].isna().all()
+    assert row(result, "pos", "expected_layer")["difference"] == 0
+    assert set(result.tables["depth"]["model"]) == {"small (ewt)", "small (gum)"}
+    assert result.provenance.corpus["name"] == "ewt and gum"
+
+
+def test_other_metrics_are_not_subtracted():
+    other = probed("large")
+    scores = other.tables["scores"].replace("micro-F1 over all labels", "with the root")
+    found = compare(probed(), replace(other, tables={**other.tables, "scores": scores}))
+
+    assert np.isnan(row(found, "pos", "f1_full")["difference"])
+
+
+def test_what_a_result_lacks_is_not_available():
+    result = compare(probed("small", probes=("layer",)), probed("large"))
+
+    for statistic in ("f1_first", "f1_full", "center_of_gravity", "expected_layer"):
+        found = row(result, "pos", statistic)
+        assert found[["a", "difference", "low", "high"]].isna().all()
+        assert np.isfinite(found["b"])
+
+
+def test_common_tasks_only_and_the_others_are_counted():
+    result = compare(probed(tasks=("pos", "dep", "ner")), probed("large", tasks=("ner", "pos")))
+
+    assert result.tables["compare"]["task"].unique().tolist() == ["pos", "ner"]
+    assert result.provenance.skipped == {"tasks of small alone": 1, "tasks of large alone": 0}
+
+
+def test_a_comparison_is_saved_and_read_back(tmp_path):
+    result = compare(probed(), probed())
+    read = Result.load(result.save(tmp_path / "out", charts=False))
+
+    for name, table in result.tables.items():
+        pd.testing.assert_frame_equal(read.tables[name], table)
+    assert read.key == result.key != compare(probed(), probed("large")).key
+    assert set(result.tables["depth"]["model"]) == {"small (a)", "small (b)"}
+
+
+def test_what_cannot_be_compared_is_told(make_geometry):
+    with pytest.raises(InputError, match="is a 'geometry' result; only results of `lamina probe`"):
+        compare(probed(), make_geometry())
+    with pytest.raises(InputError, match="no task in common: small has pos, large has dep"):
+        compare(probed(tasks=("pos",)), probed("large", tasks=("dep",)))
+
+
+def test_the_interval_of_a_difference_covers_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(2000):
+        a, b = rng.normal(3, 1), rng.normal(1, 2)
+        found = difference(Estimate(a, a - 1.96, a + 1.96), Estimate(b, b - 3.92, b + 3.92))
+        inside += found.low <= 2 <= found.high
+    assert inside / 2000 == pytest.approx(0.95, abs=0.015)

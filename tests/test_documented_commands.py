@@ -1,0 +1,75 @@
+"""The commands that README and docs show are run, on fewer texts than the pages have."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"```(?:bash|sh|console)\n(.*?)```", re.DOTALL)
+LONG = {"encode", "geometry", "report", "probe"}
+UNDOES = {("assets", "remove")}
+"""What would take something away from whoever runs the tests."""
+
+TREEBANK = """# newdoc id = d1
+# sent_id = s1
+1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
+2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_
+3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+# sent_id = s2
+1\tCats\tcat\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
+2\tsleep\tsleep\tVERB\tVBP\t_\t0\troot\t_\t_
+3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+"""
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """The lines of a page's shell blocks that call a program, as words, without comments."""
+    lines = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8"))).splitlines()
+    found = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line.strip()]
+    return [words for words in found if words and words[0] == program]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes trained for a moment: what is tested is that the commands work."""
+    from lamina.analyses.probing import presets
+
+    preset = presets.PRESETS["quick"]
+    short = dataclasses.replace(preset.schedule, validate_every=2, max_validations=1)
+    monkeypatch.setitem(presets.PRESETS, "quick", dataclasses.replace(preset, schedule=short, small=short, seeds=1))
+
+
+@pytest.mark.real
+def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_encoder: object, quick: None) -> None:
+    from lamina.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAMINA_STORE", str(tmp_path / "store"))
+    for name in ("my-treebank.conllu", "my-corpus.conllu"):
+        Path(name).write_text(TREEBANK, encoding="utf-8")
+    # One folder for all pages, each command once: pages repeat each other, and later commands use earlier results.
+    shown = dict.fromkeys(tuple(words) for page in PAGES for words in commands(page, "lamina"))
+    for words in shown:
+        if words[1:3] in UNDOES:
+            continue
+        small = ["--limit", "60"] if words[1] in LONG else []
+        told = CliRunner().invoke(app, [*words[1:], *small], catch_exceptions=False)
+        assert told.exit_code == 0, f"{' '.join(words)}\n{told.output}"
+
+
+def test_make_knows_its_targets() -> None:
+    targets = {words[1] for page in PAGES for words in commands(page, "make")}
+
+    assert targets
+    for target in targets:
+        subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
