@@ -26,12 +26,15 @@ class _RandomStates:
     def __init__(self) -> None:
         draw = torch.Generator().manual_seed(0)
         self._states = torch.randn(TOKENS, LAYERS, WIDTH, generator=draw).half()
-        self.token_bytes = LAYERS * WIDTH * 2
 
-    def size(self, _index: int) -> int:
+    @property
+    def token_bytes(self) -> int:
+        return LAYERS * WIDTH * 2
+
+    def size(self, index: int) -> int:
         return TOKENS
 
-    def load(self, _index: int) -> torch.Tensor:
+    def load(self, index: int) -> torch.Tensor:
         return self._states
 
 

@@ -6,14 +6,14 @@
     │   ├── CorpusError        a corpus that is unknown or lacks what is asked of it
     │   │   └── FormatError    a file that breaks its format: path, line, what was expected
     │   ├── ModelError         a model that cannot be loaded or cannot do what is asked
-    │   └── TaskError          a task that is unknown or that the corpus does not carry
+    │   ├── TaskError          a task that is unknown or that the corpus does not carry
+    │   └── ResultError        a result folder that cannot be read or written
     ├── AssetError             an asset that cannot be had
     │   ├── OfflineError       nothing cached and no source reachable
     │   └── HashError          what was fetched is not what the card promises
-    ├── StoreError             the activation store cannot be written or read
-    │   ├── DamagedShardError  a shard whose checksum does not match
-    │   └── DiskFullError      no room left; the store itself is still good
-    └── ResultError            a result folder that cannot be read
+    └── StoreError             the activation store cannot be written or read
+        ├── DamagedShardError  a shard whose checksum does not match
+        └── DiskFullError      no room left; the store itself is still good
 
 A message says what is wrong, where, and what to do next. The command line prints it as it is,
 without a traceback.
@@ -55,6 +55,10 @@ class TaskError(InputError):
     """A task that is unknown or that the corpus does not carry."""
 
 
+class ResultError(InputError):
+    """A result folder that cannot be read or written."""
+
+
 class AssetError(LaminaError):
     """An asset that cannot be had."""
 
@@ -77,7 +81,3 @@ class DamagedShardError(StoreError):
 
 class DiskFullError(StoreError):
     """No room left on the disk; what was stored before is still good."""
-
-
-class ResultError(LaminaError):
-    """A result folder that cannot be read."""

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from lamina.activations import ActivationStore, ThisMachine, default_root, estimate, extract, stores, text_key
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations
-from lamina.errors import StoreError
+from lamina.errors import ModelError, StoreError
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Span, Text
 
@@ -165,7 +165,7 @@ class Rotten(TinyEncoder):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
     monkeypatch.setattr(Rotten, "value", value)
-    with pytest.raises(StoreError, match="not numbers"):
+    with pytest.raises(ModelError, match="not numbers"):
         extract(Rotten(), corpus_from([["bad"]]), root=tmp_path)
 
     assert ActivationStore.of(Rotten(), tmp_path).shards == []
@@ -174,7 +174,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nan_does_not_cost_what_was_stored(tmp_path: Path, assert_holds) -> None:
     good = Text("good", ("fine",))
     extract(Rotten(), corpus_from([good]), root=tmp_path)
-    with pytest.raises(StoreError, match="not numbers"):
+    with pytest.raises(ModelError, match="not numbers"):
         extract(Rotten(), corpus_from([["bad"]]), root=tmp_path)
 
     store = ActivationStore.of(Rotten(), tmp_path)

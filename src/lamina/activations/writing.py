@@ -9,7 +9,7 @@ import torch
 
 from lamina.activations.shards import Entry, write_shard
 from lamina.encoders import Activations
-from lamina.errors import StoreError
+from lamina.errors import ModelError, StoreError
 
 SHARD_BYTES = 64 * 2**20
 """About how much a shard holds, and how much work a kill can cost."""
@@ -77,7 +77,7 @@ class ShardWriter:
             if self._half and not np.isnan(flat).any():
                 raise HalfOverflowError
             if not np.isfinite(part).all():
-                raise StoreError(
+                raise ModelError(
                     "the model gave values that are not numbers (inf or nan); they were not stored. "
                     "Compute in float32 (--dtype float32), or look at the model's weights"
                 )

@@ -28,8 +28,8 @@ def compare(
     result = analyses.compare(Result.load(result_a), Result.load(result_b))
     result.save(out)
     rows = [
-        (row.task, row.statistic, number(*row[3:6]), number(*row[6:9]), number(*row[9:12]))
-        for row in result.tables["compare"].itertuples()
+        (task, statistic, number(*numbers[:3]), number(*numbers[3:6]), number(*numbers[6:9]))
+        for task, statistic, *numbers, _ in result.tables["compare"].itertuples(index=False)
     ]
     print_table(f"a: {result_a}   b: {result_b}", Table(("task", "statistic", "a", "b", "a - b"), rows), ())
     print(out)

@@ -98,6 +98,22 @@ def probe(
     print(folder)
 
 
+def _summary(table: Any) -> Table:
+    columns = ("task", "F1 of P(0)", "F1 of P(L)", "center of gravity", "expected layer", "selectivity")
+    rows = [
+        (
+            row.task,
+            number(row.f1_first),
+            number(row.f1_full),
+            number(row.center_of_gravity, row.cog_low, row.cog_high),
+            number(row.expected_layer, row.el_low, row.el_high),
+            number(row.selectivity),
+        )
+        for row in table.itertuples()
+    ]
+    return Table(columns, rows)
+
+
 def expected_run(what: Foreseen) -> str:
     """What a dry run says; a twin is encoded as well."""
     both = (what.train, what.scored)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations import StoredActivations
 from lamina.probes.targets import Targets
 
 _CHUNK = 4096
@@ -38,6 +37,23 @@ class Batch(NamedTuple):
     """[target] Which targets these are."""
 
 
+class Source(Protocol):
+    """Where states come from: what a stream asks of stored activations."""
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes one token's states take, all layers together."""
+        ...
+
+    def size(self, index: int) -> int:
+        """Tokens of a text."""
+        ...
+
+    def load(self, index: int) -> torch.Tensor:
+        """A text's states, [token, layer, width]."""
+        ...
+
+
 class Stream:
     """A task's targets over stored activations, batch by batch.
 
@@ -48,7 +64,7 @@ class Stream:
 
     def __init__(
         self,
-        stored: StoredActivations,
+        stored: Source,
         targets: Targets,
         *,
         device: str = "cpu",
