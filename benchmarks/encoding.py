@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
+from typing import cast
 
 import torch
 
@@ -22,8 +23,7 @@ LOOP_PAIRS = 3
 
 def bars() -> Iterator[Bar]:
     """The three ratios of tokens a second."""
-    encoder = load_encoder("minilm", device="cpu")
-    assert isinstance(encoder, HuggingFaceEncoder)
+    encoder = cast(HuggingFaceEncoder, load_encoder("minilm", device="cpu"))
     texts = list(load_corpus("ewt", split="dev"))
     batches = _batches(encoder, texts)
     _seconds(lambda: _forward(encoder, batches))

@@ -1,4 +1,4 @@
-"""The probe bank on a CUDA GPU, at the shape of BERT-base on the English Web Treebank. Nothing to report without one."""
+"""The probe bank on a CUDA GPU, at BERT-base's shape on the English Web Treebank. Nothing to say without one."""
 
 from __future__ import annotations
 

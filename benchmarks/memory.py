@@ -14,7 +14,8 @@ _ENCODE = """
 import resource, sys
 import lamina
 from lamina.corpora import load_corpus
-lamina.extract(lamina.load_encoder("minilm", device="cpu"), load_corpus("ewt", split="train", limit=int(sys.argv[1])), root=sys.argv[2])
+corpus = load_corpus("ewt", split="train", limit=int(sys.argv[1]))
+lamina.extract(lamina.load_encoder("minilm", device="cpu"), corpus, root=sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -6,18 +6,15 @@ shard without an index does not exist, so a kill at any moment leaves a good sto
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
 
-from lamina.errors import DiskFullError, StoreError
+from lamina.activations.disk import PAGE, fresh_file, write_all, write_past_cache
 
 _DTYPES = {"float16": "F16", "float32": "F32", "int32": "I32"}
 _PIECE = 16 * 2**20
@@ -44,7 +41,7 @@ class Entry(NamedTuple):
 def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[Entry]) -> Path:
     """Write arrays and index; both are complete and synced before they get their names.
 
-    The arrays are written from where they lie, without a copy: this is why the header is put together
+    The last array, the large one, is written from where it lies, without a copy: this is why the header is put together
     here and not by the safetensors library, which copies (it reads the files back, and tests compare).
     """
     # Arrays alone may be equal: of an uncased model, those of a text in capitals and of one without.
@@ -54,9 +51,8 @@ def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[E
     for part in parts:
         digest.update(part)
     data = folder / f"{digest.hexdigest()}.safetensors"
-    with _fresh_file(data) as file:
-        for part in (header, *parts):
-            _write_all(file, part)
+    with fresh_file(data) as file:
+        write_past_cache(file, b"".join((header, *parts[:-1])), parts[-1])
     write_index(data.with_suffix(".arrow"), entries, data.stat().st_size)
     return data
 
@@ -72,8 +68,8 @@ def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     content = sink.getvalue().to_pybytes()
-    with _fresh_file(path) as file:
-        _write_all(file, content + xxhash.xxh3_128(content).digest())
+    with fresh_file(path) as file:
+        write_all(file, content + xxhash.xxh3_128(content).digest())
 
 
 def read_index(path: Path) -> list[Entry]:
@@ -108,16 +104,6 @@ def is_sound(path: Path) -> bool:
     return digest.hexdigest() == path.stem
 
 
-def write_error(target: Path, error: OSError) -> StoreError:
-    """What to tell of a failed write: a full disk is said in its own words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(
-            f"no room left for activations in {target.parent}; what was stored so far is kept. "
-            "Free some space (`lamina store gc`) or name another folder (--store), and run the same command again"
-        )
-    return StoreError(f"cannot write {target}: {error.strerror}; name a folder that can be written (--store)")
-
-
 def remove_shard(path: Path) -> None:
     """Delete a shard, its index first: it is gone before its data is."""
     path.with_suffix(".arrow").unlink(missing_ok=True)
@@ -125,7 +111,10 @@ def remove_shard(path: Path) -> None:
 
 
 def _layout(arrays: dict[str, np.ndarray], about: dict[str, str]) -> tuple[bytes, list[memoryview]]:
-    """The safetensors header (length, JSON, padded to 8 bytes) and the bytes of each array."""
+    """The safetensors header (length, JSON) and the bytes of each array.
+
+    The header is padded, as the format allows, so that the last array begins at a page.
+    """
     described: dict[str, dict] = {"__metadata__": about}
     parts, at = [], 0
     for name, array in arrays.items():
@@ -134,34 +123,6 @@ def _layout(arrays: dict[str, np.ndarray], about: dict[str, str]) -> tuple[bytes
         parts.append(np.ascontiguousarray(array).data.cast("B"))
         at = end
     text = json.dumps(described).encode()
-    text += b" " * (-len(text) % 8)
+    before = 8 + len(text) + sum(len(part) for part in parts[:-1])
+    text += b" " * (-before % PAGE)
     return len(text).to_bytes(8, "little") + text, parts
-
-
-@contextmanager
-def _fresh_file(target: Path) -> Iterator[int]:
-    """A descriptor that becomes `target` when all went well, and leaves nothing otherwise."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        try:
-            yield file
-            os.fsync(file)
-            if hasattr(os, "posix_fadvise"):
-                # Written pages would only push what is being read out of memory.
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(file)
-        temporary.replace(target)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise write_error(target, error) from error
-        raise
-
-
-def _write_all(file: int, data: bytes | memoryview) -> None:
-    rest = memoryview(data).cast("B")
-    while rest:
-        rest = rest[os.write(file, rest) :]

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from filelock import FileLock
 
+from lamina.activations.disk import write_error
 from lamina.activations.reading import StoredActivations
-from lamina.activations.shards import Entry, is_sound, read_index, remove_shard, write_error
+from lamina.activations.shards import Entry, is_sound, read_index, remove_shard
 from lamina.activations.writing import SHARD_BYTES, ShardWriter
 from lamina.assets import cache_dir
 from lamina.errors import StoreError
@@ -150,8 +151,9 @@ class ActivationStore:
             writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"], shard_bytes)
             try:
                 yield writer
-                writer.flush()
+                writer.finish()
             finally:
+                writer.stop()
                 self.refresh()
 
     def open(self, texts: Iterable[Text], *, verify: bool = True) -> StoredActivations:

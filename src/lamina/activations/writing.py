@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from lamina.activations.disk import page_aligned
 from lamina.activations.shards import Entry, write_shard
 from lamina.encoders import Activations
 from lamina.errors import ModelError, StoreError
@@ -22,8 +26,20 @@ class HalfOverflowError(Exception):
     """A value that float16 cannot hold: caught by the engine, which keeps that store in float32."""
 
 
+class _Gathered(NamedTuple):
+    """What makes one shard."""
+
+    states: torch.Tensor
+    ids: list[np.ndarray]
+    words: list[np.ndarray]
+    entries: list[Entry]
+
+
 class ShardWriter:
-    """Fills one buffer again and again: fresh memory for every shard is what makes writing slow."""
+    """Fills two buffers in turn: one is written, by a thread of its own, while the other is filled.
+
+    The same two all the time: fresh memory for every shard is what makes writing slow.
+    """
 
     def __init__(self, folder: Path, layers: int, width: int, kept: str, shard_bytes: int = SHARD_BYTES) -> None:
         self._folder = folder
@@ -32,6 +48,9 @@ class ShardWriter:
         row = layers * width * (2 if self._half else 4)
         self._room = max(1, shard_bytes // row)
         self._buffer = self._allocate(self._room)
+        self._spare: torch.Tensor | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
         self._entries: list[Entry] = []
         self._ids: list[np.ndarray] = []
         self._words: list[np.ndarray] = []
@@ -54,18 +73,40 @@ class ShardWriter:
         self._filled += count
 
     def flush(self) -> None:
-        """Write what is gathered as one shard."""
+        """Have what is gathered written as one shard; an error of the shard before it is raised here."""
+        self._wait()
         if not self._entries:
             return
-        states = self._buffer[: self._filled].numpy()
-        self._check(states)
-        # Two-byte numbers last: after an odd count of them, four-byte ones could not be memory-mapped.
-        arrays = {"ids": np.concatenate(self._ids), "words": np.concatenate(self._words), "states": states}
-        write_shard(self._folder, arrays, self._entries)
+        gathered = _Gathered(self._buffer[: self._filled], self._ids, self._words, self._entries)
+        self._writing = self._thread.submit(self._write, gathered)
+        self._buffer, self._spare = self._allocate(self._room) if self._spare is None else self._spare, self._buffer
         self._entries, self._ids, self._words, self._filled = [], [], [], 0
 
+    def finish(self) -> None:
+        """Write what is gathered, and wait until all of it is on the disk."""
+        self.flush()
+        self._wait()
+
+    def stop(self) -> None:
+        """Let a shard that is being written come to its end; what is gathered is dropped."""
+        self._thread.shutdown()
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _write(self, gathered: _Gathered) -> None:
+        states = gathered.states.numpy()
+        self._check(states)
+        # Two-byte numbers last: after an odd count of them, four-byte ones could not be memory-mapped.
+        arrays = {"ids": np.concatenate(gathered.ids), "words": np.concatenate(gathered.words), "states": states}
+        write_shard(self._folder, arrays, gathered.entries)
+
     def _allocate(self, tokens: int) -> torch.Tensor:
-        return torch.empty(tokens, *self._shape, dtype=torch.float16 if self._half else torch.float32)
+        dtype = np.dtype(np.float16 if self._half else np.float32)
+        memory = page_aligned(tokens * math.prod(self._shape) * dtype.itemsize)
+        return torch.from_numpy(memory.view(dtype).reshape(tokens, *self._shape))
 
     def _check(self, states: np.ndarray) -> None:
         """Inf and NaN have an exponent of all ones: looked for in the bits, which is many times faster for float16."""

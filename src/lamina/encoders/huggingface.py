@@ -181,6 +181,8 @@ class HuggingFaceEncoder(Encoder):
                     yield row.text, Activations(name, tokens, whole if hidden else None, None, windows)
                 else:
                     waiting[row.text] = (whole, done + 1)
+            # Not kept while the next batch runs: its memory is what the next batch needs.
+            del hidden, attentions
 
     def _forward(self, batch: list[_Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         width = len(batch[0].ids)
