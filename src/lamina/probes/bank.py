@@ -44,7 +44,7 @@ class Schedule:
 PAPER = Schedule()
 PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
 """For tasks with little data."""
-QUICK = Schedule(learning_rate=2e-3, validate_every=60, max_validations=4, halve_after=2)
+QUICK = Schedule(learning_rate=2e-3, validate_every=40, max_validations=4, halve_after=2, batch_texts=16)
 
 
 @dataclass(eq=False)

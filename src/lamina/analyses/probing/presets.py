@@ -28,7 +28,7 @@ class Preset:
 
 
 PRESETS = {
-    "quick": Preset(QUICK, QUICK, 0, 2, 4000, 300, 1, beside_cumulative=False),
+    "quick": Preset(QUICK, QUICK, 0, 2, 3000, 300, 1, beside_cumulative=False),
     "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5, beside_cumulative=True),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,10 +77,15 @@ class Division:
 
 
 def thin(corpus: Corpus, texts: int | None, seed: int) -> Corpus:
-    """About so many texts, in whole documents drawn in the order of a hash; all where None or no more are there."""
-    if texts is None or texts >= len(corpus):
+    """About so many texts, in whole documents drawn in the order of a hash; all where None or no more are there.
+
+    What is drawn is held in memory: it is few by definition, and every task reads it several times.
+    """
+    if texts is None:
         return corpus
     sizes = Counter(_document(text) for text in corpus)
+    if texts >= sizes.total():
+        return corpus
     documents: set[str] = set()
     taken = 0
     for document in sorted(sizes, key=lambda name: _share(seed + 1, name)):
@@ -89,15 +93,11 @@ def thin(corpus: Corpus, texts: int | None, seed: int) -> Corpus:
             break
         documents.add(document)
         taken += sizes[document]
-
-    def drawn() -> Iterator[Text]:
-        return (text for text in corpus if _document(text) in documents)
-
+    held = tuple(text for text in corpus if _document(text) in documents)
     note = f"about {texts:,} texts, documents drawn by hash with seed {seed}"
     made = note if corpus.made_split is None else f"{corpus.made_split}; {note}"
-    return replace(
-        corpus, source=drawn, fingerprint=fingerprint_of("thin", corpus.fingerprint, texts, seed), made_split=made
-    )
+    fingerprint = fingerprint_of("thin", corpus.fingerprint, texts, seed)
+    return replace(corpus, source=lambda: iter(held), fingerprint=fingerprint, made_split=made, limit=None)
 
 
 def divide(splits: Splits, *, seed: int, most_stop: int | None = None) -> Division:
