@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 export HF_HUB_DISABLE_TELEMETRY := 1
+# Notices about the future of mkdocs, which say nothing about this project.
+export NO_MKDOCS_2_WARNING := 1
+export DISABLE_MKDOCS_2_WARNING := true
 
 .PHONY: report test lint format docs bench clean
 .DEFAULT_GOAL := help
@@ -22,7 +25,7 @@ report: $(VENV)/run.stamp
 	$(BIN)/lamina report minilm --corpus ewt --out report
 
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .

@@ -66,7 +66,7 @@ def test_a_folder_of_something_else_is_not_overwritten(
     asked = ["geometry", str(bert), "--corpus", str(treebank), "--store", str(store), "--out", str(treebank.parent)]
     monkeypatch.setattr(sys, "argv", ["lamina", *asked])
 
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match="2"):
         main.main()
 
     assert "holds something other than a result" in capsys.readouterr().err

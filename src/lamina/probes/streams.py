@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class Batch(NamedTuple):
     """[target] Which targets these are."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where states come from: what a stream asks of stored activations."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lamina.activations import extract
+from lamina.activations import default_root, extract
 from lamina.analyses.probing.mdl import CodeLength, online_code
 from lamina.analyses.probing.outcomes import TaskRun, keep_run, kept_run
 from lamina.analyses.probing.planning import PROBES, plan_run
@@ -16,7 +16,6 @@ from lamina.analyses.probing.predictions import write_predictions
 from lamina.analyses.probing.running import Setting, States, run_task
 from lamina.analyses.probing.splits import Splits, load_splits
 from lamina.analyses.probing.tables import make_tables
-from lamina.assets import cache_dir
 from lamina.encoders import Encoder
 from lamina.encoders.lexical import LexicalFirst
 from lamina.results import Provenance, Result, result_key
@@ -72,8 +71,10 @@ def probe(
     splits = setting.splits
     seen = LexicalFirst(encoder) if faithful else encoder
     asked = {"probes": list(probes), "preset": preset, "twin": twin, "faithful": faithful, "seed": seed}
-    key = result_key("probe", seen.fingerprint, splits.fingerprint, asked | {"seeds": setting.seeds})
-    work = cache_dir() / "probes" / key[:32]
+    # Whatever a preset of this name means elsewhere: what is kept was trained by these very settings.
+    trained_by = asked | {"seeds": setting.seeds, "preset": str(setting.preset)}
+    key = result_key("probe", seen.fingerprint, splits.fingerprint, trained_by)
+    work = Path(default_root() if root is None else root) / "probes" / key[:32]
     work.mkdir(parents=True, exist_ok=True)
     runs = _run_all(chosen, setting, seen, work, twin=twin, root=root)
     files = {f"{run.task.name}.predictions.parquet": write_predictions(run, splits.scored, work) for run in runs}
