@@ -70,7 +70,7 @@ def test_the_same_question_is_answered_once(counted: Counted, tmp_path: Path) ->
         {"corpus": CORPUS.take(2)},
         {"encoder": TinyEncoder(seed=1)},
     ],
-    ids=str,
+    ids=["samples", "min_count", "seed", "twin", "corpus", "limit", "encoder"],
 )
 def test_another_question_is_asked_anew(counted: Counted, change: dict) -> None:
     counted.ask()
