@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Of what encoding means; raised when the same model and text would give other numbers."""
 
-_LOOKAHEAD_TEXTS = 2048
+_LOOKAHEAD_TEXTS = 1024
 _LOOKAHEAD_BYTES = 256 * 2**20
 _UNLIMITED = 1_000_000
 _DEFAULT_LIMIT = 512
