@@ -9,7 +9,14 @@ import pytest
 from jaxtyping import install_import_hook
 
 # The shapes in annotations are checked while tests run.
-SHAPED = ("lamina.encoders.contract", "lamina.activations.words", "lamina.analyses.geometry", "lamina.probes")
+SHAPED = (
+    "lamina.encoders.contract",
+    "lamina.activations.words",
+    "lamina.analyses.attention",
+    "lamina.analyses.geometry",
+    "lamina.analyses.resampling",
+    "lamina.probes",
+)
 install_import_hook(SHAPED, "beartype.beartype")
 
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -63,6 +63,8 @@ class Encoder(ABC):
     """Length of a state vector."""
     causal: bool = False
     """Whether a token sees only what comes before it."""
+    limit: int | None = None
+    """The most tokens the model takes at once; longer texts are encoded in windows. None where there is no limit."""
 
     @property
     @abstractmethod

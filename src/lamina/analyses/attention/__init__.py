@@ -1,0 +1,1 @@
+"""What heads attend to: maps are reduced while they stream through meters, and never kept."""
