@@ -170,3 +170,13 @@ def test_notes_stand_below_the_title(make_geometry, tmp_path):
     page = Page(write_report([make_geometry()], tmp_path, title="t", notes=["Probing <is> left out."]))
     assert "Probing <is> left out." in page.words
     assert page.html.index('class="note"') < page.html.index("<main>")
+
+
+def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(make_geometry, tmp_path):
+    folder = make_geometry().save(tmp_path / "saved")
+    (folder / "layers.svg").write_text("<svg>saved</svg>", encoding="utf-8")
+    saved = base64.b64encode(b"<svg>saved</svg>").decode()
+    same = write_report([make_geometry()], tmp_path / "same", title="t", folders=[folder])
+    other = write_report([make_geometry(layers=4)], tmp_path / "other", title="t", folders=[folder])
+    assert saved in same.read_text(encoding="utf-8")
+    assert saved not in other.read_text(encoding="utf-8")

@@ -68,17 +68,19 @@ def make_report(
     """
     from lamina import analyses
 
-    results, notes = [], []
+    results, folders, notes = [], [], []
     for name in choose(only):
         folder = Path(out) / "results" / name
         try:
             texts = _splits(corpus, train) if name in LEARNING else corpus
             results.append(analyses.ask(getattr(analyses, name), encoder, texts, folder, root=root, **ANALYSES[name]))
+            folders.append(folder)
         except (CorpusError, TaskError) as error:
             if only or name not in LEARNING:
                 raise
             notes.append(f"{section_of(name).title} is left out: {error}.")
-    return write_report(results, out, title=f"{encoder.name} on {corpus.name} ({corpus.split})", notes=notes)
+    title = f"{encoder.name} on {corpus.name} ({corpus.split})"
+    return write_report(results, out, title=title, notes=notes, folders=folders)
 
 
 def _splits(corpus: Corpus, train: Corpus | None) -> Splits:

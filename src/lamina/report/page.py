@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +19,6 @@ from lamina.report.sections import Section, section_of
 from lamina.results import Provenance, Result
 
 if TYPE_CHECKING:
-    import altair
     import pandas
 
 SHOWN_ROWS = 500
@@ -62,11 +63,17 @@ class Chapter(NamedTuple):
 
 
 def write_report(
-    results: Sequence[Result], out: str | os.PathLike[str], *, title: str, notes: Sequence[str] = ()
+    results: Sequence[Result],
+    out: str | os.PathLike[str],
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    folders: Sequence[Path] = (),
 ) -> Path:
     """Write `out/index.html` with every result's charts, tables, method and provenance; return its path.
 
-    `notes` stand below the title: what a reader should know that no result says.
+    `notes` stand below the title: what a reader should know that no result says. `folders` say where the results
+    are saved, in their order: still images that lie there are not drawn again.
 
     Example:
         >>> import pandas as pd, tempfile
@@ -78,7 +85,10 @@ def write_report(
     """
     if not results:
         raise ResultError("a report needs at least one result; name an analysis")
-    chapters = [_chapter(f"r{number}-{result.analysis}", result) for number, result in enumerate(results, start=1)]
+    chapters = [
+        _chapter(f"r{number}-{result.analysis}", result, folder)
+        for number, (result, folder) in enumerate(zip_longest(results, folders), start=1)
+    ]
     html = _template().render(
         title=title,
         notes=notes,
@@ -90,20 +100,25 @@ def write_report(
     return _write_whole(Path(out) / "index.html", html)
 
 
-def _chapter(id: str, result: Result) -> Chapter:
+def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
     section = section_of(result.analysis)
-    figures = [
-        _figure(f"{id}-{name}", f"{result.analysis}-{name}", chart, section.captions.get(name, ""))
-        for name, chart in draw(result).items()
-    ]
+    figures = []
+    for name, chart in draw(result).items():
+        spec = chart.to_dict()
+        still = _data_uri("image/svg+xml", (folder and saved_svg(spec, folder, name)) or to_svg(spec))
+        caption, summary = section.captions.get(name, ""), str(spec.get("description", ""))
+        figures.append(Figure(f"{id}-{name}", f"{result.analysis}-{name}", spec, still, summary, caption))
     sheets = [_sheet(result.analysis, name, table) for name, table in result.tables.items()]
     return Chapter(id, section, result.provenance, figures, sheets)
 
 
-def _figure(id: str, name: str, chart: altair.TopLevelMixin, caption: str) -> Figure:
-    spec = chart.to_dict()
-    still = _data_uri("image/svg+xml", to_svg(spec))
-    return Figure(id, name, spec, still, str(spec.get("description", "")), caption)
+def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
+    """The still image saved with a result, where the chart saved beside it is this very chart."""
+    try:
+        same = json.loads((folder / f"{name}.vl.json").read_text(encoding="utf-8")) == spec
+        return (folder / f"{name}.svg").read_text(encoding="utf-8") if same else None
+    except (OSError, ValueError):
+        return None
 
 
 def _sheet(analysis: str, name: str, table: pandas.DataFrame) -> Sheet:

@@ -1,0 +1,1 @@
+"""Fine-tuning: heads, objectives and data, on transformers' Trainer."""
