@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import encoding, memory, probing, starting
+from benchmarks import attention, contextualizing, encoding, memory, probing, starting
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
@@ -12,6 +12,8 @@ BENCHMARKS = {
     "encoding": encoding.bars,
     "memory": memory.bars,
     "probing": probing.bars,
+    "attention": attention.bars,
+    "contextualizing": contextualizing.bars,
 }
 
 

@@ -59,7 +59,7 @@ def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int
     probes = EdgeProbes(cuts, layers=LAYERS, width=WIDTH, labels=LABELS, arity=arity, seed=seeds)
     # One small validation at the end: what is timed is training.
     valid = Stream(_RandomStates(), stream.targets.among(range(32)), device="cuda")
-    group = Group(probes, stream.targets.gold, valid.targets.gold)
+    group = Group(probes, stream.targets.gold, valid.targets)
     schedule = Schedule(validate_every=STEPS, max_validations=1)
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -77,4 +77,4 @@ def _targets(arity: int) -> Targets:
     every = np.ones_like(gold)
     text = np.repeat(np.arange(TEXTS), TARGETS)
     labels = tuple(map(str, range(LABELS)))
-    return Targets(labels, text, spans, spans, gold, every, every, np.zeros(count, np.int64), TEXTS)
+    return Targets(labels, text, spans, spans, gold, every, every, np.zeros((count, 0), bool), TEXTS)

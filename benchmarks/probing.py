@@ -79,8 +79,8 @@ class _Setting(NamedTuple):
     def seconds(self, cuts: list[Cut], seeds: int) -> float:
         """Of training these cuts, each with so many seeds, as one bank."""
         shape = {"layers": self.encoder.layers, "width": self.encoder.width, "labels": len(self.targets.labels)}
-        gold = self.targets.gold, self.valid.targets.gold
-        groups = [Group(EdgeProbes(cuts, **shape, arity=1, seed=seed), *gold) for seed in range(seeds)]
+        labelled = self.targets.gold, self.valid.targets
+        groups = [Group(EdgeProbes(cuts, **shape, arity=1, seed=seed), *labelled) for seed in range(seeds)]
         schedule = Schedule(learning_rate=2e-3, validate_every=STEPS, max_validations=1)
         start = time.perf_counter()
         train(groups, self.stream, self.valid, schedule, order_seed=0, what="benchmark")

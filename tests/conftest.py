@@ -12,7 +12,8 @@ from jaxtyping import install_import_hook
 SHAPED = (
     "lamina.encoders.contract",
     "lamina.activations.words",
-    "lamina.analyses.attention",
+    "lamina.analyses.attention_maps",
+    "lamina.analyses.contextualization",
     "lamina.analyses.geometry",
     "lamina.analyses.resampling",
     "lamina.probes",

@@ -124,3 +124,13 @@ def test_a_folder_of_something_else_is_refused_before_the_work(counted: Counted)
         counted.ask()
 
     assert counted.runs == 0
+
+
+def test_an_analysis_that_stores_nothing_is_not_told_where(tmp_path):
+    from lamina.analyses import attention
+
+    settings = {"root": tmp_path / "store", "device": "cpu"}
+    result = ask(attention, TinyEncoder(), CORPUS, tmp_path / "answer", samples=10, **settings)
+    assert result.analysis == "attention"
+    with pytest.raises(TypeError, match="sample"):
+        ask(attention, TinyEncoder(), CORPUS, tmp_path / "answer", sample=10)

@@ -168,3 +168,27 @@ def test_help_teaches() -> None:
     for command in ("list", "show", "stats", "check", "convert"):
         assert command in output("--help")
         assert "Usage" in output(command, "--help")
+
+
+def test_check_tells_what_is_left_out_or_changed(tmp_path: Path) -> None:
+    path = tmp_path / "types.txt"
+    path.write_text("HUM:ind Who was it ?\nHUM:ind Who was it ?\n")
+
+    assert output("check", path) == (
+        "1 times the question stands a second time (first types-2)\nno faults: 1 texts, 4 words, read as trec\n"
+    )
+
+
+def test_questions_with_contexts_are_shown_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "qa1_where_test.txt"
+    path.write_text("1 Ann went home.\n2 Bob went out.\n3 Where is Ann?\thome\t1\n4 Who?\tBob\t9\n")
+
+    shown = run("check", path)
+
+    assert shown.exit_code == 1
+    assert "qa1_where_test.txt:4: question qa1_where_test-4: supporting line 9 is no fact before it" in shown.output
+    path.write_text("1 Ann went home.\n2 Bob went out.\n3 Where is Ann?\thome\t1\n")
+    text = output("show", path)
+    assert "answer: home/home" in text
+    assert "    1  [0:4] Where is Ann ? -> [4:8] Ann went home .\n" in text
+    assert "stories-qa1-dev-1" in output("show", "stories", "--split", "dev", "--limit", "1")

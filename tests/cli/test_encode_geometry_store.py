@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner, Result
 
 from lamina.activations import stores
@@ -141,3 +142,26 @@ def test_collecting_garbage(bert: Path, treebank: Path, store: Path) -> None:
         os.utime(path, times=(time.time() - 3 * 86400,) * 2)
     assert f"deleted {folder}" in output("store", "gc", "--store", store, "--older-than", 1)
     assert stores(store) == []
+
+
+def test_kept_probing_runs_are_collected_too(store: Path) -> None:
+    old, new, empty, busy = (store / "probes" / name for name in ("old", "new", "empty", "busy"))
+    for folder in (old, new, empty, busy):
+        folder.mkdir(parents=True)
+        (folder / "lock").touch()
+    for folder in (old, new, busy):
+        (folder / "pos.run").write_bytes(b"0" * 2_000_000)
+        (folder / "pos.tmp").write_bytes(b"0" * 1_000_000)
+    for folder in (old, busy):
+        for path in folder.iterdir():
+            os.utime(path, times=(time.time() - 3 * 86400,) * 2)
+
+    with FileLock(busy / "lock"):
+        assert "freed 2.0 MB" in output("store", "gc", "--store", store), "what was half-written"
+        assert not empty.exists()
+        told = output("store", "gc", "--store", store, "--older-than", 1)
+
+    assert f"deleted {old}\nfreed 2.0 MB" in told
+    assert not old.exists()
+    assert {path.name for path in new.iterdir()} == {"lock", "pos.run"}
+    assert {path.name for path in busy.iterdir()} == {"lock", "pos.run", "pos.tmp"}, "a run in progress is left alone"

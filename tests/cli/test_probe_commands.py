@@ -17,6 +17,7 @@ from lamina.activations import stores
 from lamina.analyses.probing.presets import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule
+from lamina.results import Result as Saved
 
 WORDS = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "ran": "VERB", "barked": "VERB", "and": "CCONJ"}
 SUMMARY = (
@@ -135,6 +136,16 @@ def test_options_reach_the_run(bert, corpus, tmp_path) -> None:
     assert set(scores.loc[scores["probe"] == "cumulative", "layer"]) == {2}
 
 
+def test_faithful_probes_see_the_model_as_the_paper_s_code_had_it(bert, corpus, tmp_path) -> None:
+    asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20, "--task", "pos")
+    output(*asked, "--probes", "cumulative", "--seeds", 1, "--no-twin", "--faithful", "--out", tmp_path / "out")
+
+    told = Saved.load(tmp_path / "out").provenance
+    assert told.parameters["faithful"] is True
+    assert told.model["faithful"] == "layer 0 raw piece embeddings with LayerNorm; dropout on, seed 0"
+    assert "  pos  dog" in output("trace", tmp_path / "out", "--model", bert, "a dog")
+
+
 def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--out", tmp_path / "out", "--dry-run")
     told = output(*asked)
@@ -156,6 +167,7 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
         ({"--task": "srl"}, "does not carry srl; it carries pos, dep"),
         ({"--task": "poss"}, "did you mean pos?"),
         ({"--preset": "slow"}, "there is no preset 'slow'; there are: quick, paper"),
+        ({"--metric": "f2"}, "there is no metric 'f2'; there are: micro, macro"),
         ({"--probes": "mixed"}, "there are no probes mixed; there are: cumulative, layer, mix"),
         ({"--probes": ","}, "there are no probes (none given)"),
         ({"--split": "train"}, "dev or test"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ SCHEDULE = Schedule(learning_rate=5e-4, validate_every=5, max_validations=8, hal
 def trained(cuts, found, stored, *, seed=0, schedule=SCHEDULE, order_seed=0, **settings):
     """The probes of these cuts, and their scores on the stopping texts as the bank saw them."""
     shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": found.all.arity}
-    group = Group(EdgeProbes(cuts, **shape, seed=seed), found.learn.gold, found.stop.gold)
+    group = Group(EdgeProbes(cuts, **shape, seed=seed), found.learn.gold, found.stop)
     learn, stop = (Stream(stored, targets, batch_texts=8, **settings) for targets in (found.learn, found.stop))
     (best,) = train([group], learn, stop, schedule, order_seed=order_seed, what="test")
     return group.probes, best
@@ -30,7 +32,7 @@ def f1(probes, found, stored):
     counts = Counts.none(len(probes.cuts), found.stop.texts)
     with torch.no_grad():
         for batch in stream.in_order():
-            count_decisions(counts, probes(batch) >= 0, found.stop.gold, found.stop, batch.rows)
+            count_decisions(counts, probes(batch) >= 0, found.stop, batch.rows)
     return counts.f1()
 
 
@@ -66,11 +68,11 @@ def test_seeds_of_one_program_are_what_they_are_apart(find, stored):
 def test_groups_trained_together_are_what_they_are_apart(find, stored):
     found = find("pos")
     shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": 1}
-    control = [np.roll(part.gold, 1, axis=1) for part in (found.learn, found.stop)]
+    learned, stopping = (np.roll(part.gold, 1, axis=1) for part in (found.learn, found.stop))
     groups = [
-        Group(EdgeProbes(CUTS, **shape, seed=0), found.learn.gold, found.stop.gold),
-        Group(EdgeProbes(CUTS, **shape, seed=1), found.learn.gold, found.stop.gold),
-        Group(EdgeProbes(CUTS, **shape, seed=0), *control),
+        Group(EdgeProbes(CUTS, **shape, seed=0), found.learn.gold, found.stop),
+        Group(EdgeProbes(CUTS, **shape, seed=1), found.learn.gold, found.stop),
+        Group(EdgeProbes(CUTS, **shape, seed=0), learned, replace(found.stop, gold=stopping)),
     ]
     learn, stop = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop, batch_texts=8)
     together = train(groups, learn, stop, SCHEDULE, order_seed=0, what="test")
@@ -81,6 +83,19 @@ def test_groups_trained_together_are_what_they_are_apart(find, stored):
         for one, other in zip(groups[seed].probes.parameters(), apart.parameters(), strict=True):
             assert torch.equal(one, other)
     assert not torch.equal(groups[0].probes.outer, groups[2].probes.outer)
+
+
+def test_control_labels_are_not_charged_for_labels_of_the_task_that_training_never_saw(find, stored):
+    found = find("pos")
+    shape = {"layers": LAYERS, "width": 16, "labels": len(found.all.labels), "arity": 1}
+    missed = replace(found.stop, unseen=np.ones((len(found.stop), 1), bool), unseen_labels=("NEW",))
+    learn, stop = Stream(stored, found.learn, batch_texts=8), Stream(stored, missed, batch_texts=8)
+    groups = [Group(EdgeProbes(CUTS, **shape, seed=0), found.learn.gold, valid) for valid in (missed, found.stop)]
+    charged, free = train(groups, learn, stop, SCHEDULE, order_seed=0, what="test")
+
+    # Every target has one more gold label that nobody says.
+    assert (charged < free).all()
+    np.testing.assert_array_equal(free, trained(CUTS, found, stored)[1])
 
 
 def test_what_is_kept_scores_what_the_best_validation_scored(find, stored):

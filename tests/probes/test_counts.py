@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score
 
 from lamina.probes.scoring import Counts, count_decisions
 from lamina.probes.targets import Targets
+from lamina.tasks.task import Average
 
 MEMBERS, TEXTS = 3, 7
 
@@ -22,8 +23,8 @@ def make(rng: np.random.Generator, rows: int, labels: tuple[str, ...], unscored:
     gold &= rated
     scored = rated & np.array([label not in unscored for label in labels])
     nothing = np.zeros((rows, 1, 2), np.int64)
-    text, unseen = rng.integers(0, TEXTS, rows), rng.integers(0, 3, rows) * (rng.random(rows) < 0.2)
-    return Targets(labels, text, nothing, nothing, gold, rated, scored, unseen, TEXTS)
+    text, unseen = rng.integers(0, TEXTS, rows), rng.random((rows, 2)) < 0.1
+    return Targets(labels, text, nothing, nothing, gold, rated, scored, unseen, TEXTS, ("new", "newer"))
 
 
 def by_sklearn(targets: Targets, decided: np.ndarray, rows: np.ndarray) -> float:
@@ -35,10 +36,18 @@ def by_sklearn(targets: Targets, decided: np.ndarray, rows: np.ndarray) -> float
     return float(f1_score(true, said, average="binary", zero_division=0.0))
 
 
-def count(targets: Targets, decided: np.ndarray, batches: int) -> Counts:
-    counts = Counts.none(MEMBERS, TEXTS)
+def by_sklearn_macro(targets: Targets, decided: np.ndarray, rows: np.ndarray) -> float:
+    """What is not scored is neither gold nor said; unseen labels are columns that nobody says."""
+    true = np.concatenate([targets.gold[rows] & targets.scored[rows], targets.unseen[rows]], axis=1)
+    said = np.concatenate([decided[rows] & targets.scored[rows], np.zeros_like(targets.unseen[rows])], axis=1)
+    present = np.flatnonzero(true.any(0))
+    return float(f1_score(true, said, labels=present, average="macro", zero_division=0))
+
+
+def count(targets: Targets, decided: np.ndarray, batches: int, average: Average = "micro") -> Counts:
+    counts = Counts.for_average(average, MEMBERS, targets)
     for rows in np.array_split(np.arange(len(targets)), batches):
-        count_decisions(counts, torch.from_numpy(decided[:, rows]), targets.gold, targets, rows)
+        count_decisions(counts, torch.from_numpy(decided[:, rows]), targets, rows)
     return counts
 
 
@@ -83,6 +92,36 @@ def test_multi_label_micro_f1_without_masks():
 
     expected = [f1_score(targets.gold, each, average="micro") for each in decided]
     assert count(targets, decided, 2).f1() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_macro_f1_is_sklearn_s(missing):
+    rng = np.random.default_rng(13)
+    targets = make(rng, 50, ("a", "b", "c", "never", "d"), {"c"}, missing)
+    targets.gold[:, 3] = False
+    decided = rng.random((MEMBERS, *targets.gold.shape)) < 0.5
+
+    counts = count(targets, decided, batches=4, average="macro")
+
+    expected = [by_sklearn_macro(targets, each, np.arange(len(targets))) for each in decided]
+    assert counts.f1() == pytest.approx(expected)
+    assert count(targets, decided, 4).f1() != pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, TEXTS - 1), min_size=1, max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_weighted_macro_f1_is_that_of_the_resampled_texts(drawn):
+    rng = np.random.default_rng(17)
+    targets = make(rng, 40, ("a", "b", "c"), {"c"}, 0.1)
+    decided = rng.random((MEMBERS, *targets.gold.shape)) < 0.5
+    counts = count(targets, decided, 3, "macro")
+    weights = np.bincount(drawn, minlength=TEXTS)[None].astype(float)
+
+    rows = np.concatenate([np.flatnonzero(targets.text == text) for text in drawn])
+    expected = [by_sklearn_macro(targets, each, rows) for each in decided]
+    np.testing.assert_allclose(counts.f1(weights), [expected])
+    some = counts.touched()
+    np.testing.assert_allclose(counts.among(some).f1(weights[:, some]), [expected])
 
 
 @given(st.lists(st.integers(0, TEXTS - 1), min_size=1, max_size=12))

@@ -22,7 +22,7 @@ def drive(find, stored, monkeypatch):
 
     def drive(schedule: Schedule, scores: list[list[float]]):
         probes = EdgeProbes(CUTS, layers=3, width=16, labels=3, arity=1, seed=0)
-        group = Group(probes, found.learn.gold, found.stop.gold)
+        group = Group(probes, found.learn.gold, found.stop)
         seen: list[dict[str, torch.Tensor]] = []
         rates: list[np.ndarray] = []
 

@@ -59,7 +59,7 @@ def test_token_ranges_cover_exactly_the_words_tokens(texts):
             assert set(outside).isdisjoint(span)
             assert targets.words[row, which].tolist() == [span.start, span.end]
         assert targets.gold[row].tolist() == [edge.labels[0] == label for label in targets.labels]
-        assert targets.unseen[row] == (edge.labels[0] not in targets.labels)
+        assert targets.unseen[row].sum() == (edge.labels[0] not in targets.labels)
 
 
 @given(annotated_texts(), st.data())
@@ -103,7 +103,8 @@ def test_unseen_labels_that_are_not_scored_are_not_missed():
     texts = [Text("a", ("x", "y"), edges={"rel": (Edge(("Other",), *pair), Edge(("New",), *pair))})]
     found = find_targets(get_task("rel"), texts, [ENCODER.tokenize(text) for text in texts], ("Cause",))
 
-    assert found.unseen.tolist() == [0, 1]
+    assert found.unseen_labels == ("New",)
+    assert found.unseen.tolist() == [[False], [True]]
     assert not found.gold.any()
 
 

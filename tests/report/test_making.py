@@ -97,5 +97,6 @@ def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_pat
     text = page.read_text(encoding="utf-8")
     assert "Geometry of the layers" in text
     assert 'id="r2-probe-curves-spec"' in text
-    assert "left out: pets" not in text
+    assert "Edge probing is left out" not in text
+    assert "Heads that find dependencies is left out: pets has no dependencies" in text
     assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()

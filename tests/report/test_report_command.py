@@ -47,7 +47,7 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
     monkeypatch.delattr(lamina.encoders, "load_encoder")
     done = run("--only", "geometry, prob")
     assert isinstance(done.exception, InputError)
-    assert str(done.exception) == "there is no analysis 'prob'; known: geometry, probe"
+    assert str(done.exception) == "there is no analysis 'prob'; known: geometry, probe, attention, heads, headmap"
 
 
 def test_a_text_without_annotations_is_not_probed(run):

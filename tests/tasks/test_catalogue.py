@@ -1,4 +1,4 @@
-"""The nine tasks: which edges are targets, with which labels."""
+"""The tasks: which edges are targets, with which labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import TaskError
 from lamina.tasks import TASKS, corpora_of, get_task, tasks_of
+from lamina.tasks.mentions import NEAREST
 from lamina.types import Edge, Span, Text
 
 WORDS = tuple("abcdef")
@@ -17,9 +18,10 @@ def _text(**edges):
     return Text("s1", WORDS, edges=edges)
 
 
-def test_the_nine():
-    assert [task.name for task in TASKS] == ["pos", "const", "dep", "ner", "srl", "coref", "spr", "rel", "supersense"]
-    assert [task.name for task in TASKS if task.arity == 2] == ["dep", "srl", "coref", "spr", "rel"]
+def test_the_catalogue():
+    pairs = ["dep", "srl", "coref", "coref_window", "spr", "rel", "sup"]
+    assert [task.name for task in TASKS] == ["pos", "const", "dep", "ner", *pairs[1:-1], "supersense", "ques", "sup"]
+    assert [task.name for task in TASKS if task.arity == 2] == pairs
 
 
 def test_an_unknown_task_is_answered_with_the_known_ones():
@@ -28,7 +30,12 @@ def test_an_unknown_task_is_answered_with_the_known_ones():
 
 
 def test_what_a_corpus_carries():
-    assert [task.name for task in tasks_of({"chains", "const", "sentence"})] == ["const", "coref"]
+    assert [task.name for task in tasks_of({"chains", "const", "sentence"})] == [
+        "const",
+        "coref",
+        "coref_window",
+    ]
+    assert [task.name for task in tasks_of({"chains", "const"})] == ["const", "coref"]
     assert tasks_of(()) == ()
     assert get_task("pos").targets(_text(ner=())) == ()
 
@@ -36,6 +43,9 @@ def test_what_a_corpus_carries():
 def test_every_task_has_a_corpus():
     assert all(corpora_of(task) for task in TASKS)
     assert set(corpora_of(get_task("coref"))) == {"gum_open", "gap_coreference"}
+    assert set(corpora_of(get_task("coref_window"))) == {"gum_open"}
+    assert set(corpora_of(get_task("sup"))) == {"squad_v1.1_dev", "xquad_en", "hotpotqa_sample", "babi_en"}
+    assert corpora_of(get_task("ques")) == ("trec_qtypes",)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +101,31 @@ def test_mentions_pair_within_their_sentence():
         Edge(("1",), Span(0, 1), Span(1, 2)),
         Edge(("0",), Span(0, 2), Span(1, 2)),
     )
+
+
+def test_mentions_pair_across_sentences_in_windows():
+    chains = (Edge(("c1",), Span(4, 5)), Edge(("c1",), Span(0, 1)), Edge(("c2",), Span(2, 4)))
+    sentences = (Edge(("1",), Span(0, 3)), Edge(("2",), Span(3, 6)))
+    task = get_task("coref_window")
+    assert task.targets(_text(chains=chains, sentence=sentences)) == (
+        Edge(("0",), Span(0, 1), Span(2, 4)),
+        Edge(("1",), Span(0, 1), Span(4, 5)),
+        Edge(("0",), Span(2, 4), Span(4, 5)),
+    )
+    assert task.targets(_text(chains=chains)) == (), "a sentence is no window"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 60))
+def test_pairs_in_windows_are_bounded_and_what_is_left_out_is_counted(size):
+    chains = tuple(Edge((f"c{at % 3}",), Span(at, at + 1)) for at in range(size))
+    sentence = (Edge(("1",), Span(0, 60)),)
+    text = Text("w", tuple("x" * 60), edges={"chains": chains, "sentence": sentence})
+    task = get_task("coref_window")
+    pairs = task.targets(text)
+    assert len(pairs) + task.too_many([text]) == size * (size - 1) // 2
+    assert all(1 <= pair.other.start - pair.span.start <= NEAREST for pair in pairs)
+    assert get_task("coref").too_many([text]) == 0
 
 
 @settings(max_examples=50, deadline=None)

@@ -93,6 +93,21 @@ def test_no_set_of_labels_beats_the_best_constant(texts):
     assert "d" not in constant
 
 
+@settings(max_examples=50, deadline=None)
+@given(_corpora())
+def test_the_best_constant_under_macro_f1_says_everything(texts):
+    macro = TASK.averaged("macro")
+    labels = label_set(TASK, texts)
+    gold, mask = decisions(TASK, _targets(texts), labels)
+    held = (gold & mask).any(0)
+    # Decisions that do not count are neither gold nor said.
+    expected = [f1_score(true, said) for true, said in zip((gold & mask).T, mask.T, strict=True) if true.any()]
+    constant = best_constant(macro, texts)
+    assert constant == tuple(label for label, is_held in zip(labels, held, strict=True) if is_held)
+    assert score_constant(macro, constant, texts) == pytest.approx(np.mean(expected) if expected else 0.0)
+    assert macro.metric == "macro-F1 over all labels but d"
+
+
 def test_a_plain_majority_would_score_nothing_in_relations():
     def related(label):
         return Text(label, ("a", "b"), edges={"rel": (Edge((label,), Span(0, 1), Span(1, 2)),)})

@@ -21,9 +21,10 @@ def ask(
     analysis: Callable[..., Result], encoder: Encoder, corpus: Corpus | Splits, folder: Path, **settings: Any
 ) -> Result:
     """The result saved in `folder` where it answers exactly this; otherwise `analysis` is run and saved there."""
+    taken = inspect.signature(analysis).parameters
     defaults = {
         name: parameter.default
-        for name, parameter in inspect.signature(analysis).parameters.items()
+        for name, parameter in taken.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in _WHERE
     }
     asked = defaults | {name: value for name, value in settings.items() if name not in _WHERE}
@@ -33,7 +34,9 @@ def ask(
     saved = _saved(folder, key)
     if saved is not None:
         return saved
-    result = analysis(encoder, corpus, **settings)
+    # Not every question needs stored activations.
+    given = {name: value for name, value in settings.items() if name in taken or name not in _WHERE}
+    result = analysis(encoder, corpus, **given)
     result.save(folder)
     return result
 

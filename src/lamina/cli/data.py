@@ -38,7 +38,8 @@ def list_() -> None:
         typer.echo(f"  from: {card.origin}, {card.licence}")
         if card.note and not here:
             typer.echo(f"  note: {card.note}")
-    typer.echo("\nA file or folder of your own works wherever a name does: --corpus PATH")
+    typer.echo("\nstories is a corpus of questions that is made on the spot, with nothing to download.")
+    typer.echo("A file or folder of your own works wherever a name does: --corpus PATH")
 
 
 @app.command()
@@ -76,14 +77,15 @@ def stats(
     from lamina.cli.tables import frequencies, print_table, volumes, write_csv
     from lamina.corpora import load_corpus
     from lamina.corpora.counting import Counts
-    from lamina.corpora.loading import find_source, splits_of
+    from lamina.corpora.loading import known_splits
     from lamina.progress import progress
 
-    source = find_source(corpus, format)
+    title = ""
     counts: dict[str, Counts] = {}
     notes: list[str] = []
-    for one in [split] if split else splits_of(source):
+    for one in [split] if split else known_splits(corpus, format):
         loaded = load_corpus(corpus, one, unit=unit, format=format)
+        title = f"{loaded.name}: {loaded.scheme}"
         counts[one] = Counts()
         notes += [loaded.made_split] if loaded.made_split else []
         with progress(f"counting {one}") as advance:
@@ -93,7 +95,7 @@ def stats(
     if annotation is not None:
         _require(annotation, sorted({name for count in counts.values() for name in count.labels}), corpus)
     table = volumes(counts) if annotation is None else frequencies(counts, annotation)
-    print_table(f"{source.name}: {source.scheme}", table, notes)
+    print_table(title, table, notes)
     if csv is not None:
         write_csv(csv, table)
 
@@ -120,9 +122,13 @@ def check(
         typer.echo(str(fault))
 
     counts = Counts()
+    noted: dict[str, list[str]] = {}
     for file in files_of(path, form):
-        for _ in counted(form.read(file, tell), counts):
+        texts = form.read(file, tell, noted) if form.notes else form.read(file, tell)
+        for _ in counted(texts, counts):
             pass
+    for what, ids in noted.items():
+        typer.echo(f"{len(ids)} times {what} (first {ids[0]})")
     held = f"{counts.texts} texts, {counts.words} words, read as {form.name}"
     if not faults and not counts.texts:
         tell(Fault(path, 0, "no text in it", form.title))

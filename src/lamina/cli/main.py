@@ -7,7 +7,25 @@ import sys
 
 import typer
 
-from lamina.cli import assets, compare, data, encode, geometry, probe, report, store, trace
+from lamina.cli import (
+    assets,
+    attention,
+    compare,
+    contextualize,
+    corefheads,
+    data,
+    encode,
+    finetune,
+    geometry,
+    headmap,
+    heads,
+    look,
+    parse,
+    probe,
+    report,
+    store,
+    trace,
+)
 from lamina.errors import InputError, LaminaError
 
 _INTERRUPTED = 130
@@ -37,6 +55,14 @@ app.command()(geometry.geometry)
 app.command()(probe.probe)
 app.command()(trace.trace)
 app.command()(compare.compare)
+app.command()(attention.attention)
+app.command()(heads.heads)
+app.command()(corefheads.corefheads)
+app.command()(parse.parse)
+app.command()(headmap.headmap)
+app.command()(look.look)
+app.command()(contextualize.contextualize)
+app.command()(finetune.finetune)
 app.command()(report.report)
 
 

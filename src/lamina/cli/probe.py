@@ -43,8 +43,14 @@ def probe(
     preset: Annotated[str, typer.Option("--preset", help="quick (minutes) or paper (the paper's schedule).")] = "quick",
     faithful: Annotated[
         bool,
-        typer.Option("--faithful", help="As the paper's code did it: stops on what is scored, raw layer 0, roots."),
+        typer.Option(
+            "--faithful", help="As the paper's code did it: stops on what is scored, raw layer 0, dropout on, roots."
+        ),
     ] = False,
+    metric: Annotated[
+        str,
+        typer.Option("--metric", help="micro (F1 of all decisions together) or macro (the mean of the labels' F1)."),
+    ] = "micro",
     mdl: Annotated[bool, typer.Option("--mdl", help="Measure the labels' description length too.")] = False,
     split: Annotated[str, typer.Option("--split", help="What is scored: dev or test.")] = "dev",
     out: OutOption = None,
@@ -69,9 +75,9 @@ def probe(
     Example: `lamina probe minilm --corpus ewt --task pos --task dep --out results/probe`
     """
     from lamina import analyses
+    from lamina.analyses.probing.faithful import seen_by_probes
     from lamina.analyses.probing.planning import foresee, plan_run
     from lamina.encoders import load_encoder
-    from lamina.encoders.lexical import LexicalFirst
 
     splits = analyses.load_splits(corpus, split, unit=unit, format=format, limit=limit, seed=seed)
     encoder = load_encoder(model, device=device)
@@ -81,11 +87,12 @@ def probe(
         "preset": preset,
         "seeds": seeds,
         "faithful": faithful,
+        "metric": metric,
         "seed": seed,
         "device": device,
     }
     if dry_run:
-        seen = LexicalFirst(encoder) if faithful else encoder
+        seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
         print(expected_run(foresee(plan_run(encoder.layers, splits, **settings), seen, twin=twin, mdl=mdl, root=store)))
         return
     folder = results_folder(out, "probe", model, corpus, split)

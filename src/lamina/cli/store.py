@@ -68,22 +68,35 @@ def verify(
 def gc(
     store: StoreOption = None,
     older_than: Annotated[
-        int | None, typer.Option("--older-than", min=0, help="Also delete whole stores not written for this many days.")
+        int | None,
+        typer.Option(
+            "--older-than", min=0, help="Also delete whole stores and probing runs not written for so many days."
+        ),
     ] = None,
 ) -> None:
-    """Delete what interrupted runs left behind and, with --older-than, whole stores no longer written to."""
+    """Delete what interrupted runs left behind and, with --older-than, stores and probing runs no longer written to.
+
+    A kept probing run is what `lamina probe` answers from when it is asked the same again, or goes on from when it was
+    stopped. Results that were saved with `--out` have files of their own.
+    """
     import shutil
     import time
 
     from lamina.activations import stores
+    from lamina.analyses.probing.keeping import clean_runs
 
+    before = None if older_than is None else time.time() - older_than * 86400
     freed = 0
     for each in stores(store):
         # Looked at before sweeping, and without the lock: taking that is not writing.
         newest = max(path.stat().st_mtime for path in each.folder.iterdir() if path.name != "lock")
         freed += each.sweep()
-        if older_than is not None and time.time() - newest >= older_than * 86400:
+        if before is not None and newest <= before:
             freed += sum(path.stat().st_size for path in each.folder.iterdir())
             shutil.rmtree(each.folder)
             print(f"deleted {each.folder}")
+    for folder, size, gone in clean_runs(store, before):
+        freed += size
+        if gone and size:
+            print(f"deleted {folder}")
     print(f"freed {freed / 1e6:,.1f} MB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,8 +64,8 @@ class Encoder(ABC):
     """Length of a state vector."""
     causal: bool = False
     """Whether a token sees only what comes before it."""
-    limit: int | None = None
-    """The most tokens the model takes at once; longer texts are encoded in windows. None where there is no limit."""
+    limit: int = sys.maxsize
+    """The most tokens the model takes at once; longer texts are encoded in windows."""
 
     @property
     @abstractmethod
@@ -83,6 +84,10 @@ class Encoder(ABC):
 
     def joined_ids(self, words: Sequence[str]) -> list[int] | None:
         """The ids of the words joined by spaces, cut by the tokenizer itself; None where that means nothing."""
+        return None
+
+    def names(self, tokens: Tokens) -> list[str] | None:
+        """What the vocabulary calls each token, readable; None where it has no names."""
         return None
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> Encoder:

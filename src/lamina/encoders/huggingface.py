@@ -34,7 +34,7 @@ _DEFAULT_LIMIT = 512
 _TRANSIENT_CONFIG = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"}
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """One line of a batch: a whole text, or one window of it."""
 
     text: int
@@ -102,6 +102,13 @@ class HuggingFaceEncoder(Encoder):
         """See `Encoder.joined_ids`."""
         return self.pieces.joined_ids(words)
 
+    def names(self, tokens: Tokens) -> list[str]:
+        """See `Encoder.names`."""
+        # Decoded, since byte-level vocabularies are unreadable; raw where a piece is only a part of a character.
+        raw = self.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())
+        said = [str(self.tokenizer.decode([each])).strip() for each in tokens.ids.tolist()]
+        return [name if not word or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
+
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
@@ -135,10 +142,10 @@ class HuggingFaceEncoder(Encoder):
 
         return LexicalEncoder(self, layer_norm=layer_norm)
 
-    def _rows(self, text: int, tokens: Tokens, types: list[int], head: int, tail: int) -> list[_Row]:
+    def _rows(self, text: int, tokens: Tokens, types: list[int], head: int, tail: int) -> list[Row]:
         size = len(tokens.ids)
         if size <= self.limit:
-            return [_Row(text, tokens.ids, types, slice(0, size), slice(0, size))]
+            return [Row(text, tokens.ids, types, slice(0, size), slice(0, size))]
         if head > self.limit // 2:
             # Leading segments too long to repeat in every window: they are cut into windows as well.
             head = int(np.argmax(tokens.words >= 0))
@@ -151,11 +158,11 @@ class HuggingFaceEncoder(Encoder):
                 len(chosen) if last else head + window.keep_stop - window.start,
             )
             to = slice(0 if first else head + window.keep_start, size if last else head + window.keep_stop)
-            rows.append(_Row(text, tokens.ids[chosen], [types[i] for i in chosen], keep, to))
+            rows.append(Row(text, tokens.ids[chosen], [types[i] for i in chosen], keep, to))
         return rows
 
     def _run(
-        self, heads: Sequence[tuple[str, Tokens]], rows: list[list[_Row]], want: frozenset[Want]
+        self, heads: Sequence[tuple[str, Tokens]], rows: list[list[Row]], want: frozenset[Want]
     ) -> Iterator[tuple[int, Activations]]:
         flat = [row for windows in rows for row in windows]
         waiting: dict[int, tuple[Tensor, int]] = {}
@@ -184,7 +191,7 @@ class HuggingFaceEncoder(Encoder):
             # Not kept while the next batch runs: its memory is what the next batch needs.
             del hidden, attentions
 
-    def _forward(self, batch: list[_Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def _forward(self, batch: list[Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         width = len(batch[0].ids)
         ids = torch.full((len(batch), width), self._pad)
         mask = torch.zeros((len(batch), width), dtype=torch.long)

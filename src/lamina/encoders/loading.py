@@ -84,12 +84,15 @@ def _load(source: str, dtype: Any) -> tuple[Any, Any]:
 
     from lamina.encoders.quiet import quiet_transformers
 
+    # Code that comes with a model is never run, and nobody is asked whether it may.
+    settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, "trust_remote_code": False}
     try:
         with quiet_transformers():
-            # Code that comes with a model is never run, and nobody is asked whether it may.
-            model, info = AutoModel.from_pretrained(
-                source, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, trust_remote_code=False
-            )
+            model, info = AutoModel.from_pretrained(source, dtype=dtype, **settings)
+            prefix = _other_prefix(info)
+            if prefix is not None:
+                mapping = {rf"^{prefix}\.": ""}
+                model, info = AutoModel.from_pretrained(source, dtype=dtype, key_mapping=mapping, **settings)
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:
         # A broken folder fails in as many ways as there are libraries that read parts of it.
@@ -99,6 +102,12 @@ def _load(source: str, dtype: Any) -> tuple[Any, Any]:
         # What transformers makes up, silently, where a folder has no tokenizer.
         raise ModelError(f"{source} has no tokenizer, or one without words; save the model's tokenizer beside it")
     return model, tokenizer
+
+
+def _other_prefix(info: dict[str, Any]) -> str | None:
+    """Under which name a checkpoint with a head keeps the body, where it is not the usual one (Llama's span head)."""
+    missing = set(info["missing_keys"])
+    return next((key.partition(".")[0] for key in info["unexpected_keys"] if key.partition(".")[2] in missing), None)
 
 
 def _check_complete(source: str, info: dict[str, Any]) -> None:

@@ -15,6 +15,12 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     words, vectors = read(path)
     if not words:
         raise FormatError(f"{path}: no vectors in it; expected lines of a word and its numbers")
+    odd = np.flatnonzero(~np.isfinite(vectors).all(1))
+    if len(odd):
+        raise FormatError(
+            f"{path}: the vector of {words[odd[0]]!r} has values that are not numbers ({len(odd)} such vectors); "
+            "leave those words out of the file"
+        )
     return words, vectors
 
 

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 __all__ = ["draw", "to_svg"]
 
 _DRAWERS = {
+    "attention": "lamina.figures.attention",
     "compare": "lamina.figures.compare",
+    "contextualize": "lamina.figures.contextualize",
+    "corefheads": "lamina.figures.corefheads",
+    "finetune": "lamina.figures.finetune",
     "geometry": "lamina.figures.geometry",
+    "headmap": "lamina.figures.headmap",
+    "heads": "lamina.figures.heads",
+    "look": "lamina.figures.look",
+    "parse": "lamina.figures.parse",
     "probe": "lamina.figures.probe",
     "trace": "lamina.figures.traces",
 }

@@ -19,7 +19,12 @@ class StackedAdam:
         self._parameters = parameters
         self._members = members
         self._moments = [tuple(torch.zeros_like(p) for _ in range(3)) for p in parameters]
-        self._steps = 0
+        self._steps = torch.zeros(1, dtype=torch.float64)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that one step hands to the next, apart from the parameters; the tensors themselves, no copies."""
+        moments = {f"{at}/{which}": m for at, own in enumerate(self._moments) for which, m in enumerate(own)}
+        return moments | {"steps": self._steps}
 
     def step(self, rates: np.ndarray, clip: float) -> None:
         """Clip each member's gradient, update each with its own rate (0: not at all), and clear the gradients.

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from lamina.probes.adam import StackedAdam
 from lamina.probes.edge import EdgeProbes
+from lamina.probes.resuming import Checkpoint
 from lamina.probes.scoring import Counts, count_decisions
 from lamina.probes.streams import Batch, Stream
+from lamina.probes.targets import Targets
 from lamina.progress import progress
 
 
@@ -54,8 +56,8 @@ class Group:
     probes: EdgeProbes
     gold: Bool[np.ndarray, "target label"]
     """The training targets' labels: the task's own, or control labels."""
-    valid_gold: Bool[np.ndarray, "valid_target label"]
-    """The same of the targets that decide when to stop."""
+    valid: Targets
+    """The targets that decide when to stop, with the group's own labels: spans and texts are the same for all."""
 
 
 class _Learner:
@@ -96,6 +98,13 @@ class _Learner:
         tired = (self.since >= self.schedule.stop_after) | (self.rates < self.schedule.min_learning_rate)
         self.running &= ~tired
 
+    def state(self) -> dict[str, Tensor]:
+        """All that one validation hands to the next; the tensors and arrays themselves, no copies."""
+        parts = {"weights": dict(self.probes.named_parameters()), "kept": self.kept, "adam": self.optimiser.state()}
+        told = {"rates": self.rates, "best": self.best, "since": self.since, "running": self.running}
+        parts["told"] = {name: torch.from_numpy(value) for name, value in told.items()}
+        return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
+
     def finish(self) -> None:
         """Put every member's best weights in place."""
         with torch.no_grad():
@@ -111,19 +120,28 @@ class _Learner:
 
 
 def train(
-    groups: list[Group], stream: Stream, valid: Stream, schedule: Schedule, *, order_seed: int, what: str
+    groups: list[Group],
+    stream: Stream,
+    valid: Stream,
+    schedule: Schedule,
+    *,
+    order_seed: int,
+    what: str,
+    checkpoint: Checkpoint | None = None,
 ) -> list[np.ndarray]:
     """Train every group on the same batches; when done, each probe has the weights of its best validation.
 
     Returns each group's best validation scores, by member.
 
-    Seeds differ in initial weights and dropout; the order of texts is that of `order_seed` for all.
+    Seeds differ in initial weights and dropout; the order of texts is that of `order_seed` for all. With a
+    checkpoint, training that was stopped goes on from there.
     """
     device = stream.device
     learners = [_Learner(group, stream.targets.rated, schedule, device) for group in groups]
-    batches = _endless(stream, order_seed)
-    with progress(what, schedule.max_steps) as advance:
-        for number in range(1, schedule.max_steps + 1):
+    done = 0 if checkpoint is None else checkpoint.restore(_state(learners))
+    batches = _endless(stream, order_seed, done)
+    with progress(what, schedule.max_steps - done) as advance:
+        for number in range(done + 1, schedule.max_steps + 1):
             running = [learner for learner in learners if learner.running.any()]
             if not running:
                 break
@@ -133,6 +151,8 @@ def train(
             if number % schedule.validate_every == 0:
                 for learner, counts in zip(running, _validated(running, valid), strict=True):
                     learner.validate(counts)
+                if checkpoint is not None:
+                    checkpoint.offer(number, _state(learners))
             advance()
     for learner in learners:
         learner.finish()
@@ -151,11 +171,17 @@ def bce(
     return each.sum((1, 2)) / rated.sum().clamp_min(1)
 
 
-def _endless(stream: Stream, seed: int) -> Iterator[Batch]:
-    epoch = 0
+def _state(learners: list[_Learner]) -> dict[str, Tensor]:
+    each = enumerate(learner.state() for learner in learners)
+    return {f"{number}/{name}": value for number, state in each for name, value in state.items()}
+
+
+def _endless(stream: Stream, seed: int, done: int) -> Iterator[Batch]:
+    """Batches, epoch after epoch, without those already done."""
+    epoch, skip = divmod(done, stream.batches)
     while True:
-        yield from stream.epoch(seed, epoch)
-        epoch += 1
+        yield from stream.epoch(seed, epoch, skip=skip)
+        epoch, skip = epoch + 1, 0
 
 
 def _validated(learners: list[_Learner], valid: Stream) -> list[Counts]:
@@ -164,5 +190,5 @@ def _validated(learners: list[_Learner], valid: Stream) -> list[Counts]:
         for batch in valid.in_order():
             for learner, counted in zip(learners, counts, strict=True):
                 decided = learner.probes(batch) >= 0
-                count_decisions(counted, decided, learner.group.valid_gold, valid.targets, batch.rows)
+                count_decisions(counted, decided, learner.group.valid, batch.rows)
     return counts

@@ -158,8 +158,16 @@ def _pool(
     top = torch.full((len(tokens), targets), -torch.inf, device=tokens.device)
     top = top.scatter_reduce(1, where, scores.detach(), "amax")
     raised = (scores - top[:, span.target]).exp()
-    total = torch.zeros_like(top).index_add(1, span.target, raised)
+    total = _sums(raised, span)
     share = (raised / total[:, span.target]).unsqueeze(-1)
-    return torch.zeros(len(tokens), targets, tokens.shape[-1], device=tokens.device).index_add(
-        1, span.target, picked * share
-    )
+    return _sums(picked * share, span)
+
+
+def _sums(values: Float[Tensor, "member pair *rest"], span: SpanTokens) -> Float[Tensor, "member target *rest"]:
+    """Of the tokens of each span, added in their order on any device, so that the same run gives the same numbers."""
+    if values.is_cuda:
+        # On a GPU index_add adds in whatever order its threads come.
+        lengths = span.sizes.expand(len(values), -1).contiguous()
+        return torch.segment_reduce(values, "sum", lengths=lengths, axis=1, unsafe=True)
+    out = torch.zeros(len(values), len(span.sizes), *values.shape[2:])
+    return out.index_add(1, span.target, values)

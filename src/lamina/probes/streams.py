@@ -22,6 +22,8 @@ class SpanTokens(NamedTuple):
     """[pair] The target, sorted."""
     token: torch.Tensor
     """[pair] The token among the batch's own."""
+    sizes: torch.Tensor
+    """[target] Its tokens."""
     single: bool
     """Every span is one token, so that there is nothing to pool."""
 
@@ -83,13 +85,21 @@ class Stream:
         self._offset: dict[int, int] = {}
         self._settle(_room(device) if resident_bytes is None else resident_bytes)
 
-    def epoch(self, seed: int, number: int) -> Iterator[Batch]:
-        """All targets once, shuffled: chunks of neighbouring texts in random order, texts within a chunk too."""
+    @property
+    def batches(self) -> int:
+        """Of one epoch."""
+        return -(-len(self._texts) // self._batch_texts)
+
+    def epoch(self, seed: int, number: int, *, skip: int = 0) -> Iterator[Batch]:
+        """All targets once, shuffled: chunks of neighbouring texts in random order, texts within a chunk too.
+
+        The first `skip` batches are left out, without being made.
+        """
         rng = np.random.default_rng([seed, number])
         chunks = np.split(self._texts, range(_CHUNK, len(self._texts), _CHUNK))
         rng.shuffle(chunks)
         order = np.concatenate([rng.permutation(chunk) for chunk in chunks])
-        return self._batches(order)
+        return self._batches(order[skip * self._batch_texts :])
 
     def in_order(self) -> Iterator[Batch]:
         """All targets once, text by text."""
@@ -108,7 +118,7 @@ class Stream:
         needed, places = np.unique(np.concatenate([token for _, token in pairs]), return_inverse=True)
         cuts = np.cumsum([len(token) for _, token in pairs])[:-1]
         spans = tuple(
-            SpanTokens(self._to(target), self._to(place), len(target) == len(rows))
+            SpanTokens(self._to(target), self._to(place), self._to(np.bincount(target)), len(target) == len(rows))
             for (target, _), place in zip(pairs, np.split(places, cuts), strict=True)
         )
         return Batch(self._states(texts, needed, starts), spans, rows)

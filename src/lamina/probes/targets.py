@@ -31,10 +31,12 @@ class Targets:
     """Which labels annotators were asked about: what is trained on."""
     scored: Bool[np.ndarray, "target label"]
     """Which decisions count in the score: rated, and not left out by the metric."""
-    unseen: np.ndarray
-    """[target] How many scored gold labels have no column: labels that training never saw, missed by any probe."""
+    unseen: Bool[np.ndarray, "target unseen_label"]
+    """Which scored labels hold that have no column: labels that training never saw, missed by any probe."""
     texts: int
     """How many texts there are, with targets or without."""
+    unseen_labels: tuple[str, ...] = ()
+    """The columns of `unseen`."""
 
     def __len__(self) -> int:
         return len(self.text)
@@ -57,7 +59,7 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
     edges: list[Edge] = []
     owners: list[int] = []
     places: list[list[tuple[int, int]]] = []
-    unseen: list[int] = []
+    unseen: list[set[str]] = []
     number = -1
     for number, (text, cut) in enumerate(zip(texts, tokens, strict=True)):
         found = task.targets(text)
@@ -67,7 +69,7 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
         for edge in found:
             spans = (edge.span,) if edge.other is None else (edge.span, edge.other)
             places.append([(first[span.start], last[span.end - 1] + 1) for span in spans])
-            unseen.append(len(set(task.scored(edge.labels)) - known))
+            unseen.append(set(task.scored(edge.labels)) - known)
             kept = tuple(label for label in edge.labels if label in known)
             edges.append(replace(edge, labels=kept))
             owners.append(number)
@@ -75,6 +77,8 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
     rated = decisions(replace(task, unscored=frozenset()), edges, labels).mask
     words = [[(s.start, s.end) for s in (e.span, e.other) if s is not None] for e in edges]
     shape = (len(edges), task.arity, 2)
+    unseen_labels = tuple(sorted(set().union(*unseen)))
+    missed = [[label in each for label in unseen_labels] for each in unseen]
     return Targets(
         labels,
         np.array(owners, np.int64),
@@ -83,8 +87,9 @@ def find_targets(task: Task, texts: Iterable[Text], tokens: Iterable[Tokens], la
         gold,
         rated,
         scored,
-        np.array(unseen, np.int64),
+        np.array(missed, bool).reshape(len(edges), len(unseen_labels)),
         number + 1,
+        unseen_labels,
     )
 
 

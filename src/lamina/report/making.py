@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.errors import CorpusError, InputError, TaskError
+from lamina.errors import CorpusError, InputError, ModelError, TaskError
 from lamina.report.page import write_report
 from lamina.report.sections import section_of
 
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
 
-ANALYSES: dict[str, Mapping[str, Any]] = {"geometry": {"samples": 1000}, "probe": {"preset": "quick"}}
+ANALYSES: dict[str, Mapping[str, Any]] = {
+    "geometry": {"samples": 1000},
+    "probe": {"preset": "quick"},
+    "attention": {"segments": 1000},
+    "heads": {"samples": 500},
+    "headmap": {"samples": 200},
+}
 """What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick."""
+
+FIRST = next(iter(ANALYSES))
+"""Asked of any model and any corpus: where it cannot be answered, there is nothing to report."""
 
 LEARNING = frozenset({"probe"})
 """Those that learn from training texts before they score."""
@@ -31,7 +40,7 @@ def choose(only: Sequence[str] | None = None) -> list[str]:
         ['geometry']
         >>> choose(["geometri"])
         Traceback (most recent call last):
-        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe
+        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe, attention, heads, headmap
     """
     unknown = [name for name in only or () if name not in ANALYSES]
     if unknown:
@@ -50,8 +59,8 @@ def make_report(
 ) -> Path:
     """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
 
-    An answer already kept for the same model, corpus and settings is reused. A question that the corpus cannot
-    answer is left out, and the page says so; asked for by name, it is an error.
+    An answer already kept for the same model, corpus and settings is reused. A question that the model or the corpus
+    cannot answer is left out, and the page says so; asked for by name, it is an error.
 
     Args:
         encoder: who is asked.
@@ -75,8 +84,8 @@ def make_report(
             texts = _splits(corpus, train) if name in LEARNING else corpus
             results.append(analyses.ask(getattr(analyses, name), encoder, texts, folder, root=root, **ANALYSES[name]))
             folders.append(folder)
-        except (CorpusError, TaskError) as error:
-            if only or name not in LEARNING:
+        except (CorpusError, ModelError, TaskError) as error:
+            if only or name == FIRST:
                 raise
             notes.append(f"{section_of(name).title} is left out: {error}.")
     title = f"{encoder.name} on {corpus.name} ({corpus.split})"

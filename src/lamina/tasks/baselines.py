@@ -24,6 +24,11 @@ class _Counts(NamedTuple):
         """How many decisions about a label count."""
         return self.rated[label] + self.everywhere
 
+    def macro_f1(self, answer: Collection[str]) -> float:
+        """Macro-F1 of answering these labels for every target: the mean over the labels that hold of some."""
+        each = [2 * n / (n + self.asked(label)) if label in answer else 0.0 for label, n in self.holding.items()]
+        return sum(each) / len(each) if each else 0.0
+
     def f1(self, answer: Collection[str]) -> float:
         """Micro-F1 of answering these labels for every target."""
         right = sum(self.holding[label] for label in answer)
@@ -33,7 +38,9 @@ class _Counts(NamedTuple):
 
 
 def best_constant(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
-    """The set of labels that, answered for every target, has the best micro-F1 on these texts; sorted.
+    """The set of labels that, answered for every target, scores best on these texts; sorted.
+
+    By macro-F1 that is all of them, since every label has a score of its own. By micro-F1:
 
     A plain majority would score 0 where the metric leaves that label out, and less than two labels can where labels
     overlap. The best set is a prefix of the labels sorted by how often they hold where they are rated: with n the
@@ -50,14 +57,17 @@ def best_constant(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
         ('NOUN',)
     """
     counts = _count(task, texts)
+    if task.average == "macro":
+        return tuple(sorted(counts.holding))
     order = sorted(counts.holding, key=lambda label: (-counts.holding[label] / counts.asked(label), label))
     prefixes = [order[:size] for size in range(len(order) + 1)]
     return tuple(sorted(max(prefixes, key=counts.f1)))
 
 
 def score_constant(task: Task, answer: Collection[str], texts: Iterable[Text]) -> float:
-    """Micro-F1 of answering these labels for every target of these texts."""
-    return _count(task, texts).f1(task.scored(tuple(answer)))
+    """The score of answering these labels for every target of these texts."""
+    counts, said = _count(task, texts), task.scored(tuple(answer))
+    return counts.macro_f1(said) if task.average == "macro" else counts.f1(said)
 
 
 def constant_baseline(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> float:

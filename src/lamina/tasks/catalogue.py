@@ -1,4 +1,4 @@
-"""The nine tasks, readable at a glance. Adding one is adding an entry.
+"""The tasks, readable at a glance. Adding one is adding an entry.
 
 Scoring, everywhere: every target is one yes/no decision a label (always multi-label), and the score is micro-F1 over
 the decisions about scored labels; decisions about labels that annotators did not rate are left out.
@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import combinations
 
 from lamina.corpora.catalogue import CATALOGUE
 from lamina.errors import TaskError
+from lamina.tasks.mentions import NEAREST, mention_pairs, too_far, window_pairs
 from lamina.tasks.task import Task
-from lamina.types import Edge, Span, Text
+from lamina.types import Edge
 
 _ALL = "micro-F1 over all labels"
+_MACRO = "macro-F1 over all labels"
 # PropBank's ARG0 and CoNLL-2005's A0 are kept as annotated; C-ARG0 and R-ARG0 are not roles of their own.
 _ROLE = re.compile(r"(?:ARG|A)(?:[0-5A]|M-.+)")
 _FUNCTION = re.compile(r"[-=|].*")
@@ -46,32 +47,6 @@ def core_role(label: str) -> str | None:
 def is_no_root(edge: Edge) -> bool:
     """Whether a dependency is one between two words; the root is annotated as an edge of a word to itself."""
     return edge.span != edge.other
-
-
-def mention_pairs(text: Text) -> tuple[Edge, ...]:
-    """The pairs a text has (`coref`), or else every two mentions of one sentence: 1 where of one chain, 0 otherwise.
-
-    The earlier mention comes first. In a window or document the `sentence` annotation says what a sentence is; a
-    mention that crosses the end of one has none. Mentions of the same words are no pair.
-
-    Example:
-        >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c1",), Span(2, 3)), Edge(("c2",), Span(3, 4)))
-        >>> text = Text("s1", ("Ann", "saw", "herself", "there"), edges={"chains": chains})
-        >>> [(edge.labels[0], edge.span.start, edge.other.start) for edge in mention_pairs(text)]
-        [('1', 0, 2), ('0', 0, 3), ('0', 2, 3)]
-    """
-    if "coref" in text.edges:
-        return text.edges["coref"]
-    chains: dict[Span, set[str]] = {}
-    for mention in text.edges["chains"]:
-        chains.setdefault(mention.span, set()).update(mention.labels)
-    whole = (Edge((), Span(0, len(text.words))),)
-    pairs = []
-    for sentence in text.edges.get("sentence", whole):
-        inside = sorted(s for s in chains if sentence.span.start <= s.start and s.end <= sentence.span.end)
-        for first, second in combinations(inside, 2):
-            pairs.append(Edge(("0",) if chains[first].isdisjoint(chains[second]) else ("1",), first, second))
-    return tuple(pairs)
 
 
 _DEP = Task(
@@ -117,6 +92,18 @@ TASKS = (
         source=mention_pairs,
     ),
     Task(
+        "coref_window",
+        "Coreference in windows",
+        "chains",
+        2,
+        "F1 of label 1",
+        f"whether two mentions of one window mean the same, each with the {NEAREST} before it",
+        unscored=frozenset({"0"}),
+        needs=frozenset({"sentence"}),
+        source=window_pairs,
+        left_out=too_far,
+    ),
+    Task(
         "spr",
         "Semantic proto-roles",
         "spr",
@@ -134,8 +121,11 @@ TASKS = (
         unscored=frozenset({"Other"}),
     ),
     Task("supersense", "Noun supersenses", "supersense", 1, _ALL, "the semantic classes of a noun in its context"),
+    Task("ques", "Question type", "ques", 1, _MACRO, "the kind of answer a question asks for", average="macro"),
+    Task("sup", "Supporting facts", "sup", 2, _MACRO, "whether a sentence supports the answer", average="macro"),
 )
-"""In the order of the classical pipeline."""
+"""In the order of the classical pipeline, then those of questions. Only windows and documents carry `coref_window`:
+they know sentences."""
 
 _FAITHFUL = {"dep": replace(_DEP, metric=f"{_ALL}, the root kept (faithful)", keep=None)}
 """What the original edge-probing work did otherwise."""
@@ -171,10 +161,10 @@ def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:
 
 
 def corpora_of(task: Task) -> tuple[str, ...]:
-    """The corpora known by name that carry a task.
+    """The corpora known by name that carry a task, in sentences or in windows.
 
     Example:
         >>> "gum_open" in corpora_of(get_task("coref"))
         True
     """
-    return tuple(entry.name for entry in CATALOGUE if task.available(entry.annotations))
+    return tuple(entry.name for entry in CATALOGUE if task.available((*entry.annotations, "sentence")))

@@ -20,16 +20,17 @@ TEXTS, SIZE = 6, 60
 LABELS = ("A", "B", "C")
 
 
-def targets(seed: int = 0, unseen: int = 0) -> Targets:
+def targets(seed: int = 0, unseen: tuple[str, ...] = ()) -> Targets:
     rng = np.random.default_rng(seed)
     start = rng.integers(0, 30, (SIZE, 2))
     spans = np.stack([start, start + 1], -1)
     gold = rng.random((SIZE, 3)) < 0.4
     rated = rng.random((SIZE, 3)) < 0.8
-    missed = np.zeros(SIZE, np.int64)
-    missed[:unseen] = 1
+    unseen_labels = tuple(sorted(set(unseen)))
+    missed = np.zeros((SIZE, len(unseen_labels)), bool)
+    missed[range(len(unseen)), [unseen_labels.index(label) for label in unseen]] = True
     text = np.sort(rng.integers(0, TEXTS, SIZE))
-    return Targets(LABELS, text, spans, spans, gold & rated, rated, rated, missed, TEXTS)
+    return Targets(LABELS, text, spans, spans, gold & rated, rated, rated, missed, TEXTS, unseen_labels)
 
 
 def run(asked: Targets, seeds: int = 2) -> TaskRun:
@@ -43,8 +44,8 @@ def run(asked: Targets, seeds: int = 2) -> TaskRun:
     return TaskRun(get_task("dep"), asked, tuple(outcomes), Counts.none(1, TEXTS), 0.5, np.ones(2))
 
 
-def parts(asked: TaskRun, frequency: np.ndarray, missed: list[str] | None = None) -> dict:
-    rows = break_down(asked, frequency, missed or [], Resampling(TEXTS, 50, 0), 0)
+def parts(asked: TaskRun, frequency: np.ndarray) -> dict:
+    rows = break_down(asked, frequency, Resampling(TEXTS, 50, 0), 0)
     return {(row.by, row.group, row.layer): row for row in rows}
 
 
@@ -62,7 +63,7 @@ def expected(asked: TaskRun, layer: int, rows: np.ndarray) -> float:
 
 
 def test_parts_by_target_agree_with_scikit_learn() -> None:
-    asked = run(targets(unseen=5))
+    asked = run(targets(unseen=("X",) * 5))
     frequency = np.random.default_rng(2).choice([0, 1, 4, 5, 19, 20, 99, 100, 1000], SIZE)
     words = asked.targets.words
     between = np.maximum(np.abs(words[:, 0, 0] - words[:, 1, 0]) - 1, 0)
@@ -111,7 +112,7 @@ def _only(asked: Targets, column: int) -> Targets:
 
 
 def test_a_label_that_training_never_saw_is_shown_as_missed() -> None:
-    found = parts(run(targets(unseen=3)), np.ones(SIZE, int), ["X", "X", "Y"])
+    found = parts(run(targets(unseen=("X", "X", "Y"))), np.ones(SIZE, int))
 
     assert (found["label", "X", 0].count, found["label", "X", 0].value) == (2, 0)
     assert found["label", "Y", 1].count == 1

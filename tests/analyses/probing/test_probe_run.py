@@ -81,6 +81,31 @@ def test_scores_can_be_worked_out_from_the_predictions(result: Result) -> None:
             assert scores[task, "cumulative", "model", layer, str(seed)] == pytest.approx(f1_score(*flat))
 
 
+def test_macro_f1_where_asked(result: Result, splits: Splits, settings: dict[str, Any]) -> None:
+    macro = lamina.probe(TinyEncoder(), splits, tasks=["pos"], metric="macro", **settings)
+    scores = macro.tables["scores"]
+    assert set(scores["metric"]) == {"macro-F1 over all labels"}
+    by_member = scores.set_index(["probe", "of", "layer", "seed"])["value"]
+    told = read_predictions(macro.files["pos.predictions.parquet"])
+    labels = [*told.labels, "INTJ"]
+    for (seed, layer), rows in told.table.groupby(["seed", "layer"]):
+        gold = np.array([[label in each for label in labels] for each in rows["gold"]])
+        said = np.stack(rows["probabilities"].tolist()) >= 0.5
+        said = np.concatenate([said, np.zeros((len(said), 1), bool)], axis=1)
+        expected = f1_score(gold, said, average="macro", zero_division=0)
+        assert by_member["cumulative", "model", layer, str(seed)] == pytest.approx(expected)
+    (row,) = macro.tables["summary"].itertuples()
+    assert row.f1_full == pytest.approx(by_member["cumulative", "model", 2, "all"])
+    parts = macro.tables["breakdown"].set_index(["by", "layer"])
+    assert parts.loc[("macro", 2), "value"] == pytest.approx(row.f1_full)
+    assert row.f1_full < result.tables["summary"].set_index("task").loc["pos", "f1_full"], "INTJ is a label like any"
+    constant = scores[scores["probe"] == "constant"].iloc[0]
+    # Everything said of everything: 2 n / (n + 122) each, of DET, NOUN, ADJ, VERB and the tag nobody knows.
+    assert constant["value"] == pytest.approx(np.mean([2 * n / (n + 122) for n in (40, 41, 20, 20)] + [0]))
+    weights = [each.tables["mixing"].query("task == 'pos'")["weight"].tolist() for each in (result, macro)]
+    assert weights[0] == weights[1], "what is trained, and when it stops, is the same"
+
+
 def test_predictions_name_every_target_and_its_labels(result: Result) -> None:
     told = read_predictions(result.files["pos.predictions.parquet"])
     odd = told.table[told.table["text_id"] == "odd"].iloc[0]
@@ -183,5 +208,7 @@ def test_a_part_of_the_probes_gives_a_part_of_the_numbers(
 def test_what_cannot_be_asked_is_said(splits: Splits, settings: dict[str, Any]) -> None:
     with pytest.raises(TaskError, match="does not carry coref; it carries pos, dep"):
         lamina.probe(TinyEncoder(), splits, tasks=["coref"], **settings)
+    with pytest.raises(InputError, match="there is no metric 'f2'; there are: micro, macro"):
+        lamina.probe(TinyEncoder(), splits, metric="f2", **settings)
     with pytest.raises(InputError, match="there are no probes all"):
         lamina.probe(TinyEncoder(), splits, probes=["all"], **settings)

@@ -27,7 +27,7 @@ def counted(scores: list[float]) -> Counts:
 def run(name: str, p: list[float], weights: list[list[float]], stopping: tuple[float, ...] = (0, 1, 0)) -> TaskRun:
     """A task whose every seed has the same scores, and mixing weights of its own."""
     empty = np.zeros((0, 1, 2), int)
-    targets = Targets((), np.zeros(0, int), empty, empty, *[np.zeros((0, 0), bool)] * 3, np.zeros(0, int), TEXTS)
+    targets = Targets((), np.zeros(0, int), empty, empty, *[np.zeros((0, 0), bool)] * 3, np.zeros((0, 0), bool), TEXTS)
     stop = np.array([0, 0, 0, *stopping])
     outcomes = [
         Outcome("model", seed, CUTS, counted([*p, 0.5, 0.6, 0.8]), stop, np.array([each] * 3), np.ones(3), None)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,15 +48,12 @@ class _Group:
     """One a seed."""
 
 
-def break_down(
-    run: TaskRun, frequency: np.ndarray, missed: Sequence[str], texts: Resampling, seed: int
-) -> Iterator[Part]:
+def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int) -> Iterator[Part]:
     """By label, by distance between the spans, by frequency of the first span's last word in training.
 
     Args:
         run: the task's probes.
         frequency: [target] how often that word occurs in the texts learned from.
-        missed: scored gold labels, one a time they occur, that training never saw.
         texts: draws of the scored texts.
         seed: of the draws of seeds.
     """
@@ -74,7 +70,7 @@ def break_down(
                 yield Part(run.task.name, group.by, group.name, layer, group.count, value, *interval(drawn))
 
     labels = list(scored(_by_label(run.targets, said)))
-    for label, count in sorted(Counter(missed).items()):
+    for label, count in zip(run.targets.unseen_labels, run.targets.unseen.sum(0).tolist(), strict=True):
         labels += [Part(run.task.name, "label", label, layer, count, 0.0, 0.0, 0.0) for layer in layers]
     yield from labels
     for layer in layers:
@@ -94,7 +90,7 @@ def _by_label(targets: Targets, said: list[np.ndarray]) -> Iterator[_Group]:
 
 def _by_target(targets: Targets, said: list[np.ndarray], frequency: np.ndarray) -> Iterator[_Group]:
     holds = targets.gold & targets.scored
-    asked = holds.sum(-1) + targets.unseen
+    asked = holds.sum(-1) + targets.unseen.sum(-1)
     sums = [((each & holds).sum(-1), each.sum(-1)) for each in said]
     for by, name, inside in _groups(targets, frequency):
         if inside.any():

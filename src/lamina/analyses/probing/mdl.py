@@ -115,7 +115,7 @@ def _trained(coded: _Coded, setting: Setting, learn: Targets, stop: Targets) -> 
     settings = {"device": setting.device, "batch_texts": schedule.batch_texts}
     shape = {"layers": states.layers, "width": states.width, "labels": len(learn.labels), "arity": learn.arity}
     cuts = [Cut("layer", layer) for layer in range(states.layers)]
-    groups = [Group(EdgeProbes(cuts, **shape, seed=seed), learn.gold, stop.gold) for seed in range(coded.seeds)]
+    groups = [Group(EdgeProbes(cuts, **shape, seed=seed), learn.gold, stop) for seed in range(coded.seeds)]
     what = f"{coded.task.name}: code after {len(learn):,} targets"
     first, valid = (Stream(states.train, each, **settings) for each in (learn, stop))
     train(groups, first, valid, schedule, order_seed=setting.seed, what=what)

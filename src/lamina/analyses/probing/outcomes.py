@@ -15,7 +15,7 @@ from lamina.probes.scoring import Counts
 from lamina.probes.targets import Targets
 from lamina.tasks import Task
 
-FORMAT = 1
+FORMAT = 2
 
 Whose = Literal["model", "random", "control"]
 
@@ -70,7 +70,7 @@ def keep_run(run: TaskRun, path: Path) -> None:
         arrays |= {f"{number}/{name}": getattr(outcome, name) for name in ("stopping", "weights", "gamma")}
         if outcome.probabilities is not None:
             arrays[f"{number}/probabilities"] = outcome.probabilities
-    targets = {"labels": run.targets.labels, "texts": run.targets.texts}
+    targets = {"labels": run.targets.labels, "texts": run.targets.texts, "unseen_labels": run.targets.unseen_labels}
     head = {"format": FORMAT, "seen": run.seen, "outcomes": outcomes, "targets": targets, "arrays": sorted(arrays)}
     fresh = path.with_suffix(".tmp")
     save_file(
@@ -105,7 +105,9 @@ def kept_run(task: Task, path: Path) -> TaskRun | None:
         for number, about in enumerate(head["outcomes"])
     )
     parts = {name: arrays[f"targets/{name}"] for name in _TARGET_ARRAYS}
-    targets = Targets(labels=tuple(head["targets"]["labels"]), texts=head["targets"]["texts"], **parts)
+    about = head["targets"]
+    unseen = tuple(about["unseen_labels"])
+    targets = Targets(labels=tuple(about["labels"]), texts=about["texts"], unseen_labels=unseen, **parts)
     return TaskRun(task, targets, outcomes, _counts_from("constant", arrays), head["seen"], arrays["norms"])
 
 

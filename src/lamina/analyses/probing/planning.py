@@ -23,9 +23,11 @@ from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets
-from lamina.tasks import Task, get_task, label_set, tasks_of
+from lamina.tasks import TASKS, Task, get_task, label_set, tasks_of
+from lamina.tasks.task import Average
 
 PROBES = ("cumulative", "layer", "mix")
+METRICS: tuple[Average, ...] = ("micro", "macro")
 _TIMED_STEPS = 4
 _FORWARD = 1 / 3
 """Of a training step, what it takes to apply probes to as many texts."""
@@ -61,13 +63,14 @@ def plan_run(
     preset: str,
     seeds: int | None,
     faithful: bool,
+    metric: str,
     seed: int,
     device: str | None,
 ) -> Plan:
     """What `lamina.probe` does with these settings, for a model of so many layers."""
     amounts = get_preset(preset)
     cuts = _cuts(probes, layers)
-    chosen = _tasks(tasks, whole, faithful=faithful)
+    chosen = [task.averaged(_average(metric)) for task in _tasks(tasks, whole, faithful=faithful)]
     splits = Splits(thin(whole.train, amounts.train_texts, seed), whole.scored)
     division = divide(splits, seed=seed, most_stop=amounts.stop_texts)
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -110,7 +113,7 @@ def _step_seconds(task: Task, setting: Setting, encoder: Encoder) -> float:
         stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
         targets = find_targets(task, texts, (each.tokens for each in stored), labels)
         shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
-        group = Group(EdgeProbes(setting.cuts, **shape, seed=0), targets.gold, targets.gold)
+        group = Group(EdgeProbes(setting.cuts, **shape, seed=0), targets.gold, targets)
         stream = Stream(stored, targets, device=setting.device, batch_texts=schedule.batch_texts)
         # The first step pays for more than its share.
         for steps in (1, _TIMED_STEPS):
@@ -124,12 +127,25 @@ def _tasks(names: Sequence[str] | None, splits: Splits, *, faithful: bool) -> li
     carried = [task.name for task in tasks_of(splits.scored.annotations)]
     if not carried:
         raise TaskError(
-            f"{splits.name} carries no task; its annotations: {', '.join(splits.scored.annotations) or 'none'}"
+            f"{splits.name} carries no task; its annotations: {', '.join(splits.scored.annotations) or 'none'}; "
+            f"tasks are made of: {', '.join(dict.fromkeys(task.annotation for task in TASKS))}"
         )
     missing = [name for name in names or () if get_task(name).name not in carried]
     if missing:
-        raise TaskError(f"{splits.name} does not carry {', '.join(missing)}; it carries {', '.join(carried)}")
+        windows = [get_task(name) for name in missing]
+        hint = any(task.available((*splits.scored.annotations, "sentence")) for task in windows)
+        raise TaskError(
+            f"{splits.name} does not carry {', '.join(missing)}; it carries {', '.join(carried)}"
+            + ("; windows (--unit window:128) carry more" if hint else "")
+        )
     return [get_task(name, faithful=faithful) for name in carried if names is None or name in names]
+
+
+def _average(metric: str) -> Average:
+    for average in METRICS:
+        if average == metric:
+            return average
+    raise InputError(f"there is no metric {metric!r}; there are: {', '.join(METRICS)}")
 
 
 def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:

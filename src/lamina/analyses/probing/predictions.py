@@ -78,7 +78,7 @@ def _targets(run: TaskRun, scored: Corpus) -> pa.Table:
         for side, place in (("start", 0), ("end", 1)):
             numbers = run.targets.words[:, span - 1, place] if span <= arity else [None] * len(run.targets)
             arrays[f"{side}{span}"] = pa.array(numbers, pa.int32())
-    arrays["unseen"] = pa.array(run.targets.unseen, pa.int32())
+    arrays["unseen"] = pa.array(run.targets.unseen.sum(1), pa.int32())
     order = ["text_id", "doc", "start1", "end1", "words1", "start2", "end2", "words2", "gold", "unseen"]
     return pa.table({name: arrays[name] for name in order})
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from lamina.activations import default_root, extract
+from lamina.activations import extract
+from lamina.analyses.probing.faithful import described, seen_by_probes
+from lamina.analyses.probing.keeping import run_folder
 from lamina.analyses.probing.mdl import CodeLength, online_code
 from lamina.analyses.probing.outcomes import TaskRun, keep_run, kept_run
 from lamina.analyses.probing.planning import PROBES, plan_run
 from lamina.analyses.probing.predictions import write_predictions
-from lamina.analyses.probing.running import Setting, States, run_task
+from lamina.analyses.probing.running import Setting, States, partials, run_task
 from lamina.analyses.probing.splits import Splits, load_splits
 from lamina.analyses.probing.tables import make_tables
 from lamina.encoders import Encoder
-from lamina.encoders.lexical import LexicalFirst
 from lamina.results import Provenance, Result, result_key
 from lamina.tasks import Task
 
@@ -32,6 +33,7 @@ def probe(
     seeds: int | None = None,
     twin: bool = True,
     faithful: bool = False,
+    metric: str = "micro",
     seed: int = 0,
     samples: int = 1000,
     mdl: bool = False,
@@ -49,7 +51,9 @@ def probe(
         seeds: how many; the preset's number if not given.
         twin: put the random-weights twin beside the model.
         faithful: as the paper's code did it: stopping on the scored split, layer 0 the raw word embeddings with
-            LayerNorm, dependency roots kept.
+            LayerNorm, the model's own dropout left on, dependency roots kept.
+        metric: `micro` (F1 of all decisions together) or `macro` (the mean of the labels' F1, over labels that hold of
+            some scored target). When to stop is decided by micro-F1 either way.
         seed: of the division of training documents, the order of texts, control labels, the twin and the bootstrap.
         samples: bootstrap samples.
         mdl: measure the labels' description length by online code too, on every single layer.
@@ -65,29 +69,34 @@ def probe(
         preset=preset,
         seeds=seeds,
         faithful=faithful,
+        metric=metric,
         seed=seed,
         device=device,
     )
     splits = setting.splits
-    seen = LexicalFirst(encoder) if faithful else encoder
-    asked = {"probes": list(probes), "preset": preset, "twin": twin, "faithful": faithful, "seed": seed}
+    seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
+    asked = {
+        "probes": list(probes),
+        "preset": preset,
+        "twin": twin,
+        "faithful": faithful,
+        "metric": metric,
+        "seed": seed,
+    }
     # Whatever a preset of this name means elsewhere: what is kept was trained by these very settings.
     trained_by = asked | {"seeds": setting.seeds, "preset": str(setting.preset)}
     key = result_key("probe", seen.fingerprint, splits.fingerprint, trained_by)
-    work = Path(default_root() if root is None else root) / "probes" / key[:32]
-    work.mkdir(parents=True, exist_ok=True)
-    runs = _run_all(chosen, setting, seen, work, twin=twin, root=root)
-    files = {f"{run.task.name}.predictions.parquet": write_predictions(run, splits.scored, work) for run in runs}
-    for run in runs:
-        names = [f"{run.task.name}-{number}.safetensors" for number in range(setting.seeds)]
-        files |= {name: work / name for name in names}
-    tables = make_tables(runs, splits, encoder.name, samples=samples, seed=seed)
-    if mdl:
-        tables["mdl"] = _code_lengths(chosen, setting, seen, work, twin=twin, root=root)
+    with run_folder(key, root) as work:
+        runs = _run_all(chosen, setting, seen, work, twin=twin, root=root)
+        files = _files(runs, setting, work)
+        tables = make_tables(runs, splits, encoder.name, samples=samples, seed=seed)
+        if mdl:
+            tables["mdl"] = _code_lengths(chosen, setting, seen, work, twin=twin, root=root)
     parameters = asked | {"tasks": tasks and list(tasks), "seeds": seeds, "samples": samples, "mdl": mdl}
-    described = whole.describe() | {"train": splits.train.describe()}
+    model = described(encoder, faithful=faithful, seed=seed)
+    texts = whole.describe() | {"train": splits.train.describe()}
     used = (seed, *range(setting.seeds))
-    provenance = Provenance(encoder.describe(), described, parameters, used, _left_out(runs, setting))
+    provenance = Provenance(model, texts, parameters, used, _left_out(runs, setting))
     return Result("probe", tables, provenance, files)
 
 
@@ -108,7 +117,16 @@ def _run_all(
         for task in todo:
             runs[task.name] = run = run_task(task, setting, states, beside, work)
             keep_run(run, work / f"{task.name}.run")
+            for partial in partials(task, work):
+                partial.unlink(missing_ok=True)
     return [run for run in runs.values() if run is not None]
+
+
+def _files(runs: list[TaskRun], setting: Setting, work: Path) -> dict[str, Path]:
+    """Predictions and trained probes, by name."""
+    written = [write_predictions(run, setting.splits.scored, work) for run in runs]
+    probes = [work / f"{run.task.name}-{number}.safetensors" for run in runs for number in range(setting.seeds)]
+    return {path.name: path for path in (*written, *probes)}
 
 
 def _code_lengths(
@@ -141,6 +159,8 @@ def _states(encoder: Encoder, splits: Splits, root: str | os.PathLike[str] | Non
 def _left_out(runs: list[TaskRun], setting: Setting) -> dict[str, int]:
     left_out = {"training texts that stand in the scored split too": setting.division.left_out}
     for run in runs:
+        if far := run.task.too_many(setting.splits.scored):
+            left_out[f"{run.task.name}: scored pairs of mentions with too many mentions between them"] = far
         left_out[f"{run.task.name}: scored labels that training never saw, counted as missed"] = int(
             run.targets.unseen.sum()
         )

@@ -16,11 +16,13 @@ from lamina.analyses.probing.splits import Division, Splits
 from lamina.errors import TaskError
 from lamina.probes.bank import Group, train
 from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.resuming import Checkpoint
 from lamina.probes.saving import save_probes
 from lamina.probes.scoring import Counts, count_decisions
 from lamina.probes.streams import Stream
 from lamina.probes.targets import Targets, find_targets
 from lamina.tasks import Task, best_constant, control_task, label_set, share_seen
+from lamina.tasks.task import Average
 from lamina.types import Text
 
 
@@ -77,10 +79,14 @@ def run_task(task: Task, setting: Setting, states: States, twin: States | None, 
     learned = [text for number, text in enumerate(setting.splits.train) if number in chosen]
     labels = label_set(task, learned)
     if not labels:
-        raise TaskError(f"{task.name}: the training texts of {setting.splits.name} have no target of it")
+        raise TaskError(
+            f"{task.name}: the training texts of {setting.splits.name} have no target of it; leave the task out"
+        )
     own = _find(task, setting, states, labels)
     if not len(own.scored):
-        raise TaskError(f"{task.name}: the scored texts of {setting.splits.name} have no target of it")
+        raise TaskError(
+            f"{task.name}: the scored texts of {setting.splits.name} have no target of it; leave the task out"
+        )
     if not len(own.stop):
         raise TaskError(
             f"{task.name}: of the training texts of {setting.splits.name}, those that decide when to stop "
@@ -88,11 +94,15 @@ def run_task(task: Task, setting: Setting, states: States, twin: States | None, 
         )
     control = _find(control_task(task, learned, setting.seed), setting, states, labels)
     beside, beside_seeds = setting.beside_cuts, setting.beside_seeds
-    plan = [_Plan("model", own, setting.cuts, setting.seeds), _Plan("control", control, beside, beside_seeds)]
-    outcomes = _train_and_score(task, plan, setting, states, folder)
+    plan = [
+        _Plan("model", task.average, own, setting.cuts, setting.seeds),
+        _Plan("control", task.average, control, beside, beside_seeds),
+    ]
+    first, second = (Checkpoint(path) for path in partials(task, folder))
+    outcomes = _train_and_score(task, plan, setting, states, folder, first)
     if twin is not None:
-        plan = [_Plan("random", _find(task, setting, twin, labels), beside, beside_seeds)]
-        outcomes += _train_and_score(task, plan, setting, twin, folder)
+        plan = [_Plan("random", task.average, _find(task, setting, twin, labels), beside, beside_seeds)]
+        outcomes += _train_and_score(task, plan, setting, twin, folder, second)
     return TaskRun(
         task,
         own.scored,
@@ -103,10 +113,16 @@ def run_task(task: Task, setting: Setting, states: States, twin: States | None, 
     )
 
 
+def partials(task: Task, folder: Path) -> tuple[Path, Path]:
+    """Where a run that is stopped leaves what it had: training on the model and, after that, on its twin."""
+    return folder / f"{task.name}.partial", folder / f"{task.name}.twin.partial"
+
+
 class _Plan(NamedTuple):
     """The groups to train on one set of labels."""
 
     of: Whose
+    average: Average
     found: Found
     cuts: tuple[Cut, ...]
     seeds: int
@@ -119,7 +135,9 @@ def _find(task: Task, setting: Setting, states: States, labels: tuple[str, ...])
     return Found(train.among(setting.division.learn), stop, scored)
 
 
-def _train_and_score(task: Task, plan: list[_Plan], setting: Setting, states: States, folder: Path) -> list[Outcome]:
+def _train_and_score(
+    task: Task, plan: list[_Plan], setting: Setting, states: States, folder: Path, checkpoint: Checkpoint
+) -> list[Outcome]:
     first = plan[0].found
     schedule = setting.preset.small if len(first.learn) < setting.preset.few else setting.preset.schedule
     settings = {"device": setting.device, "batch_texts": schedule.batch_texts}
@@ -128,12 +146,13 @@ def _train_and_score(task: Task, plan: list[_Plan], setting: Setting, states: St
     scored = Stream(states.scored, first.scored, **settings)
     shape = {"layers": states.layers, "width": states.width, "labels": len(first.learn.labels), "arity": task.arity}
     groups = [
-        (each, Group(EdgeProbes(each.cuts, **shape, seed=seeds), each.found.learn.gold, each.found.stop.gold))
+        (each, Group(EdgeProbes(each.cuts, **shape, seed=seeds), each.found.learn.gold, each.found.stop))
         for each in plan
         for seeds in _programs(each.seeds, setting.device)
     ]
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
-    best = train([group for _, group in groups], learn, stop, schedule, order_seed=setting.seed, what=what)
+    settings = {"order_seed": setting.seed, "what": what, "checkpoint": checkpoint}
+    best = train([group for _, group in groups], learn, stop, schedule, **settings)
     outcomes = []
     for (each, group), stopping in zip(groups, best, strict=True):
         for seed in group.probes.seeds:
@@ -152,13 +171,13 @@ def _programs(seeds: int, device: str) -> list[tuple[int, ...]]:
 
 
 def _outcome(plan: _Plan, probes: EdgeProbes, stopping: np.ndarray, scored: Stream) -> Outcome:
-    counts = Counts.none(len(probes.cuts), scored.targets.texts)
+    counts = Counts.for_average(plan.average, len(probes.cuts), plan.found.scored)
     mixing = probes.mixing
     kept = np.empty((mixing, *plan.found.scored.gold.shape), np.float16) if plan.of == "model" and mixing else None
     with torch.no_grad():
         for batch in scored.in_order():
             logits = probes(batch)
-            count_decisions(counts, logits >= 0, plan.found.scored.gold, plan.found.scored, batch.rows)
+            count_decisions(counts, logits >= 0, plan.found.scored, batch.rows)
             if kept is not None:
                 kept[:, batch.rows] = logits[:mixing].sigmoid().cpu().numpy()
     weights, gamma = probes.weights().detach().cpu().numpy(), probes.gamma.detach().cpu().numpy()
@@ -168,8 +187,8 @@ def _outcome(plan: _Plan, probes: EdgeProbes, stopping: np.ndarray, scored: Stre
 def _constant(task: Task, learned: list[Text], scored: Targets) -> Counts:
     answer = set(best_constant(task, learned))
     decided = torch.tensor([label in answer for label in scored.labels]).expand(1, len(scored), -1)
-    counts = Counts.none(1, scored.texts)
-    count_decisions(counts, decided, scored.gold, scored, np.arange(len(scored)))
+    counts = Counts.for_average(task.average, 1, scored)
+    count_decisions(counts, decided, scored, np.arange(len(scored)))
     return counts
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from lamina.activations import text_key
 from lamina.corpora import Corpus, load_corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.loading import find_source, splits_of
+from lamina.corpora.loading import known_splits
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -57,7 +57,7 @@ def load_splits(
     if scored not in ("dev", "test"):
         raise CorpusError(f"what is scored is dev or test, never what is trained on; got {scored!r}")
     settings: dict[str, Any] = {"unit": unit, "format": format, "limit": limit, "seed": seed}
-    given = splits_of(find_source(corpus, format))
+    given = known_splits(corpus, format)
     stand_in = {"dev": "test", "test": "dev"}[scored]
     if "train" in given or stand_in not in given:
         return Splits(load_corpus(corpus, "train", **settings), load_corpus(corpus, scored, **settings))

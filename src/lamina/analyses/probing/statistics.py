@@ -124,10 +124,10 @@ class Resampling:
         return len(self._weights)
 
     def f1(self, counts: Counts) -> Float[np.ndarray, "sample member"]:
-        """Micro-F1 of every member on every draw."""
+        """F1 of every member on every draw."""
         # Texts without a decision weigh nothing; a rare label has few others.
-        touched = np.flatnonzero(counts.said.any(0) | counts.gold.any(0))
-        some = Counts(*(part[:, touched] for part in (counts.right, counts.said, counts.gold)))
+        touched = counts.touched()
+        some = counts.among(touched)
         chunks = range(0, self.samples, _CHUNK)
         return np.concatenate([some.f1(self._weights[at : at + _CHUNK, touched].astype(float)) for at in chunks])
 

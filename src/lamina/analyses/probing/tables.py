@@ -85,7 +85,7 @@ def make_tables(
     parts: list[Part] = []
     for run, draws in zip(runs, drawn, strict=True):
         scores += _scores(run, draws, texts, model, splits.scored.split)
-        parts += break_down(run, words.frequency(run), _missed(run, splits), texts, seed)
+        parts += break_down(run, words.frequency(run), texts, seed)
     summarised = [summarise(run, draws) for run, draws in zip(runs, drawn, strict=True)]
     places = [place for _, place in summarised]
     pairs = list(order(places))
@@ -109,7 +109,7 @@ def _table(kind: Any, rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def _scores(run: TaskRun, drawn: Mapping[Whose, Draws], texts: Resampling, model: str, split: str) -> Iterator[Score]:
-    count = int((run.targets.scored.any(1) | (run.targets.unseen > 0)).sum())
+    count = int((run.targets.scored.any(1) | run.targets.unseen.any(1)).sum())
     about = (split, run.task.metric, count)
     constant = float(run.constant.f1()[0])
     spread = interval(texts.f1(run.constant)[:, 0])
@@ -132,15 +132,6 @@ def _mixing(run: TaskRun) -> Iterator[Mixing]:
             for layer, (weight, norm) in enumerate(zip(weights, run.norms.tolist(), strict=True)):
                 if layer <= cut.layer:
                     yield Mixing(run.task.name, outcome.seed, cut.layer, layer, weight, gamma, norm)
-
-
-def _missed(run: TaskRun, splits: Splits) -> list[str]:
-    """Scored gold labels that training never saw, one a time they occur."""
-    if not run.targets.unseen.any():
-        return []
-    known = set(run.targets.labels)
-    edges = (edge for text in splits.scored for edge in run.task.targets(text))
-    return [label for edge in edges for label in run.task.scored(edge.labels) if label not in known]
 
 
 def _traces(run: TaskRun, words: _Words) -> Iterator[Trace]:

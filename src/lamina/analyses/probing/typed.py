@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import StoredActivations, extract
+from lamina.analyses.probing.faithful import seen_by_probes
 from lamina.analyses.probing.sentences import words_table
 from lamina.analyses.probing.traces import Trace, trace_rows
 from lamina.corpora import corpus_from
 from lamina.encoders import Encoder
-from lamina.encoders.lexical import LexicalFirst
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.probes.saving import SavedProbes, predict
 from lamina.probes.streams import Stream
@@ -97,7 +97,8 @@ def _saved(learned: Result, folder: str | os.PathLike[str]) -> list[SavedProbes]
 
 def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes], folder: str | os.PathLike[str]) -> Encoder:
     """The encoder as the probes saw it; any other model's states would mean nothing to them."""
-    seen = LexicalFirst(encoder) if learned.provenance.parameters.get("faithful") else encoder
+    asked = learned.provenance.parameters
+    seen = seen_by_probes(encoder, faithful=bool(asked.get("faithful")), seed=int(asked.get("seed", 0)))
     if {each.encoder for each in saved} != {seen.fingerprint}:
         raise ModelError(
             f"the probes in {folder} were trained on {learned.provenance.model['name']} with other weights or settings "

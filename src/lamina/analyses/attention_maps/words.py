@@ -33,19 +33,19 @@ def to_words(
         >>> to_words(maps, np.array([SPECIAL, 0, 0])).maps.squeeze().item()
         0.5
     """
-    special = np.flatnonzero(words == SPECIAL)
     inside = np.flatnonzero(words != SPECIAL)
     owners = words[inside]
     # Pieces of a word stand together, so a word starts where the owner changes.
     starts = np.r_[True, owners[1:] != owners[:-1]]
-    first, rest = torch.from_numpy(inside[starts]), torch.from_numpy(inside[~starts])
+    first, rest = inside[starts], inside[~starts]
     owner = torch.from_numpy(owners[~starts]).long()
-    given = maps[..., first, :]
+    # Most words are one piece: take that one, then add the few others.
+    given = maps.index_select(-2, torch.from_numpy(first))
     if rows == "mean" and len(rest):
         sizes = torch.from_numpy(np.bincount(owners)).to(maps.dtype)
-        given = given.index_add(-2, owner, maps[..., rest, :]) / sizes[:, None]
-    # Most words are one piece: take that one, then add the few others.
-    between = given[..., first]
-    if len(rest):
-        between = between.index_add(-1, owner, given[..., rest])
-    return WordMaps(between, given[..., torch.from_numpy(special)].sum(-1))
+        given = given.index_add_(-2, owner, maps.index_select(-2, torch.from_numpy(rest))) / sizes[:, None]
+    # Along the last axis numpy's `take` is many times faster than torch's.
+    to_first, to_rest, special = (
+        torch.from_numpy(given.numpy().take(some, axis=-1)) for some in (first, rest, np.flatnonzero(words == SPECIAL))
+    )
+    return WordMaps(to_first.index_add_(-1, owner, to_rest) if len(rest) else to_first, special.sum(-1))

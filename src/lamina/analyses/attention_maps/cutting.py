@@ -22,9 +22,7 @@ def fit(encoder: Encoder, text: Text, limit: int | None = None) -> Text:
         >>> fit(TinyEncoder(), text, limit=6).words
         ('a', 'dog', 'barked')
     """
-    most = min((each for each in (limit, encoder.limit) if each is not None), default=None)
-    if most is None:
-        return text
+    most = encoder.limit if limit is None else min(limit, encoder.limit)
     owners = encoder.tokenize(text).words
     over = len(owners) - most
     if over <= 0:

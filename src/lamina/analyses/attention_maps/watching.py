@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.attention.cutting import fit
-from lamina.analyses.attention.words import From, WordMaps, to_words
+from lamina.analyses.attention_maps.cutting import fit
+from lamina.analyses.attention_maps.words import From, WordMaps, to_words
 from lamina.encoders import Encoder, Tokens
 from lamina.errors import ModelError
 from lamina.progress import progress

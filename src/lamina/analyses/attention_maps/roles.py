@@ -48,3 +48,17 @@ def roles_of(tokens: Tokens, punctuation: Collection[int], *, causal: bool) -> T
     if causal and not separators.any():
         separators = first
     return TokenRoles(separators, np.isin(tokens.ids, list(punctuation)))
+
+
+def first_token(encoder: Encoder) -> str:
+    """What a text's first token is, for provenance: in decoders it draws much attention, be it special or a word's.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> first_token(TinyEncoder())
+        'a special token, put before the text'
+    """
+    special = encoder.tokenize(Text("a", ("a",))).words[0] == SPECIAL
+    return (
+        "a special token, put before the text" if special else "the text's first piece; no special token was prepended"
+    )

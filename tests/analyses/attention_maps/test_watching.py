@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.attention.cutting import fit
-from lamina.analyses.attention.roles import punctuation_ids, roles_of
-from lamina.analyses.attention.watching import CUT, Watched, watch
-from lamina.analyses.attention.words import to_words
+from lamina.analyses.attention_maps.cutting import fit
+from lamina.analyses.attention_maps.roles import punctuation_ids, roles_of
+from lamina.analyses.attention_maps.watching import CUT, Watched, watch
+from lamina.analyses.attention_maps.words import to_words
 from lamina.encoders import SPECIAL
 from lamina.errors import ModelError
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder

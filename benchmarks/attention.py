@@ -1,0 +1,134 @@
+"""Watching attention: meters against the forward pass, divergences against scipy, an epoch of parser probes, memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations, islice
+from statistics import median
+
+import torch
+
+from benchmarks.bars import Bar
+from lamina.analyses.attention_maps.divergence import divergences
+from lamina.analyses.attention_maps.halves import halve
+from lamina.analyses.attention_maps.parse_sentences import static_vectors
+from lamina.analyses.attention_maps.parse_training import Learner, shuffled
+from lamina.analyses.attention_maps.patterns import PatternMeter
+from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
+from lamina.analyses.attention_maps.surface import SurfaceMeter
+from lamina.analyses.attention_maps.watching import Meter, watch
+from lamina.corpora import load_corpus
+from lamina.encoders import Encoder, load_encoder
+from lamina.probes.parsers import AttentionAndWords
+from lamina.types import Text
+
+PAIRS = 5
+HEADS, SEGMENTS, TOKENS = 144, 1000, 128
+"""Of the bar on divergences: BERT-base on the paper's segments."""
+TIMED_SEGMENTS = 6
+SCIPY_PAIRS = 40
+LEARNED = 1000
+"""Texts of train learned from; the epoch's time is theirs times as many texts as there are."""
+
+
+def bars() -> Iterator[Bar]:
+    """All of them, on this machine as it is."""
+    encoder = load_encoder("minilm", device="cpu")
+    yield _meters(encoder)
+    yield from _divergences()
+    yield _epoch(encoder)
+    yield _memory()
+
+
+def meters_of(encoder: Encoder, texts: Iterable[Text]) -> list[Meter]:
+    """Everything `lamina attention` and `lamina heads` measure."""
+    heads = encoder.blocks * encoder.heads
+    relations = RelationMeter(heads, relations_of(texts), halve(texts, 0), samples=500, seed=0)
+    return [SurfaceMeter(encoder), PatternMeter(encoder), relations]
+
+
+def _meters(encoder: Encoder) -> Bar:
+    texts = list(load_corpus("ewt", split="dev"))
+
+    def bare() -> None:
+        for _ in encoder.encode(texts, ("maps",), ordered=False):
+            pass
+
+    _seconds(bare)
+    # In pairs, so that a machine that slows down slows both.
+    timed = [(_seconds(bare), _seconds(lambda: watch(encoder, texts, meters_of(encoder, texts)))) for _ in range(PAIRS)]
+    ratios = sorted(watched / alone for alone, watched in timed)
+    note = f"[{ratios[0]:.2f} to {ratios[-1]:.2f} in {PAIRS} pairs; {len(texts):,} texts]"
+    return Bar("all meters / forward pass with maps", median(ratios), 1.5, at_least=False, note=note)
+
+
+def _divergences() -> Iterator[Bar]:
+    """On drawn maps: their values do not change what the work is."""
+    from scipy.spatial.distance import jensenshannon
+
+    draw = torch.Generator().manual_seed(0)
+    maps = torch.randn(HEADS, TOKENS, TOKENS, generator=draw).mul(3).softmax(-1)
+    divergences(maps)
+    ours = _seconds(lambda: [divergences(maps) for _ in range(TIMED_SEGMENTS)]) / TIMED_SEGMENTS
+    note = f"[{TIMED_SEGMENTS} of {SEGMENTS:,} segments timed]"
+    what = f"divergences of {HEADS} heads, {SEGMENTS:,} x {TOKENS} tokens"
+    yield Bar(what, ours * SEGMENTS, 240, at_least=False, unit=" s", note=note)
+
+    pairs = list(islice(combinations(range(HEADS), 2), SCIPY_PAIRS))
+    smooth = maps.numpy() * 0.999 + 0.001 / TOKENS
+    theirs = _seconds(lambda: [(jensenshannon(smooth[a].T, smooth[b].T) ** 2).sum() for a, b in pairs])
+    whole = theirs / SCIPY_PAIRS * HEADS * (HEADS - 1) / 2
+    note = f"[a segment: {ours:.3f} s against {whole:.1f} s, {SCIPY_PAIRS} pairs timed]"
+    yield Bar("scipy, pair by pair / divergences of all heads", whole / ours, 30, at_least=True, note=note)
+
+
+def _epoch(encoder: Encoder) -> Bar:
+    """The attention+words probe on EWT train, encoding included."""
+    texts = shuffled(load_corpus("ewt", split="train"), 0)
+    some = [replace(text, edges={"dep": text.edges["dep"]}) for text in texts[:LEARNED]]
+    vectors = static_vectors(encoder, None)
+    probe = AttentionAndWords(encoder.blocks * encoder.heads, vectors.width)
+    learner = Learner({"attention+words": probe}, vectors, causal=encoder.causal, seed=0)
+
+    def learn() -> None:
+        watch(encoder, some, [learner])
+        learner.finish()
+
+    seconds = _seconds(learn)
+    note = f"[{seconds:.1f} s for {LEARNED:,} of {len(texts):,} texts, shuffled; {vectors.name} vectors]"
+    whole = seconds / LEARNED * len(texts)
+    return Bar("an epoch of attention+words on EWT train", whole, 600, at_least=False, unit=" s", note=note)
+
+
+_WATCH = """
+import resource, sys
+from benchmarks.attention import meters_of
+from lamina.analyses.attention_maps.watching import watch
+from lamina.corpora import load_corpus
+from lamina.encoders import load_encoder
+encoder = load_encoder("minilm", device="cpu")
+corpus = load_corpus("ewt", split="train", limit=int(sys.argv[1]))
+watch(encoder, corpus, meters_of(encoder, corpus))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def _memory() -> Bar:
+    some, more = (float(_run(_WATCH, texts)) for texts in ("1000", "5000"))
+    note = f"[{some / 1024:,.0f} MB for 1,000 texts, {more / 1024:,.0f} MB for 5,000]"
+    return Bar("peak memory of meters on 5x the text", more / some, 1.1, at_least=False, note=note)
+
+
+def _run(program: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start

@@ -1,0 +1,165 @@
+"""How much a model's own loss hangs on each attention weight: the model with its head, and one backward pass a text."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from lamina.encoders.contract import SPECIAL, Encoder, Tokens
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.pieces import token_id
+from lamina.encoders.quiet import quiet_transformers
+from lamina.errors import ModelError
+from lamina.types import Text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Kind = Literal["masked-LM", "causal-LM", "sequence-classification", "token-classification", "question-answering"]
+
+_HEADS: dict[str, tuple[Kind, str]] = {
+    "ForMaskedLM": ("masked-LM", "AutoModelForMaskedLM"),
+    "ForPreTraining": ("masked-LM", "AutoModelForMaskedLM"),
+    "ForCausalLM": ("causal-LM", "AutoModelForCausalLM"),
+    "LMHeadModel": ("causal-LM", "AutoModelForCausalLM"),
+    "ForSequenceClassification": ("sequence-classification", "AutoModelForSequenceClassification"),
+    "ForTokenClassification": ("token-classification", "AutoModelForTokenClassification"),
+    "ForQuestionAnswering": ("question-answering", "AutoModelForQuestionAnswering"),
+}
+"""How the name of a checkpoint's class ends -> its loss, and what loads it with its head."""
+
+MASKED = 0.15
+"""Of the tokens of words, all replaced by the mask token; at least one a text."""
+
+HOW: dict[Kind, str] = {
+    "masked-LM": f"masked-LM loss; {MASKED:.0%} of the words' tokens, drawn anew for every text, replaced by the mask",
+    "causal-LM": "causal-LM loss: every token after the first, given those before it",
+    "sequence-classification": "cross-entropy of the fine-tuned head with its own most likely class",
+    "token-classification": "cross-entropy of the fine-tuned head with its own most likely class of every word's token",
+    "question-answering": "cross-entropy of the fine-tuned head with its own most likely start and end",
+}
+"""In words, for provenance."""
+
+
+class Gradients(NamedTuple):
+    """The loss's gradient on one text."""
+
+    tokens: Tokens
+    """As fed: masked tokens have the mask's id."""
+    loss: float
+    weights: Float[Tensor, "block head token token"]
+    """With respect to the attention from (row) to (column); also where a decoder is not allowed to look."""
+
+
+class OwnLoss:
+    """A model with the head it was trained with, and that head's loss.
+
+    Where a head answers with classes, its own most likely answer stands in for the label: what would change that
+    answer? Without training a head's weights are random, and so would be its gradients: such models are refused.
+    """
+
+    def __init__(self, encoder: Encoder, *, seed: int = 0) -> None:
+        if not isinstance(encoder, HuggingFaceEncoder):
+            raise ModelError(f"{encoder.name} is no transformers model, so it has no loss of its own")
+        self.kind: Kind
+        self.kind, loader = _head_of(encoder)
+        self._encoder = encoder
+        self._model = _with_head(encoder, loader)
+        self._seed = seed
+        self._mask = token_id(encoder.tokenizer.mask_token_id)
+        if self.kind == "masked-LM" and self._mask is None:
+            raise ModelError(f"{encoder.name}: its tokenizer has no mask token, so there is no masked-LM loss")
+        if self.kind.endswith("classification") and (self._model.config.num_labels or 0) < 2:
+            raise ModelError(f"{encoder.name}: its head gives one number, and no class to take for the answer")
+
+    def __call__(self, text: Text) -> Gradients | None:
+        """The gradients on a text that fits the model; None where there is nothing to predict (a single token)."""
+        tokens, types, *_ = self._encoder.pieces(text)
+        chosen = self._predicted(text, tokens)
+        if not len(chosen):
+            return None
+        fed = tokens.ids.copy()
+        if self.kind == "masked-LM":
+            fed[chosen] = self._mask
+        with torch.enable_grad():
+            out = self._model(**self._inputs(fed, types), output_attentions=True)
+            loss = self._loss(out, tokens, chosen)
+            found = torch.autograd.grad(loss, out.attentions)
+        return Gradients(tokens._replace(ids=fed), loss.item(), torch.cat(found).float().cpu())
+
+    def _inputs(self, ids: np.ndarray, types: list[int]) -> dict[str, Tensor]:
+        device = self._model.device
+        inputs = {"input_ids": torch.from_numpy(ids).long()[None].to(device)}
+        if getattr(self._model.config, "type_vocab_size", 0) > 1:
+            inputs["token_type_ids"] = torch.tensor([types], device=device)
+        return inputs
+
+    def _predicted(self, text: Text, tokens: Tokens) -> np.ndarray:
+        """The tokens that the head has to get right; for a head with one answer a text, all of them."""
+        if self.kind == "causal-LM":
+            return np.arange(1, len(tokens.ids))
+        inside = np.flatnonzero(tokens.words != SPECIAL)
+        if self.kind != "masked-LM":
+            return inside
+        # By the text's name: neither its place in the corpus nor its batch matters.
+        name = int.from_bytes(hashlib.sha256(text.id.encode()).digest()[:8], "little")
+        rng = np.random.default_rng([self._seed, name])
+        return np.sort(rng.choice(inside, max(1, round(MASKED * len(inside))), replace=False))
+
+    def _loss(self, out: Any, tokens: Tokens, chosen: np.ndarray) -> Tensor:
+        if self.kind == "question-answering":
+            return _own_answer(out.start_logits) + _own_answer(out.end_logits)
+        if self.kind == "sequence-classification":
+            return _own_answer(out.logits)
+        at = torch.from_numpy(chosen).to(out.logits.device)
+        if self.kind == "token-classification":
+            return _own_answer(out.logits[0, at])
+        expected = torch.from_numpy(tokens.ids[chosen]).long().to(out.logits.device)
+        return cross_entropy(out.logits[0, at - 1 if self.kind == "causal-LM" else at], expected)
+
+
+def _own_answer(logits: Float[Tensor, "place answer"]) -> Tensor:
+    return cross_entropy(logits, logits.argmax(-1))
+
+
+def _head_of(encoder: HuggingFaceEncoder) -> tuple[Kind, str]:
+    (architecture, *_) = encoder.model.config.architectures or ("",)
+    for ending, head in _HEADS.items():
+        if architecture.endswith(ending):
+            return head
+    raise ModelError(
+        f"{encoder.name} was saved as {architecture or 'a bare model'}, without a head whose loss lamina knows; use a "
+        "checkpoint with its language-modelling or fine-tuned head, or leave out --gradients"
+    )
+
+
+def _with_head(encoder: HuggingFaceEncoder, loader: str) -> PreTrainedModel:
+    import transformers
+
+    source = encoder.model.name_or_path
+    try:
+        with quiet_transformers():
+            model, info = getattr(transformers, loader).from_pretrained(
+                source,
+                dtype=encoder.model.dtype,
+                attn_implementation="eager",
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
+    except Exception as error:
+        # As in loading: a folder fails in as many ways as there are libraries that read it.
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{encoder.name} cannot be loaded with its head ({reason}); leave out --gradients") from error
+    absent = sorted(info["missing_keys"])
+    if absent:
+        raise ModelError(
+            f"{encoder.name}: {len(absent)} weights of its head are not in the checkpoint (first: {absent[0]}), so the "
+            "loss would be that of a random head; use a checkpoint with its head, or leave out --gradients"
+        )
+    return model.eval().to(encoder.model.device)

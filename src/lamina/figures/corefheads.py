@@ -1,0 +1,118 @@
+"""Heads that find antecedents: the best one beside rules, and all of them by layer."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from lamina.figures.probe_tables import Table
+from lamina.figures.theme import COLOURS, INK, SHAPES, themed
+from lamina.results import Result
+
+SYSTEMS = ("best head", "nearest", "head match", "rules")
+KINDS = ("all", "pronoun", "proper", "nominal")
+PANEL_WIDTH = 150
+CELL = 26
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The charts `systems` (best head and baselines by type of mention) and `heads` (every head, by type)."""
+    table = result.tables["coref"]
+    corpus = result.provenance.corpus
+    split = f" ({corpus['split']})" if corpus.get("split") else ""
+    title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    return {"systems": themed(systems(table, title)), "heads": themed(heads(table, title))}
+
+
+def systems(table: Table, title: str) -> alt.ConcatChart:
+    """A panel a type of mention, a dot with its interval a system."""
+    named = table[table["system"].isin(SYSTEMS)]
+    best = named[named["system"] == "best head"].iloc[0]
+    panels = [_panel(named[named["mention_type"] == kind], kind) for kind in KINDS if _has(named, kind)]
+    return alt.concat(
+        *panels,
+        columns=4,
+        spacing=24,
+        title=alt.TitleParams(
+            f"Antecedents found: {title}",
+            subtitle=[
+                f"best head: {best['layer']}-{best['head']}, chosen on one half of the documents",
+                "all systems scored on the other half; lines: 95 % interval, documents resampled",
+            ],
+        ),
+        description=describe(named),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def _has(table: Table, kind: str) -> bool:
+    return bool((table.loc[table["mention_type"] == kind, "count"] > 0).any())
+
+
+def _panel(rows: Table, kind: str) -> alt.LayerChart:
+    order = list(SYSTEMS)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=120).encode(
+        y=alt.Y("system:N", sort=order, title=None),
+        color=alt.Color("system:N", scale=alt.Scale(domain=order, range=list(COLOURS[:4])), legend=None),
+    )
+    accuracy = alt.X("accuracy:Q", title="share found", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    shape = alt.Shape("system:N", scale=alt.Scale(domain=order, range=list(SHAPES[:4])), legend=None)
+    tips = ["system:N", "count:Q", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high"))]
+    return alt.LayerChart(
+        layer=[
+            base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="share found"), x2="high:Q"),
+            base.mark_point(filled=True, size=70, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
+        ],
+        title=alt.TitleParams(kind, subtitle=f"{int(rows['count'].iloc[0]):,} mentions"),
+    )
+
+
+def describe(table: Table) -> str:
+    """The systems in words.
+
+    Example:
+        >>> row = ("rules", None, None, "all", 100, 0.69, 0.6, 0.75)
+        >>> names = "system layer head mention_type count accuracy low high".split()
+        >>> import pandas as pd
+        >>> describe(pd.DataFrame([row], columns=names))
+        'all: rules 0.69.'
+    """
+    sentences = []
+    for kind, rows in table[table["count"] > 0].groupby("mention_type", sort=False):
+        parts = [f"{row.system} {row.accuracy:.2f}" for row in rows.itertuples()]
+        sentences.append(f"{kind}: {', '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def heads(table: Table, title: str) -> alt.ConcatChart:
+    """A grid a type of mention: layers down, heads across, darker where more antecedents are found."""
+    own = table[table["system"] == "head"]
+    top = float(own["accuracy"].max())
+    panels = [_grid(own[own["mention_type"] == kind], kind, top) for kind in KINDS if _has(own, kind)]
+    first = own[own["mention_type"] == "all"].sort_values("accuracy", ascending=False).iloc[0]
+    return alt.concat(
+        *panels,
+        columns=2,
+        spacing=30,
+        title=alt.TitleParams(f"Antecedents found by each head: {title}", subtitle="on all documents"),
+        description=f"Most antecedents are found by head {first['layer']}-{first['head']}: {first['accuracy']:.2f}.",
+    )
+
+
+def _grid(rows: Table, kind: str, top: float) -> alt.LayerChart:
+    across, down = int(rows["head"].max()), int(rows["layer"].max())
+    base = alt.Chart(rows, width=CELL * across, height=CELL * down).encode(
+        x=alt.X("head:O", axis=alt.Axis(labelAngle=0)), y=alt.Y("layer:O", title="layer (block)")
+    )
+    scale = alt.Scale(domain=[0, top], scheme="viridis", reverse=True)
+    fill = alt.Color("accuracy:Q", scale=scale, legend=alt.Legend(title="share found", format=".0%"))
+    tips = ["layer:O", "head:O", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high"))]
+    return alt.LayerChart(
+        layer=[
+            base.mark_rect().encode(color=fill, tooltip=tips),
+            base.mark_text(fontSize=9).encode(
+                text=alt.Text("percent:Q", format="d"),
+                color=alt.condition(f"datum.accuracy > {top * 0.55}", alt.value("white"), alt.value(INK)),
+            ),
+        ],
+        title=alt.TitleParams(kind, subtitle=f"{int(rows['count'].iloc[0]):,} mentions; numbers: percent"),
+    ).transform_calculate(percent="round(100 * datum.accuracy)")

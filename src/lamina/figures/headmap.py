@@ -1,0 +1,109 @@
+"""The map of heads, coloured by layer and by behaviour (figure 6 of the attention paper)."""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+
+from lamina.figures.probe_tables import Table
+from lamina.figures.theme import COLOURS, SHAPES, themed
+from lamina.results import Result
+
+PANEL = 400
+"""Width of a map; its height follows."""
+GREY = "#9a9a9a"
+"""Of heads that do nothing in particular."""
+_ORDER = ("syntactic", "coreference", "previous", "next", "first", "separator", "punctuation", "broad", "other")
+_LOOK = {
+    name: (colour, shape)
+    for name, colour, shape in zip(
+        _ORDER,
+        (COLOURS[1], COLOURS[6], COLOURS[0], COLOURS[2], COLOURS[4], COLOURS[3], COLOURS[6], COLOURS[5], GREY),
+        (SHAPES[3], SHAPES[4], SHAPES[6], "triangle-left", SHAPES[1], SHAPES[2], SHAPES[5], SHAPES[0], "circle"),
+        strict=True,
+    )
+}
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The chart `map`: every head twice, once by its layer and once by what it does."""
+    points = result.tables["points"].assign(
+        name=lambda rows: rows["layer"].astype(str) + "-" + rows["head"].astype(str)
+    )
+    stress = float(result.tables["fit"]["stress"].iloc[0])
+    corpus = result.provenance.corpus
+    split = f" ({corpus['split']})" if corpus.get("split") else ""
+    title = alt.TitleParams(
+        f"Map of heads: {result.provenance.model['name']} on {corpus['name']}{split}",
+        subtitle=[
+            "distance: Jensen-Shannon divergence of two heads' attention, nats a token, as well as a plane can show it",
+            f"stress {stress:.2f} (0: every distance is right); directions mean nothing",
+        ],
+    )
+    panels = [_by_layer(points), _by_behaviour(points)]
+    chart = alt.concat(*panels, columns=2, spacing=40, title=title, description=describe(points, stress))
+    chart = chart.resolve_scale(color="independent", shape="independent")
+    return {"map": themed(chart.properties(usermeta={"panelWidth": PANEL}))}
+
+
+def describe(points: Table, stress: float) -> str:
+    """How many heads do what, and where.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = [(1, 1, "broad", "1-1"), (2, 1, "broad", "2-1")]
+        >>> describe(pd.DataFrame(rows, columns=["layer", "head", "behaviour", "name"]), 0.2)
+        'A map of 2 heads with stress 0.20. broad: 2 (1-1, 2-1).'
+    """
+    parts = []
+    for behaviour in _ORDER:
+        own = points.loc[points["behaviour"] == behaviour, "name"].tolist()
+        if own:
+            parts.append(f"{behaviour}: {len(own)}" + ("." if behaviour == "other" else f" ({', '.join(own)})."))
+    return " ".join([f"A map of {len(points)} heads with stress {stress:.2f}.", *parts])
+
+
+def _by_layer(points: Table) -> alt.LayerChart:
+    last = int(points["layer"].max())
+    ticks = list(range(1, last + 1, math.ceil(last / 13)))
+    legend = alt.Legend(title="layer", orient="bottom", values=ticks, format="d", gradientLength=PANEL * 0.6)
+    colour = alt.Color("layer:Q", scale=alt.Scale(scheme="viridis", domain=[1, max(last, 2)]), legend=legend)
+    dots = _places(points).mark_point(filled=True, size=70, opacity=1).encode(color=colour)
+    return alt.LayerChart(layer=[dots], title="By layer")
+
+
+def _by_behaviour(points: Table) -> alt.LayerChart:
+    there = [name for name in _ORDER if name in set(points["behaviour"])]
+    looks = [_LOOK[name] for name in there]
+    legend = alt.Legend(title=None, orient="bottom", columns=4, symbolSize=90)
+    dots = (
+        _places(points)
+        .mark_point(filled=True, size=80, opacity=1, strokeWidth=1)
+        .encode(
+            color=alt.Color(
+                "behaviour:N", scale=alt.Scale(domain=there, range=[colour for colour, _ in looks]), legend=legend
+            ),
+            shape=alt.Shape(
+                "behaviour:N", scale=alt.Scale(domain=there, range=[shape for _, shape in looks]), legend=legend
+            ),
+        )
+    )
+    return alt.LayerChart(layer=[dots], title="By behaviour")
+
+
+def _places(points: Table) -> alt.Chart:
+    # A nat is as many pixels up as across: a distance is a distance in every direction.
+    (left, right), (bottom, top) = (_ends(points[axis]) for axis in ("x", "y"))
+    pixels = PANEL / (right - left)
+    return alt.Chart(points, width=PANEL, height=round(pixels * (top - bottom))).encode(
+        x=alt.X("x:Q", title="nats a token", scale=alt.Scale(domain=[left, right], nice=False)),
+        y=alt.Y("y:Q", title="nats a token", scale=alt.Scale(domain=[bottom, top], nice=False)),
+        tooltip=["layer:Q", "head:Q", "behaviour:N"],
+    )
+
+
+def _ends(values: Table) -> tuple[float, float]:
+    """A little beyond the outermost heads; never so little that they fall together."""
+    room = max(0.06 * float(values.max() - values.min()), 0.02)
+    return float(values.min()) - room, float(values.max()) + room

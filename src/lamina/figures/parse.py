@@ -1,0 +1,115 @@
+"""Parsers out of attention: every system's score with its interval, and the weight each head got."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.theme import COLOURS, INK, themed
+from lamina.results import Result
+
+ROW = 26
+CELL = 26
+PANEL_WIDTH = 420
+MEASURES = {"uas": "UAS", "uuas": "UUAS, undirected"}
+DIRECTIONS = {
+    "dependent": "the dependent attends to its head",
+    "head": "the head attends to its dependent",
+    "first": "root: attention to the first token",
+    "separator": "root: attention to separators",
+}
+Table = Any
+"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The charts `systems` (UAS and UUAS side by side) and one grid of weights for each probe that weighs heads."""
+    corpus = result.provenance.corpus
+    split = f" ({corpus['split']})" if corpus.get("split") else ""
+    title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    charts: dict[str, alt.TopLevelMixin] = {"systems": themed(_systems(result.tables["uas"], title))}
+    for system, rows in result.tables["weights"].groupby("system", sort=False):
+        if "random" not in str(system):
+            name = f"weights_{str(system).replace('+', '_').replace('-', '_')}"
+            charts[name] = themed(_weights(str(system), pd.DataFrame(rows), title))
+    return charts
+
+
+def describe(table: Table) -> str:
+    """The scores in words, the best first.
+
+    Example:
+        >>> describe(pd.DataFrame([("right-branching", 0.3, 0.4, 0.29, 0.31)], columns=["system", *"abcd"][:5]))
+        'right-branching: UAS 0.30, UUAS 0.40.'
+    """
+    return " ".join(
+        f"{system}: " + ", ".join(f"{name} {value:.2f}" for name, value in said if not math.isnan(value)) + "."
+        for system, uas, uuas, *_ in table.itertuples(index=False)
+        if (said := (("UAS", uas), ("UUAS", uuas)))
+    )
+
+
+def _systems(table: Table, title: str) -> alt.ConcatChart:
+    long = table.melt(["system", "low", "high"], list(MEASURES), "measure", "value").dropna(subset="value")
+    # One interval a row: of UAS where there is one.
+    other = (long["measure"] == "uuas") & long["system"].isin(table.loc[table["uas"].notna(), "system"])
+    long.loc[other, ["low", "high"]] = float("nan")
+    names = list(table["system"])
+    kinds = list(MEASURES.values())
+    long["kind"] = long["measure"].map(MEASURES)
+    axis, scale = "share of words, or links, found", alt.Scale(domain=[0, 1])
+    legend = alt.Legend(title=None, orient="top", symbolSize=110, symbolStrokeWidth=2)
+    base = alt.Chart(long, width=PANEL_WIDTH, height=ROW * len(names)).encode(
+        y=alt.Y("system:N", sort=names, title=None, axis=alt.Axis(labelLimit=280, grid=True)),
+        tooltip=["system:N", "kind:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
+    )
+    spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
+        x=alt.X("value:Q", title=axis, scale=scale),
+        color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend),
+        shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["circle", "diamond"]), legend=legend),
+    )
+    layers = [spread.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", title=axis), x2="high:Q"), dots]
+    said = alt.TitleParams(
+        f"Heads of words: {title}",
+        subtitle=[
+            "without punctuation; lines: 95 % interval over sentences, narrower than the dot where none shows",
+            "(of UAS; of UUAS where there is no UAS)",
+        ],
+    )
+    return alt.concat(alt.LayerChart(layer=layers), title=said, description=describe(table))
+
+
+def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
+    most = float(rows["weight"].abs().max()) or 1.0
+    heads, layers = int(rows["head"].max()), int(rows["layer"].max())
+    colour = alt.Color(
+        "weight:Q",
+        title="weight",
+        scale=alt.Scale(domain=[-most, 0, most], range=[COLOURS[1], "#f7f7f7", COLOURS[0]]),
+        legend=alt.Legend(orient="right", gradientLength=120, format=".2f"),
+    )
+    tooltip = ["layer:O", "head:O", alt.Tooltip("weight:Q", format=".3f")]
+    panels = []
+    for direction, said in DIRECTIONS.items():
+        own = rows[rows["direction"] == direction]
+        cells = alt.Chart(own, width=CELL * heads, height=CELL * layers).mark_rect(stroke="white")
+        panels.append(
+            cells.encode(
+                x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
+                y=alt.Y("layer:O", title="layer", sort="descending"),
+                color=colour,
+                tooltip=tooltip,
+            ).properties(title=said)
+        )
+    over = "" if system == "attention-only" else ", means over scored words and their true heads"
+    said = alt.TitleParams(f"{system}: {title}", subtitle=f"the weight of each head's map{over}")
+    description = f"{system}: " + "; ".join(
+        f"{said}, largest weight {top['weight']:.2f} of head {top['layer']:.0f}-{top['head']:.0f}"
+        for direction, said in DIRECTIONS.items()
+        if (top := rows[rows["direction"] == direction].nlargest(1, "weight").iloc[0]) is not None
+    )
+    return alt.concat(*panels, columns=2, spacing=24, title=said, description=description)

@@ -1,0 +1,236 @@
+"""The tokens of one question by layer: a map with a slider, and all layers on one page for print."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from lamina.figures.probe_tables import Table
+from lamina.figures.theme import COLOURS, INK, themed
+from lamina.results import Result
+
+SIZE = 460
+SMALL = 210
+MOST_DRAWN = 400
+"""Tokens without a role that are drawn; of more, every so-manieth."""
+_STAR = "M0,-1.6L0.37,-0.5L1.52,-0.5L0.58,0.19L0.94,1.3L0,0.64L-0.94,1.3L-0.58,0.19L-1.52,-0.5L-0.37,-0.5Z"
+_COLOURINGS = ("role", "sentence", "cluster")
+_GREY = "#9a9a9a"
+_METHODS = {"pca": "PCA", "tsne": "t-SNE", "ica": "FastICA"}
+
+
+class Role(NamedTuple):
+    """How tokens of one role are drawn."""
+
+    name: str
+    shape: str
+    colour: str
+
+
+QUESTION = Role("question", _STAR, "#0072b2")
+PREDICTED = Role("predicted answer", "diamond", "#d55e00")
+SUPPORT = Role("supporting fact", "square", "#009e73")
+SOURCE = Role("sentence of the wrong answer", "triangle-up", "#cc79a7")
+OTHER = Role("other", "circle", _GREY)
+SPECIAL = Role("special token", "cross", "#000000")
+ROLES = (QUESTION, PREDICTED, SUPPORT, SOURCE, OTHER, SPECIAL)
+"""The last that holds of a token in the order other, support, source, question, predicted is drawn."""
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The charts `map` (one layer at a time, by a slider) and `layers` (all of them)."""
+    tokens, projection = result.tables["tokens"], result.tables["projection"]
+    rows = drawn_rows(tokens)
+    shown = [role for role in ROLES if role.name in set(rows["role"])]
+    title, reading = _title(result), _reading(result)
+    colouring = alt.param(
+        name="colouring", value="role", bind=alt.binding_select(options=list(_COLOURINGS), name="colour by ")
+    )
+    last = int(max(rows["layer"]))
+    slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
+    words = _in_words(result)
+    moving = _panel(rows, shown, SIZE, legend=True).transform_filter("datum.layer == layer")
+    above = alt.TitleParams(title, subtitle=[*reading, "drag the slider to go through the layers"])
+    one = alt.concat(moving, title=above, description=words).add_params(slider, colouring)
+    panels = []
+    for layer, shares in zip(projection["layer"], _shares(projection), strict=True):
+        own = rows[rows["layer"] == layer]
+        panels.append(_panel(own, shown, SMALL, legend=not layer).properties(title=f"Layer {layer}{shares}"))
+    page = alt.concat(
+        *panels,
+        columns=3,
+        spacing=20,
+        title=alt.TitleParams(title, subtitle=reading),
+        description=words,
+        usermeta={"panelWidth": SMALL},
+    ).add_params(colouring)
+    return {"map": themed(one), "layers": themed(page)}
+
+
+def drawn_rows(tokens: Table) -> Table:
+    """What is drawn: places scaled to -1 .. 1, alike both ways; one role a token; a colour for each colouring."""
+    table = tokens.reset_index(drop=True)
+    table = table.assign(role=_roles(table), label=_labels(table))
+    table = table[_few(table) & table["x"].notna()]
+    together = table["fit"].iloc[0] == "all"
+    places = table[["x", "y"]].groupby(table["fit"] if together else table["layer"])
+    middle = (places.transform("max") + places.transform("min")) / 2
+    extent = (places.transform("max") - places.transform("min")).max(axis=1) / 2
+    scaled = (table[["x", "y"]] - middle).div(extent.replace(0, 1), axis=0).round(3)
+    colours = {each.name: each.colour for each in ROLES}
+    return pd.DataFrame(
+        {
+            "layer": table["layer"],
+            "word": table["word"],
+            "x": scaled["x"],
+            "y": scaled["y"],
+            "role": table["role"],
+            "gold": table["gold"],
+            "label": table["label"],
+            "sentence": table["sentence"],
+            "cluster": table["cluster"],
+            "role_colour": [colours[name] for name in table["role"]],
+            "sentence_colour": [_numbered(number) for number in table["sentence"]],
+            "cluster_colour": [_numbered(number) for number in table["cluster"]],
+        }
+    )
+
+
+def _roles(table: Table) -> list[str]:
+    """The role each token is drawn with; where several hold, the rarest."""
+    wrong = table["predicted"] & ~table["gold"]
+    # Where no predicted token is an accepted one, the answer came from elsewhere.
+    sources = set(table.loc[wrong, "sentence"]) if table["predicted"].any() and not _hits(table) else set()
+    special = ~table["question"] & (table["sentence"] < 0) & ~table["gold"] & table["word"].str.match(r"^[\[<].*[\]>]$")
+    role = np.full(len(table), OTHER.name, dtype=object)
+    for holds, name in (
+        (special, SPECIAL.name),
+        (table["sentence"].isin(sources - {-1}), SOURCE.name),
+        (table["support"], SUPPORT.name),
+        (table["question"], QUESTION.name),
+        (table["predicted"], PREDICTED.name),
+    ):
+        role[holds.to_numpy()] = name
+    return role.tolist()
+
+
+def _labels(table: Table) -> list[str]:
+    """The answer, written beside its first token; the predicted one where there is one."""
+    answer = table["predicted"] if table["predicted"].any() else table["gold"]
+    first = table.loc[answer, "token"].min() if answer.any() else -1
+    words = table.loc[answer & (table["layer"] == 0), ["token", "word", "sentence"]]
+    # A word of several pieces stands there once; other places of the same answer are left to the outlines.
+    run = words[words["token"] - words["token"].rank() == first - 1]
+    said = " ".join(
+        word for word, again in zip(run["word"], run["word"] == run["word"].shift(), strict=True) if not again
+    )
+    return [said if token == first else "" for token in table["token"]]
+
+
+def _hits(table: Table) -> bool:
+    return bool((table["predicted"] & table["gold"]).any()) or not table["gold"].any()
+
+
+def _few(table: Table) -> Any:
+    plain = table["role"] == OTHER.name
+    count = int((plain & (table["layer"] == 0)).sum())
+    every = math.ceil(count / MOST_DRAWN) if count else 1
+    return ~plain | (table["token"] % every == 0)
+
+
+def _numbered(number: int) -> str:
+    return _GREY if number < 0 else COLOURS[number % len(COLOURS)]
+
+
+def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.LayerChart:
+    names, shapes = [role.name for role in shown], [role.shape for role in shown]
+    area = 90 if size == SIZE else 40
+    look = alt.Legend(title=None, orient="top", columns=3, symbolSize=110, symbolOpacity=1, labelLimit=400)
+    scale = alt.Scale(domain=names, range=shapes)
+    base = alt.Chart(alt.Data(values=rows.to_dict("records")), width=size, height=size, view=_FRAME).encode(
+        x=_axis("x"), y=_axis("y"), shape=alt.Shape("role:N", scale=scale, legend=look if legend else None)
+    )
+    tooltip = [alt.Tooltip(f"{name}:N") for name in ("word", "role", "gold", "sentence", "cluster")]
+    shade = "colouring == 'role' ? datum.role_colour : datum[colouring + '_colour']"
+    key = alt.Color(
+        "role:N",
+        scale=alt.Scale(domain=names, range=[role.colour for role in shown]),
+        legend=look if legend else None,
+    )
+    label = base.encode(text="label:N", shape=alt.Undefined)
+    plain = f"datum.role == '{OTHER.name}'"
+    dots = base.transform_calculate(shade=shade).mark_point(filled=True, opacity=0.85, size=area)
+    return alt.LayerChart(
+        layer=[
+            # Seen in the legend alone: the dots have the colour that the reader chose.
+            base.mark_point(opacity=0, filled=True).encode(color=key),
+            dots.transform_filter(plain).encode(fill=_SHADE, tooltip=tooltip),
+            dots.transform_filter(f"!({plain})").encode(fill=_SHADE, tooltip=tooltip),
+            base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
+            *(
+                label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(
+                    align=align, dy=-13, fontSize=12, limit=0.6 * size
+                )
+                for side, align in _SIDES
+            ),
+        ]
+    )
+
+
+_SIDES: tuple[tuple[str, Literal["left", "right"]], ...] = (("<", "left"), (">=", "right"))
+"""Where the answer is written: towards the middle."""
+_SHADE = alt.Fill("shade:N", scale=None)
+_FRAME = alt.ViewBackground(stroke="#bbbbbb")
+
+
+def _axis(name: str) -> Any:
+    channel = alt.X if name == "x" else alt.Y
+    frame = alt.Axis(labels=False, ticks=False, title=None, grid=False, domain=False)
+    return channel(f"{name}:Q", scale=alt.Scale(domain=[-1.06, 1.06], nice=False), axis=frame)
+
+
+def _shares(projection: Table) -> list[str]:
+    both = projection["explained_x"] + projection["explained_y"]
+    return ["" if math.isnan(share) else f": {share:.0%} of variance" for share in both]
+
+
+def _title(result: Result) -> str:
+    asked = str(result.tables["answer"]["question"].iloc[0])
+    asked = asked if len(asked) <= 80 else f"{asked[:79]}…"
+    return f"{result.provenance.model['name']}: {asked}"
+
+
+def _reading(result: Result) -> list[str]:
+    """What the picture is, and what it leaves out."""
+    answer, settings = result.tables["answer"].iloc[0], result.provenance.parameters
+    accepted = str(answer["accepted"]).split(" | ")[0] or "not known"
+    said = f"gold answer (outlined): {accepted}"
+    if answer["predicted"]:
+        judged = {1.0: " (right)", 0.0: " (not an exact match)"}.get(answer["exact_match"], "")
+        said += f"; predicted: {answer['predicted']}{judged}, confidence {answer['confidence']:.2f}"
+    fitted = "one fit over all layers" if settings["fit"] == "all" else "a fit of its own for every layer"
+    how = f"{_METHODS[settings['method']]}, {fitted}; both axes to the same scale"
+    if settings["method"] == "pca":
+        projection = result.tables["projection"]
+        both = projection["explained_x"] + projection["explained_y"]
+        how += f"; two axes hold {both.min():.0%} to {both.max():.0%} of a layer's variance"
+    lines = [said, how]
+    outliers = max(int(number) for number in result.tables["projection"]["left_out"])
+    if outliers:
+        lines.append(f"up to {outliers} outlier token{'s' * (outliers > 1)} a layer left out of fit and picture")
+    return lines
+
+
+def _in_words(result: Result) -> str:
+    projection = result.tables["projection"]
+    parts = [
+        f"layer {layer}: {count} clusters, silhouette {silhouette:.2f}"
+        for layer, count, silhouette in projection[["layer", "clusters", "silhouette"]].itertuples(index=False)
+    ]
+    return (
+        f"Tokens of one question in two dimensions at every layer. {'; '.join(_reading(result))}. {'; '.join(parts)}."
+    )

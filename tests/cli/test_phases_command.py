@@ -1,0 +1,126 @@
+"""`lamina phases`, from the command line to a folder of results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from lamina.analyses.questions.reading import load_questions
+from lamina.cli.phases import phases
+from lamina.errors import CorpusError, InputError
+from lamina.training.provenance import TEXTS, text_hash
+
+app = typer.Typer()
+app.command()(phases)
+
+
+def run(*args: object) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def squad(tmp_path: Path) -> Path:
+    def paragraph(who: str, number: int) -> dict:
+        context = f"the {who} ran. the dog barked."
+        answers = [{"text": who, "answer_start": 4}]
+        return {"context": context, "qas": [{"id": f"q{number}", "question": "who ran?", "answers": answers}]}
+
+    articles = [
+        {"title": f"article {at}", "paragraphs": [paragraph(who, 2 * at + more) for more, who in enumerate(pair)]}
+        for at, pair in enumerate((("cat", "end"), ("dogs", "bark"), ("cats", "the")))
+    ]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"data": articles}))
+    return path
+
+
+@pytest.fixture
+def answering(bert: Path, tmp_path: Path) -> Path:
+    import torch
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    folder = tmp_path / "answering"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        AutoModelForQuestionAnswering.from_pretrained(bert).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(bert).save_pretrained(folder)
+    return folder
+
+
+def test_a_typed_question_is_mapped(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "map"
+    told = run(bert, "--question", "who ran?", "--context", "the cat ran. the dog barked.", "--out", out)
+    assert told.exit_code == 0, (told.output, told.exception)
+    assert "accepted   not known" in told.stdout
+    assert "no span head" in told.stdout
+    assert told.stdout.splitlines()[-1] == str(out)
+    assert (
+        (out / "tokens.csv")
+        .read_text()
+        .startswith("example,method,fit,layer,token,word,sentence,question,support,gold,predicted,x,y,cluster\n")
+    )
+    assert (out / "projection.csv").read_text().startswith("layer,tokens,left_out,explained_x,explained_y,")
+
+
+def test_an_example_of_a_file_is_mapped_with_its_answer(answering: Path, squad: Path, tmp_path: Path) -> None:
+    told = run(
+        answering, "--data", squad, "--split", "all", "--example", "q2", "--method", "ica", "--out", tmp_path / "map"
+    )
+    assert told.exit_code == 0, (told.output, told.exception)
+    assert "accepted   dogs" in told.stdout
+    assert "predicted  " in told.stdout
+
+
+def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, tmp_path: Path) -> None:
+    out = tmp_path / "phases"
+    asked = (answering, "--data", squad, "--split", "all", "--samples", 20, "--clustered", 3, "--out", out)
+    told = run(*asked)
+    assert told.exit_code == 0, (told.output, told.exception)
+    assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,count,value,low,high\n")
+    assert (out / "failure.csv").read_text().startswith("model,layer,feature,count,auc,low,high,p,p_holm\n")
+    assert "answering: phases by layer" in told.stdout
+    made = (out / "result.json").stat().st_mtime_ns
+    assert run(*asked).exit_code == 0
+    assert (out / "result.json").stat().st_mtime_ns == made
+
+
+def test_a_dry_run_computes_nothing(bert: Path, squad: Path, tmp_path: Path) -> None:
+    told = run(bert, "--data", squad, "--split", "all", "--dry-run", "--out", tmp_path / "out")
+    assert told.exit_code == 0, (told.output, told.exception)
+    assert "texts    6" in told.stdout
+    assert "read 2 times" in told.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_is_not_scored_on_what_it_learned_from(answering: Path, squad: Path, tmp_path: Path) -> None:
+    first = next(iter(load_questions(squad, "all")))
+    (answering / TEXTS).write_text(text_hash(first) + "\n")
+    told = run(answering, "--data", squad, "--split", "all", "--out", tmp_path / "out")
+    assert isinstance(told.exception, CorpusError)
+    assert "fine-tuned on 1 of the texts" in str(told.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ((), "say what to ask"),
+        (("--question", "who?"), "go together"),
+        (("--context", "the cat ran."), "go together"),
+        (("--question", "who?", "--context", "the cat.", "--data", "stories"), "not both"),
+        (("--question", "who?", "--context", "the cat.", "--example", "q1"), "not both"),
+        (("--question", "who?", "--context", " "), "the context is empty"),
+        (("--question", "", "--context", "the cat."), "the question is empty"),
+        (("--data", "stories", "--limit", "3", "--example", "nobody"), "no question 'nobody'"),
+        (("--data", "nowhere.json"), "there is no file or folder"),
+    ],
+)
+def test_mistakes_end_in_one_line(bert: Path, tmp_path: Path, asked: tuple[str, ...], said: str) -> None:
+    told = run(bert, *asked, "--out", tmp_path / "out", "--device", "cpu")
+    assert isinstance(told.exception, InputError)
+    assert said in str(told.exception)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,31 @@
+"""The map of heads and the look at a sentence, on every architecture."""
+
+from __future__ import annotations
+
+import pytest
+
+from lamina.analyses.attention_maps.headmap import headmap
+from lamina.analyses.attention_maps.look import look
+from lamina.corpora import corpus_from
+from lamina.testing import SAMPLE_TEXTS
+
+
+def test_the_heads_of_every_architecture_are_mapped(architecture, tiny_encoder):
+    corpus = corpus_from([text for text in SAMPLE_TEXTS if len(text.segments) == 1], name="samples")
+    result = headmap(tiny_encoder(architecture), corpus, samples=5)
+    assert len(result.tables["points"]) == 6
+    assert result.tables["points"].notna().all(axis=None)
+    assert result.tables["divergences"]["mean"].between(0, 0.6932).all()
+
+
+@pytest.mark.parametrize("level", ["word", "piece"])
+def test_every_architecture_shows_its_sentence(architecture, tiny_encoder, level):
+    encoder = tiny_encoder(architecture)
+    table = look(encoder, "The lazy dogs barked.", heads=["3-2"], level=level).tables["attention"]
+    assert table.groupby("from")["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
+    assert all(table["from_word"])
+    if level == "word":
+        words = [word for word in table["from_word"].unique() if not word.startswith(("[", "<"))]
+        assert words == ["The", "lazy", "dogs", "barked", "."]
+    if encoder.causal:
+        assert (table.loc[table["to"] > table["from"], "weight"] == 0).all()

@@ -1,0 +1,92 @@
+"""The attention figures: every head is shown, units are named, uniform attention stands beside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lamina.analyses.attention_maps.patterns import PATTERNS
+from lamina.analyses.attention_maps.surface import MEASURES
+from lamina.figures import to_svg
+from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, draw
+from lamina.figures.head_grid import cell_width
+from lamina.results import Provenance, Result
+
+
+def made(layers: int = 3, heads: int = 4, *, decoder: bool = False, gradients: bool = True) -> Result:
+    rng = np.random.default_rng(0)
+    rows, kinds, slopes = [], [], []
+    for layer in range(1, layers + 1):
+        for head in range(1, heads + 1):
+            drawn = dict(zip(MEASURES, rng.random(len(MEASURES)), strict=True))
+            if decoder:
+                drawn["to_separator"] = drawn["to_first"]
+            rows += [(layer, head, name, value, value - 0.01, value + 0.01, 0.1) for name, value in drawn.items()]
+            kinds += [(layer, head, name, 1 / len(PATTERNS)) for name in PATTERNS]
+            slopes += [(layer, head, name, rng.random() / 100) for name in TARGETS]
+    tables = {
+        "surface": pd.DataFrame(rows, columns=["layer", "head", "measure", "value", "low", "high", "baseline"]),
+        "patterns": pd.DataFrame(kinds, columns=["layer", "head", "pattern", "share"]),
+    }
+    if gradients:
+        tables["gradients"] = pd.DataFrame(slopes, columns=["layer", "head", "target", "value"])
+    corpus = {"name": "ewt", "split": "dev", "fingerprint": "c"}
+    return Result("attention", tables, Provenance({"name": "minilm", "fingerprint": "f"}, corpus, {}))
+
+
+def test_the_names_shown_are_those_of_the_tables():
+    assert (*SHARES, *ENTROPIES) == MEASURES
+    assert tuple(PATTERN_COLOURS) == PATTERNS
+
+
+def test_every_chart_is_described_and_drawn():
+    charts = draw(made())
+    assert list(charts) == ["atlas", "layers", "entropy", "patterns", "gradients"]
+    for chart in charts.values():
+        assert chart.to_dict()["description"].endswith(".")
+        assert "minilm on ewt (dev)" in to_svg(chart)
+    assert "gradients" not in draw(made(gradients=False))
+
+
+def test_the_atlas_has_a_grid_a_measure_and_two_scales():
+    shares, entropies = draw(made())["atlas"].to_dict()["concat"]
+    assert [len(part["concat"]) for part in (shares, entropies)] == [8, 2]
+    cells = shares["concat"][0]["layer"][0]
+    assert cells["encoding"]["color"]["scale"]["domain"] == [0, 1]
+    assert cells["encoding"]["color"]["legend"]["title"] == "share of attention"
+    assert shares["concat"][0]["title"]["subtitle"] == "uniform attention: 0.10"
+    assert entropies["concat"][0]["layer"][0]["encoding"]["color"]["legend"]["title"] == "nats"
+
+
+def test_cells_too_narrow_for_numbers_have_none():
+    assert cell_width(32) < 21
+    grid = draw(made(heads=32))["atlas"].to_dict()["concat"][0]["concat"][0]
+    assert [layer["mark"]["type"] for layer in grid["layer"]] == ["rect"]
+
+
+@pytest.mark.parametrize("name", ["layers", "entropy", "gradients"])
+def test_by_layer_a_point_a_head_and_a_line_of_means(name: str):
+    for panel in draw(made())[name].to_dict()["concat"]:
+        marks = [layer["mark"]["type"] for layer in panel["layer"]]
+        assert marks == (["point", "line"] if name == "gradients" else ["point", "line", "rule"])
+        assert panel["layer"][0]["encoding"]["x"]["axis"]["values"] == [1, 2, 3]
+        assert panel["layer"][0]["encoding"]["y"]["title"]
+
+
+def test_a_decoders_first_token_is_not_drawn_twice():
+    special, separators, _ = draw(made(decoder=True))["layers"].to_dict()["concat"]
+    assert special["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["first token", ". and ,"]
+    assert separators["title"] == "To the first token, in separators' place"
+    assert separators["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["from other tokens"]
+    (gradients,) = draw(made(decoder=True))["gradients"].to_dict()["concat"]
+    assert gradients["layer"][0]["encoding"]["color"]["scale"]["domain"][0] == "first token"
+
+
+def test_measures_that_no_text_has_are_left_out():
+    result = made()
+    surface = result.tables["surface"]
+    surface.loc[surface["measure"].str.contains("separator"), ["value", "low", "high", "baseline"]] = np.nan
+    charts = draw(result)
+    assert len(charts["atlas"].to_dict()["concat"][0]["concat"]) == 5
+    assert len(charts["layers"].to_dict()["concat"]) == 2

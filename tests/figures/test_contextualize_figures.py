@@ -1,0 +1,98 @@
+"""Words in context drawn: axes, intervals, series told apart, words for screen readers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lamina.figures import to_svg
+from lamina.figures.contextualize import draw
+from lamina.results import Provenance, Result
+
+COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "count", "value", "low", "high"]
+
+
+def score(name: str, layer: int | None, context: str, value: float) -> list[tuple]:
+    rows = []
+    for label in ("food", "all"):
+        for split, shift in (("dev", 0.05), ("test", 0.0)):
+            at = value + shift
+            rows.append((name, layer, context, label, "all", split, 10, at, at - 0.03, at + 0.03))
+    return rows
+
+
+def made(*, finetuned: bool = False, sizes: tuple[int, ...] = (0, 2), **parameters) -> Result:
+    rows = [row for layer in range(3) for row in score("minilm", layer, "full", 0.5 + 0.1 * layer)]
+    rows += [row for layer in range(3) for row in score("AVG-minilm", layer, "full", 0.4 + 0.1 * layer)]
+    for name in ("glove", "random", "P-minilm input"):
+        rows += score(name, None, "full", 0.3)
+    rows += score("permuted minilm", 2, "full", 0.1)
+    context = [row for size in sizes for layer in range(3) for row in score("minilm", layer, str(size), 0.4)]
+    context += [row for size in sizes for row in score("P-minilm input", None, str(size), 0.2)]
+    tables = {
+        "sclass": pd.DataFrame(rows, columns=COLUMNS).astype({"layer": "Int64"}),
+        "context": pd.DataFrame(context, columns=COLUMNS).astype({"layer": "Int64"}),
+        "contexts": pd.DataFrame({"split": ["train", "test", "test"], "contexts": [1, 1, 7], "pairs": [30, 10, 5]}),
+    }
+    if finetuned:
+        each = [("pos", setup, layer, 0.5, 0.4, 0.6) for setup in ("pretrained", "a", "b") for layer in range(3)]
+        tables["finetuning"] = pd.DataFrame(each, columns=["task", "setup", "layer", "value", "low", "high"])
+        heads = [("pos", layer, head, 0.9, 0.3) for layer in (1, 2) for head in (1, 2)]
+        tables["attention_similarity"] = pd.DataFrame(heads, columns=["task", "layer", "head", "value", "baseline"])
+    told = Provenance({"name": "minilm", "fingerprint": "f"}, {"name": "ewt", "fingerprint": "c"}, parameters)
+    return Result("contextualize", tables, told)
+
+
+def values(panel: dict, spec: dict) -> list[dict]:
+    return spec["datasets"][panel["data"]["name"]]
+
+
+def test_layers_has_words_left_and_contexts_right():
+    spec = draw(made())["layers"].to_dict()
+    left, right = spec["concat"]
+    assert {row["model"] for row in values(left, spec)} == {"AVG-minilm", "glove", "random"}
+    assert {row["model"] for row in values(right, spec)} == {"minilm", "P-minilm input", "permuted minilm"}
+    flat = [row["layer"] for row in values(left, spec) if row["model"] == "glove"]
+    assert flat == [0, 2]
+    assert left["layer"][0]["encoding"]["y2"]["field"] == "high"
+    assert left["layer"][1]["encoding"]["y"]["title"] == "micro-F1"
+    assert "minilm 0.70 at layer 2" in spec["description"]
+
+
+def test_faithful_draws_dev():
+    spec = draw(made(faithful=True))["layers"].to_dict()
+    assert "minilm 0.75 at layer 2" in spec["description"]
+
+
+def test_context_sizes_end_with_the_whole_text_in_order():
+    spec = draw(made(sizes=(16, 2)))["context"].to_dict()
+    x = spec["concat"][0]["layer"][1]["encoding"]["x"]
+    assert x["sort"] == ["2", "16", "whole text"]
+    rows = spec["concat"][0]["layer"][1]["encoding"]["color"]["scale"]
+    assert rows["domain"] == ["layer 0", "layer 1", "layer 2", "P-minilm input"]
+    assert len(set(rows["range"])) == 4
+    assert "0.40 with 2 words each side" in spec["description"]
+
+
+def test_no_sweep_no_chart():
+    assert set(draw(made(sizes=()))) == {"layers", "contexts"}
+
+
+def test_the_histogram_counts_all_splits():
+    spec = draw(made())["contexts"].to_dict()
+    assert spec["description"] == "45 pairs, 5 of them with at least 5 contexts."
+
+
+@pytest.mark.parametrize("finetuned", [False, True])
+def test_everything_draws(finetuned):
+    charts = draw(made(finetuned=finetuned))
+    assert set(charts) == {"layers", "context", "contexts"} | ({"finetuning", "attention"} if finetuned else set())
+    for chart in charts.values():
+        assert "<svg" in to_svg(chart)
+
+
+def test_missing_values_draw():
+    result = made()
+    result.tables["sclass"].loc[3, ["value", "low", "high"]] = np.nan
+    assert "<svg" in to_svg(draw(result)["layers"])

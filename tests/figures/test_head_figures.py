@@ -1,0 +1,87 @@
+"""Attention lines and the map of heads, judged as a reader would."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import pytest
+
+from lamina.analyses.attention_maps.look import ATTENTION, look
+from lamina.figures import headmap, to_svg
+from lamina.figures import look as look_figure
+from lamina.figures.attention_lines import ROW, Panel, lines, text_width
+from lamina.figures.theme import themed
+from lamina.results import Provenance, Result
+from lamina.testing import TinyEncoder
+
+
+def table(words: list[str], weight: float = 0.5) -> pd.DataFrame:
+    pairs = itertools.product(enumerate(words), repeat=2)
+    return pd.DataFrame([(1, 2, i, a, j, b, weight) for (i, a), (j, b) in pairs], columns=list(ATTENTION))
+
+
+def test_every_word_has_its_own_line_in_both_columns():
+    words = [f"word{at}" for at in range(40)]
+    (panel,) = themed(lines(table(words))).to_dict()["concat"]
+    assert panel["height"] == 40 * ROW > 40 * 12 * 1.3
+    links, left, right = panel["layer"]
+    assert (left["mark"]["align"], right["mark"]["align"]) == ("right", "left")
+    # Words end before lines begin, and the widest word fits beside them.
+    assert left["encoding"]["x"]["datum"] >= max(map(text_width, words))
+    assert links["mark"]["type"] == "rule"
+
+
+def test_weak_lines_are_left_out_and_it_is_said():
+    chart = themed(lines(table(["a", "b"], weight=0.01), {(1, 2): Panel("One", "two")}, title="Lines"))
+    spec = chart.to_dict()
+    assert "lines under 0.02 not drawn" in spec["title"]["subtitle"]
+    assert spec["concat"][0]["title"] == {"text": "One", "subtitle": "two", "fontSize": 13}
+    name = spec["concat"][0]["layer"][0]["data"]["name"]
+    assert spec["datasets"][name] == []
+    assert ">a</text>" in to_svg(chart)
+
+
+def test_only_lines_of_one_word():
+    spec = themed(lines(table(["a", "b", "c"]), focus=1)).to_dict()
+    rows = spec["datasets"][spec["concat"][0]["layer"][0]["data"]["name"]]
+    assert {(row["from"], row["to"], row["kind"]) for row in rows} == {
+        (1, 0, "from the word"), (1, 1, "from the word"), (1, 2, "from the word"),
+        (0, 1, "to the word"), (2, 1, "to the word"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["שלום", "😀", "東京"], ["<b>", "&"], ["x" * 60], ["."]], ids=str)
+def test_odd_words_draw(words: list[str]):
+    svg = to_svg(themed(lines(table(words))))
+    assert svg.startswith("<svg")
+    assert "<b>" not in svg
+
+
+def test_a_look_draws_a_panel_a_head_with_its_reason():
+    result = look(TinyEncoder(), "The dogs bark.", special=False)
+    spec = look_figure.draw(result)["lines"].to_dict()
+    assert len(spec["concat"]) == len(result.tables["heads"])
+    assert all(panel["title"]["subtitle"].startswith("most: ") for panel in spec["concat"])
+    assert "special tokens not shown" in spec["title"]["text"]
+    assert "strongest" in spec["description"]
+
+
+@pytest.mark.parametrize("behaviour", [["previous", "other"], ["syntactic", "broad"]])
+def test_the_map_shows_every_head_twice_on_equal_scales(behaviour: list[str]):
+    points = pd.DataFrame([(1, 1, 0.3, 0.1, behaviour[0]), (2, 1, -0.3, -0.1, behaviour[1])])
+    points.columns = ["layer", "head", "x", "y", "behaviour"]
+    tables = {"points": points, "fit": pd.DataFrame({"heads": [2], "tokens": [9], "stress": [0.125]})}
+    about = {"name": "m", "fingerprint": "f"}, {"name": "c", "split": "dev", "fingerprint": "g"}
+    chart = headmap.draw(Result("headmap", tables, Provenance(*about, {})))["map"]
+    spec = chart.to_dict()
+    assert len(spec["concat"]) == 2
+    for panel in spec["concat"]:
+        encoding = panel["layer"][0]["encoding"]
+        (left, right), (bottom, top) = (encoding[axis]["scale"]["domain"] for axis in "xy")
+        size = panel["width"], panel["height"]
+        assert size[0] / (right - left) == pytest.approx(size[1] / (top - bottom), rel=0.01)
+        assert encoding["x"]["title"] == "nats a token"
+    colours = spec["concat"][1]["layer"][0]["encoding"]["color"]["scale"]
+    assert set(colours["domain"]) == set(behaviour)
+    assert "stress 0.12" in to_svg(chart)
