@@ -15,16 +15,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, extract
-    from lamina.analyses import compare, geometry, load_splits, probe
+    from lamina.analyses import (
+        attention,
+        compare,
+        contextualize,
+        corefheads,
+        geometry,
+        headmap,
+        heads,
+        load_splits,
+        look,
+        parse,
+        probe,
+    )
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
     from lamina.results import Provenance, Result
+    from lamina.training.finetune import finetune
     from lamina.types import Edge, Span, Text
 
 _HOME = {
-    "Activations": "lamina.encoders",
     "ActivationStore": "lamina.activations",
+    "Activations": "lamina.encoders",
     "Corpus": "lamina.corpora",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
@@ -33,13 +46,21 @@ _HOME = {
     "Result": "lamina.results",
     "Span": "lamina.types",
     "Text": "lamina.types",
+    "attention": "lamina.analyses",
     "compare": "lamina.analyses",
+    "contextualize": "lamina.analyses",
+    "finetune": "lamina.training.finetune",
+    "corefheads": "lamina.analyses",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
     "geometry": "lamina.analyses",
+    "headmap": "lamina.analyses",
+    "heads": "lamina.analyses",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
     "load_splits": "lamina.analyses",
+    "look": "lamina.analyses",
+    "parse": "lamina.analyses",
     "probe": "lamina.analyses",
 }
 
@@ -54,13 +75,21 @@ __all__ = [
     "Result",
     "Span",
     "Text",
+    "attention",
     "compare",
+    "contextualize",
+    "corefheads",
     "corpus_from",
     "extract",
+    "finetune",
     "geometry",
+    "headmap",
+    "heads",
     "load_corpus",
     "load_encoder",
     "load_splits",
+    "look",
+    "parse",
     "probe",
 ]
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Call it to say that `by` more units are done."""
+    """Call it to say that `by` more units are done; a `note` stands beside the bar until the next one."""
 
-    def __call__(self, by: float = 1) -> None: ...
+    def __call__(self, by: float = 1, note: str | None = None) -> None: ...
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=False) as bars:
         task = bars.add_task(what, total=total)
 
-        def advance(by: float = 1) -> None:
-            bars.advance(task, by)
+        def advance(by: float = 1, note: str | None = None) -> None:
+            bars.update(task, advance=by, description=None if note is None else f"{what} ({note})")
 
         yield advance

@@ -37,7 +37,7 @@ def test_every_card_promises_hashes() -> None:
 
 def test_names_are_unique_and_safe_as_folder_names() -> None:
     assert len(assets.cards()) == len(assets.CARDS)
-    assert all(re.fullmatch("[a-z0-9_]+", name) for name in assets.cards())
+    assert all(re.fullmatch("[a-z0-9][a-z0-9_.]*", name) for name in assets.cards())
 
 
 def test_an_unknown_name_is_answered_with_close_ones() -> None:

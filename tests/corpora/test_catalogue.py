@@ -104,5 +104,9 @@ def test_a_path_is_read_as_the_catalogue_would(at_hand: Path) -> None:
         if (at_hand / entry.name).is_dir():
             named, by_path = find_source(entry.name), find_source(at_hand / entry.name)
             assert by_path.format == named.format
+            if entry.name == "squad_v1.1_dev":
+                # By path it is what its name says, a dev; by name it is a corpus of its own, split by article.
+                assert (list(by_path.files), list(named.files)) == (["dev"], [None])
+                continue
             assert by_path.files == named.files
             assert splits_of(by_path) == splits_of(named)

@@ -15,12 +15,26 @@ NER = "Ada B-PER\nLovelace I-PER\nwrote O\n"
 PTB = "( (S (NP (NNS Dogs)) (VP (VBP bark))) )\n"
 EDGES = json.dumps({"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}]}) + "\n"
 STREUSLE = json.dumps({"sent_id": "s", "tokens": ["Dogs"], "exprs": [[0, 1, "N", "n.ANIMAL", None]]}) + "\n"
+SQUAD = json.dumps({"version": "1.1", "data": [{"title": "T", "paragraphs": [{"context": "C", "qas": []}]}]})
+HOTPOT = json.dumps([{"question": "Q?", "answer": "A", "context": [], "supporting_facts": []}])
+BABI = "1 Mary went home.\n2 Where is Mary? \thome\t1\n"
+TREC = "DESC:manner How did it end ?\nHUM:ind Who was it ?\n"
 SEMEVAL = '1\t"The <e1>dog</e1> has a <e2>tail</e2>."\nComponent-Whole(e2,e1)\nComment:\n\n'
 
 
 @pytest.mark.parametrize(
     ("content", "name"),
-    [(NER, "ner_columns"), (PTB, "ptb"), (EDGES, "edge_jsonl"), (STREUSLE, "streusle"), (SEMEVAL, "semeval")],
+    [
+        (NER, "ner_columns"),
+        (PTB, "ptb"),
+        (EDGES, "edge_jsonl"),
+        (STREUSLE, "streusle"),
+        (SEMEVAL, "semeval"),
+        (SQUAD, "squad"),
+        (HOTPOT, "hotpot"),
+        (BABI, "babi"),
+        (TREC, "trec"),
+    ],
 )
 def test_content_tells_the_format(tmp_path: Path, content: str, name: str) -> None:
     path = tmp_path / "anything.txt"

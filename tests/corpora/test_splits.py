@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.splits import SPLITS, files_by_split, part, split_of
+from lamina.corpora.splits import SPLITS, exact_part, files_by_split, part, split_of
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -126,3 +126,24 @@ def test_files_without_a_split_are_not_left_out_in_silence() -> None:
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(CorpusError, match="use train, dev, test or all"):
         part({None}, "validation", seed=0)
+
+
+@given(st.sets(st.text(min_size=1, max_size=5), min_size=6, max_size=20), st.integers(0, 5))
+@settings(max_examples=50, deadline=None)
+def test_exact_splits_take_every_document_once(documents: set[str], seed: int) -> None:
+    sizes = {"train": len(documents) - 4, "dev": 1, "test": 3}
+    texts = [Text(document, ("w",), doc=document) for document in documents]
+    parts = [exact_part(documents, sizes, split, seed) for split in SPLITS]
+
+    found = [[text.id for text in texts if one.keep and one.keep(text)] for one in parts]
+
+    assert [len(ids) for ids in found] == [sizes[split] for split in SPLITS]
+    assert sorted(id for ids in found for id in ids) == sorted(documents)
+    assert parts[2].note == f"test is 3 of the {len(documents)} documents of the corpus, by hash with seed {seed}"
+
+
+def test_exact_splits_of_another_file_are_refused() -> None:
+    with pytest.raises(CorpusError, match="2 documents, not 3"):
+        exact_part(["a", "b"], {"train": 1, "dev": 1, "test": 1}, "dev", 0)
+    with pytest.raises(CorpusError, match="unknown split"):
+        exact_part(["a"], {"train": 1, "dev": 0, "test": 0}, "valid", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lamina.corpora.splits import SPLITS
@@ -19,26 +20,33 @@ class Entry(NamedTuple):
     scheme: str
     """Whose labels these are; they stay as annotated."""
     annotations: tuple[str, ...]
-    files: Mapping[str, str]
-    """Split -> glob of its files within the asset's folder; empty where a folder's own lists say which is which."""
+    files: Mapping[str | None, str]
+    """Split -> glob of its files within the asset's folder; None where they are of no split, and empty where a
+    folder's own lists say which is which."""
+    documents: Mapping[str, int] = MappingProxyType({})
+    """Split -> how many documents it takes, where the corpus has no splits and they are to be of exact size."""
 
     def splits_within(self, members: Iterable[str]) -> tuple[str, ...]:
         """The splits that files of these names (`*` stands for anything) make up."""
         found = [
             split
             for split, pattern in self.files.items()
-            if any(fnmatch(pattern.rpartition("/")[2], member) for member in members)
+            if split and any(fnmatch(pattern.rpartition("/")[2], member) for member in members)
         ]
-        return tuple(found) if self.files else SPLITS
+        return tuple(found) or SPLITS
 
 
-def _jsonl(stem: str) -> dict[str, str]:
+def _jsonl(stem: str) -> dict[str | None, str]:
     return {split: f"**/{stem}.{split}.jsonl" for split in SPLITS}
 
 
-def _ud(suffix: str) -> dict[str, str]:
+def _ud(suffix: str) -> dict[str | None, str]:
     return {split: f"**/en_ewt-ud-{split}.{suffix}" for split in SPLITS}
 
+
+_ASKED = ("question", "sentence", "answer", "sup")
+_ARTICLES = MappingProxyType({"train": 36, "dev": 4, "test": 8})
+"""The 48 articles of SQuAD's dev file. XQuAD's are the same ones, so that the same seed scores the same articles."""
 
 CATALOGUE = (
     Entry(
@@ -109,6 +117,48 @@ CATALOGUE = (
         ("coref",),
         # GAP's development set is the one meant for training; validation is the small one for choosing.
         {"train": "**/gap-development.tsv", "dev": "**/gap-validation.tsv", "test": "**/gap-test.tsv"},
+    ),
+    Entry(
+        "squad_v1.1_dev",
+        "SQuAD v1.1, the dev file: questions about paragraphs of Wikipedia",
+        "squad",
+        "SQuAD",
+        _ASKED,
+        {None: "**/dev-v1.1.json"},
+        _ARTICLES,
+    ),
+    Entry(
+        "xquad_en",
+        "XQuAD, English: 240 paragraphs of SQuAD's dev file",
+        "squad",
+        "SQuAD",
+        _ASKED,
+        {None: "**/xquad.en.json"},
+        _ARTICLES,
+    ),
+    Entry(
+        "hotpotqa_sample",
+        "HotpotQA, 200 questions: facts of two paragraphs among ten",
+        "hotpot",
+        "HotpotQA",
+        _ASKED,
+        {"train": "**/hotpot_train_100.json", "dev": "**/hotpot_dev_distractor_100.json"},
+    ),
+    Entry(
+        "babi_en",
+        "bAbI: stories of twenty tasks, possible answers appended",
+        "babi",
+        "bAbI",
+        _ASKED,
+        {"train": "**/qa*_train.txt", "test": "**/qa*_test.txt"},
+    ),
+    Entry(
+        "trec_qtypes",
+        "TREC question types, of Li and Roth",
+        "trec",
+        "Li and Roth",
+        ("ques", "ques_coarse"),
+        {None: "**/questions.txt"},
     ),
     Entry(
         "wikitext2",

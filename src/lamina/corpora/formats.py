@@ -9,19 +9,25 @@ from types import ModuleType
 from typing import NamedTuple
 
 from lamina.corpora import (
+    babi,
     conllu,
     edge_jsonl,
     gap,
+    glue,
     gum,
+    hotpot,
     ner_columns,
     ontonotes,
     plain,
     propbank,
     ptb,
     semeval,
+    squad,
     streusle,
+    trec,
     uds,
     uds_jsonl,
+    wiki_pse,
 )
 from lamina.errors import CorpusError
 from lamina.types import Text
@@ -41,7 +47,7 @@ class Format(NamedTuple):
     scheme: str
     """Whose labels such a file has, in words."""
     read: Callable[..., Iterator[Text]]
-    """The texts of one file: `read(path, report)`."""
+    """The texts of one file: `read(path, report)`, and with `notes` `read(path, report, noted)`."""
     looks_like: Callable[[Path], bool]
     """Whether a file (with `is_folder`, a folder) seems to be of this format."""
     version: int = 1
@@ -54,6 +60,10 @@ class Format(NamedTuple):
     """Which files of a folder to read, where their endings do not tell."""
     slow: bool = False
     """Whether the parsed texts are worth keeping."""
+    notes: bool = False
+    """Whether the reader leaves out or changes what is no fault, and notes it."""
+    documents: Callable[[Path], list[str]] | None = None
+    """The documents of a file, told without reading its texts, where a split takes an exact number of them."""
 
 
 def _format(module: ModuleType, title: str, scheme: str, **more: object) -> Format:
@@ -87,12 +97,29 @@ FORMATS = (
     _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE"),
     _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB"),
     _format(edge_jsonl, "edge-probing JSONL, as of jiant", "as given"),
+    _format(
+        squad,
+        "SQuAD v1.1 and XQuAD: questions with contexts (JSON)",
+        "SQuAD",
+        notes=True,
+        documents=squad.documents,
+    ),
+    _format(hotpot, "HotpotQA, both layouts (JSON)", "HotpotQA", notes=True),
+    _format(babi, "bAbI stories", "bAbI", companions=babi.companions),
+    _format(trec, "TREC question types, COARSE:fine a line", "Li and Roth", notes=True),
     _format(gap, "GAP coreference (TSV)", "GAP"),
+    _format(glue, "sentences or pairs with a class, as of GLUE (TSV)", "as given"),
     _format(semeval, "SemEval-2010 task 8", "SemEval-2010 task 8"),
     _format(ontonotes, "OntoNotes CoNLL-2012 (*_conll)", "OntoNotes"),
     _format(conllu, "CoNLL-U: any Universal Dependencies treebank", "UD, as annotated"),
     _format(ptb, "Penn Treebank brackets (.mrg)", "PTB"),
     _format(ner_columns, "named entities, a token a line (IOB1, IOB2, BIOES)", "as given"),
+    _format(
+        wiki_pse,
+        "Wiki-PSE: text with `@word@-class` tokens, and its word lists",
+        "Wiki-PSE semantic classes",
+        companions=wiki_pse.companions,
+    ),
     _format(plain, "plain text, a paragraph a line", "no labels"),
 )
 """In the order in which a file is tried; plain text, which anything looks like, comes last."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lamina.corpora.catalogue import Entry, get_entry, names
@@ -13,7 +14,8 @@ from lamina.corpora.compact import parsed_once
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.formats import Format, detect, files_of, get_format
 from lamina.corpora.hashing import file_sha256
-from lamina.corpora.splits import SPLITS, Files, Part, files_by_split, part, split_of
+from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of
+from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.units import in_units, parse_unit
 from lamina.errors import CorpusError
 from lamina.types import Text
@@ -29,6 +31,8 @@ class Source(NamedTuple):
     scheme: str
     annotations: tuple[str, ...] | None
     """As the catalogue promises them; None for a user's own files."""
+    documents: Mapping[str, int] = MappingProxyType({})
+    """Split -> how many documents it takes; empty where splits are given or cut by percent."""
 
 
 def load_corpus(
@@ -44,7 +48,7 @@ def load_corpus(
 
     `split` is train, dev, test or all. A dev or test that the corpus lacks is cut out of its train, by document, by
     hash with `seed`; the corpus says so in `made_split`. `unit` is sentence, document or window:N. `format` is told
-    from the content where not given. `limit` takes the first texts only.
+    from the content where not given. `limit` takes the first texts only. The corpus `stories` is made, not read.
 
     Example:
         >>> import tempfile
@@ -54,9 +58,12 @@ def load_corpus(
         [('Dogs', 'bark', '.'), ('Cats', 'do', 'not', '.')]
     """
     parse_unit(unit)
+    if name_or_path == STORIES:
+        corpus = _stories(split, unit, seed)
+        return corpus if limit is None else corpus.take(limit)
     try:
         source = find_source(name_or_path, format)
-        chosen = _part(source, split, seed)
+        chosen = part_of(source, split, seed)
         corpus = _corpus(source, split, unit, chosen)
         first = next(iter(corpus), None)
     except OSError as error:
@@ -70,6 +77,16 @@ def splits_of(source: Source) -> tuple[str, ...]:
     """The splits that can be asked for, made ones included."""
     named = tuple(split for split in SPLITS if split in source.files)
     return named if named and "train" not in named else SPLITS
+
+
+def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[str, ...]:
+    """The splits of a corpus that can be asked for, made ones included.
+
+    Example:
+        >>> known_splits("stories")
+        ('train', 'dev', 'test')
+    """
+    return SPLITS if name_or_path == STORIES else splits_of(find_source(name_or_path, format))
 
 
 def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
@@ -88,6 +105,21 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
     return Source(str(name_or_path), path if path.is_dir() else path.parent, form, by_split, form.scheme, None)
 
 
+def _stories(split: str, unit: str, seed: int) -> Corpus:
+    """The corpus that is made rather than read."""
+    note = split_note(split, seed)
+    return Corpus(
+        name=STORIES,
+        split=split,
+        unit=unit,
+        scheme="bAbI",
+        fingerprint=fingerprint_of(STORIES, VERSION, unit, note),
+        source=lambda: in_units((question.text for question in story_questions(split, seed=seed)), unit),
+        made_split=note,
+        declared=("question", "sentence", "answer", "sup"),
+    )
+
+
 def _from_catalogue(entry: Entry) -> Source:
     from lamina.assets import locate
 
@@ -102,11 +134,15 @@ def _from_catalogue(entry: Entry) -> Source:
         raise CorpusError(
             f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
         )
-    return Source(entry.name, root, form, files, entry.scheme, entry.annotations)
+    return Source(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents)
 
 
-def _part(source: Source, split: str, seed: int) -> Part:
+def part_of(source: Source, split: str, seed: int) -> Part:
+    listed = source.format.documents
     try:
+        if source.documents and listed is not None and split != "all":
+            documents = [document for path in source.files[None] for document in listed(path)]
+            return exact_part(documents, source.documents, split, seed)
         return part(source.files, split, seed)
     except CorpusError as error:
         raise CorpusError(f"{source.name}: {error}") from None

@@ -128,6 +128,26 @@ def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
     return Part((pool,), f"{split} is {high - low} % of the documents of {whole}, by hash with seed {seed}", keep)
 
 
+def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str, seed: int) -> Part:
+    """How to get a split that takes an exact number of the documents, in the order of their hash.
+
+    Example:
+        >>> sizes = {"train": 2, "dev": 1, "test": 1}
+        >>> part = exact_part(["a", "b", "c", "d"], sizes, "test", seed=0)
+        >>> part.note, sum(part.keep(Text("t", ("w",), doc=doc)) for doc in "abcd")
+        ('test is 1 of the 4 documents of the corpus, by hash with seed 0', 1)
+    """
+    if split not in SPLITS:
+        raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
+    ranked = sorted(set(documents), key=lambda document: (_place(document, seed), document))
+    if len(ranked) != sum(sizes.values()):
+        raise CorpusError(f"{len(ranked)} documents, not {sum(sizes.values())}: this is another file; name its path")
+    start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
+    chosen = frozenset(ranked[start : start + sizes[split]])
+    note = f"{split} is {len(chosen)} of the {len(ranked)} documents of the corpus, by hash with seed {seed}"
+    return Part((None,), note, lambda text: text.doc in chosen)
+
+
 def _place(document: str, seed: int) -> float:
     """Where a document falls between 0 and 100: the same on every machine, whatever else the corpus holds."""
     digest = hashlib.sha256(f"{seed}:{document}".encode()).digest()

@@ -1,0 +1,1 @@
+"""How well each layer interprets a word in its context, after Zhao et al. (2020)."""

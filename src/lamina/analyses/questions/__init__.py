@@ -1,0 +1,1 @@
+"""How a model answers questions: one example token by token, and a whole data set as numbers."""

@@ -1,0 +1,121 @@
+"""Questions with their raw contexts, as a corpus that analyses can be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from pathlib import Path
+
+from lamina.corpora import Corpus, load_corpus
+from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.loading import find_source, part_of
+from lamina.corpora.questions import Question, make_question, read_questions
+from lamina.corpora.sentences import split_sentences
+from lamina.corpora.stories import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
+from lamina.corpora.words import split_words
+from lamina.errors import InputError, TaskError
+from lamina.types import Edge, Span
+
+_WITH_CONTEXTS = {"squad", "hotpot", "babi"}
+_ENTITIES = (
+    dict.fromkeys(PEOPLE, "person")
+    | dict.fromkeys(PLACES, "place")
+    | dict.fromkeys(THINGS, "thing")
+    | dict.fromkeys((name for kind in KINDS for name in kind), "animal")
+)
+"""Of the stories lamina makes, whose vocabulary it knows."""
+
+
+@dataclass(frozen=True)
+class Questions(Corpus):
+    """A corpus of questions that has the raw strings beside the words; made by `load_questions`.
+
+    Example:
+        >>> stories = load_questions("stories", "test", limit=2)
+        >>> [question.question for question in stories.questions()] == [q.question for q in stories.questions()]
+        True
+    """
+
+    asked: Callable[[], Iterator[Question]] = field(default=lambda: iter(()), repr=False, compare=False)
+    """Starts reading from the beginning."""
+
+    def questions(self) -> Iterator[Question]:
+        """Every question, up to the limit."""
+        return islice(self.asked(), self.limit)
+
+    def find(self, id: str) -> Questions:
+        """The one question of this id, as a set of its own."""
+        ids = []
+        for question in self.questions():
+            if question.text.id == id:
+                return questions_from([question], self.name, self.split)
+            ids.append(question.text.id)
+        shown = ", ".join(ids[:3])
+        raise InputError(f"{self.name} ({self.split}) has no question {id!r} among its {len(ids):,} ({shown}, ...)")
+
+
+def load_questions(
+    data: str | Path, split: str = "test", *, format: str | None = None, limit: int | None = None, seed: int = 0
+) -> Questions:
+    """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the stories that lamina makes.
+
+    Splits, `format`, `limit` and `seed` are as in `load_corpus`.
+    """
+    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed)
+    common = {each.name: getattr(corpus, each.name) for each in fields(corpus)}
+    if str(data) == STORIES:
+        return Questions(**common, asked=lambda: map(_with_entities, story_questions(split, seed=seed)))
+    source = find_source(data, format)
+    kind = source.format.name
+    if kind not in _WITH_CONTEXTS:
+        raise TaskError(
+            f"{source.name} is {kind}, which has no questions with contexts; give squad, hotpot or babi data, "
+            f"or {STORIES!r}"
+        )
+    chosen = part_of(source, split, seed)
+
+    def read() -> Iterator[Question]:
+        for part in chosen.sources:
+            for path in source.files[part]:
+                for question in read_questions(path, format=kind):
+                    if chosen.keep is None or chosen.keep(question.text):
+                        yield question
+
+    return Questions(**common, asked=read)
+
+
+def typed_question(question: str, context: str) -> Questions:
+    """A question and a context as somebody typed them; what the answer is, nobody said.
+
+    Example:
+        >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
+        'a typed question'
+    """
+    if not split_words(question).words:
+        raise InputError("the question is empty; give its words, in quotes")
+    if not split_words(context).words:
+        raise InputError("the context is empty; give the text that holds the answer, in quotes")
+    made = make_question("typed", question, context, split_sentences(context), (), ())
+    return questions_from([made], "a typed question")
+
+
+def questions_from(made: Sequence[Question], name: str, split: str = "") -> Questions:
+    """Questions that are at hand as a set."""
+    said = [[question.text.id, question.question, question.context, question.answers] for question in made]
+    return Questions(
+        name=name,
+        split=split,
+        unit="sentence",
+        scheme="",
+        fingerprint=fingerprint_of("questions", name, split, said),
+        source=lambda: (question.text for question in made),
+        asked=lambda: iter(made),
+    )
+
+
+def _with_entities(question: Question) -> Question:
+    words = question.text.words
+    known = [(at, _ENTITIES[word]) for at, word in enumerate(words) if word in _ENTITIES]
+    edges = {**question.text.edges, "ner": tuple(Edge((kind,), Span(at, at + 1)) for at, kind in known)}
+    return replace(question, text=replace(question.text, edges=edges))

@@ -1,0 +1,167 @@
+"""HotpotQA: questions that take facts of two paragraphs, with eight other paragraphs to distract.
+
+JSON, both layouts: the original (`context` a list of [title, sentences], `_id`) and that of the Hugging Face hub
+(`context` of lists `title` and `sentences`); a question without an id gets one from the file's name and its number.
+The context is the sentences joined, titles and empty sentences left out. `setting` distractor takes them all, support
+only the supporting facts. The answer is placed at its first occurrence in a supporting fact, else in the context; one
+within a word counts only where no other is found. Questions answered by yes or no are left out and noted, as are those
+whose answer stands nowhere; so are supporting facts that point at no sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamina.corpora.documents import Document
+from lamina.corpora.faults import Report, raise_fault
+from lamina.corpora.questions import Noted, Question, make_question
+from lamina.corpora.words import split_words
+from lamina.errors import CorpusError
+from lamina.types import Text
+
+YES_NO = "the answer is yes or no"
+NOWHERE = "the answer stands nowhere in the context"
+POINTLESS = "a supporting fact points at no sentence"
+SHORTENED = "distractors were cut"
+SETTINGS = ("distractor", "support")
+_EXPECTED = '[{"question": ..., "answer": ..., "context": ..., "supporting_facts": ...}, ...]'
+
+
+class _Sentence(NamedTuple):
+    text: str
+    """With the white space that parts it from the sentence before."""
+    support: bool
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file starts like HotpotQA's JSON."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(1 << 16).decode("utf-8-sig", errors="replace")
+    return head.lstrip().startswith("[") and '"supporting_facts"' in head and '"question"' in head
+
+
+def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
+    """One text a question, distractors included."""
+    return (question.text for question in questions(path, report, noted))
+
+
+def questions(
+    path: Path,
+    report: Report = raise_fault,
+    noted: Noted | None = None,
+    *,
+    setting: str = "distractor",
+    max_words: int | None = None,
+) -> Iterator[Question]:
+    """Every question with an answer to extract.
+
+    With `max_words` the last distracting sentences are cut until question and context have so many words at most.
+    """
+    if setting not in SETTINGS:
+        raise CorpusError(f"unknown setting {setting!r} of HotpotQA; use {' or '.join(SETTINGS)}")
+    noted = {} if noted is None else noted
+    document = Document(path, report)
+    for number, item in enumerate(document.items(None, _EXPECTED), start=1):
+        given = item.get("_id", item.get("id", f"{path.stem}-{number}"))
+        id = document.new_id(given, f"question {number}")
+        if id is not None and (made := _question(id, item, setting, max_words, document, noted)) is not None:
+            yield made
+
+
+def _question(
+    id: str, item: dict[str, Any], setting: str, max_words: int | None, document: Document, noted: Noted
+) -> Question | None:
+    asked, answer = item.get("question"), item.get("answer")
+    if not isinstance(asked, str) or not asked.strip():
+        return document.fault(id, "the question is empty", "a question")
+    if not isinstance(answer, str) or not answer.strip():
+        return document.fault(id, "the answer is empty", "an answer")
+    if answer.strip().lower() in ("yes", "no"):
+        return _note(noted, YES_NO, id)
+    try:
+        sentences, pointless = _sentences(item)
+    except (KeyError, TypeError, ValueError):
+        return document.fault(id, "context or supporting_facts cannot be read", "titles with sentences, as HotpotQA's")
+    if pointless:
+        _note(noted, POINTLESS, id)
+    if not sentences:
+        return document.fault(id, "the context is empty", "the sentences that hold the answer")
+    kept = [one for one in sentences if one.support or setting == "distractor"]
+    if max_words is not None and setting == "distractor":
+        kept = _shortened(kept, max_words - len(split_words(asked).words))
+        if len(kept) < len(sentences):
+            _note(noted, SHORTENED, id)
+    context = "".join(one.text for one in kept).lstrip()
+    ranges = _ranges(kept)
+    support = {n for n, one in enumerate(kept) if one.support}
+    place = _placed(context, answer.strip(), [ranges[n] for n in sorted(support)])
+    if place is None:
+        return _note(noted, NOWHERE, id)
+    return make_question(
+        id, asked, context, ranges, [place], support, doc=id, answers=[answer], task=f"hotpot_{setting}", noted=noted
+    )
+
+
+def _note(noted: Noted, what: str, id: str) -> None:
+    noted.setdefault(what, []).append(id)
+
+
+def _sentences(item: dict[str, Any]) -> tuple[list[_Sentence], bool]:
+    """The sentences in their order, and whether some supporting fact points at none of them."""
+    context, facts = item["context"], item["supporting_facts"]
+    if isinstance(context, dict):
+        context = list(zip(context["title"], context["sentences"], strict=True))
+    if isinstance(facts, dict):
+        facts = list(zip(facts["title"], facts["sent_id"], strict=True))
+    wanted = {(title, number) for title, number in facts}
+    found, seen = [], set()
+    for title, sentences in context:
+        for number, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise TypeError(f"{sentence!r} is no sentence")
+            if sentence.strip():
+                seen.add((title, number))
+                # The original parts sentences by a space at the start of the second; paragraphs are parted likewise.
+                lead = sentence if sentence[0].isspace() else f" {sentence}"
+                found.append(_Sentence(lead.rstrip(), (title, number) in wanted))
+    return found, not wanted <= seen
+
+
+def _shortened(sentences: Sequence[_Sentence], room: int) -> list[_Sentence]:
+    """The supporting facts, and the first distractors that fit beside them."""
+    sizes = [len(split_words(one.text).words) for one in sentences]
+    room -= sum(size for one, size in zip(sentences, sizes, strict=True) if one.support)
+    kept, full = [], False
+    for one, size in zip(sentences, sizes, strict=True):
+        if not one.support:
+            # The first that does not fit ends them all: what is kept is the start of the context.
+            full = full or size > room
+            room -= size
+        if one.support or not full:
+            kept.append(one)
+    return kept
+
+
+def _ranges(sentences: Sequence[_Sentence]) -> list[tuple[int, int]]:
+    """Where each sentence stands in the context made of them."""
+    ranges, at = [], -(len(sentences[0].text) - len(sentences[0].text.lstrip())) if sentences else 0
+    for one in sentences:
+        end = at + len(one.text)
+        ranges.append((end - len(one.text.lstrip()), end))
+        at = end
+    return ranges
+
+
+def _placed(context: str, answer: str, support: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first place of the answer, as whole words rather than within one, in a supporting fact rather than not."""
+    exact = re.escape(answer)
+    for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
+        for start, end in [*support, (0, len(context))]:
+            if match := re.compile(pattern).search(context, start, end):
+                return match.span()
+    return None

@@ -1,0 +1,109 @@
+"""SQuAD: questions about paragraphs of Wikipedia, each answer a span of its paragraph. XQuAD has the same layout.
+
+JSON: articles of paragraphs of questions. `doc` is the article's title; the supporting fact is the sentence that holds
+the answer, sentences told by `lamina.corpora.sentences` (one never ends inside an answer). An answer has to stand
+where its offset says, or one character beside it (SQuAD's own files have such slips, which are noted); anything else
+is a fault, never a span. Questions without an answer (`is_impossible`, version 2) are left out and noted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lamina.corpora.documents import Document
+from lamina.corpora.faults import Report, raise_fault
+from lamina.corpora.questions import Noted, Passage, Question, make_question
+from lamina.corpora.sentences import split_sentences
+from lamina.types import Text
+
+IMPOSSIBLE = "the question has no answer (is_impossible)"
+SLIPPED = "an answer stands one character beside its offset"
+_EXPECTED = '{"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [...]}]}]}'
+_SLIPS = (0, 1, -1)
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file starts like SQuAD's JSON."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(1 << 16).decode("utf-8-sig", errors="replace")
+    return head.lstrip().startswith("{") and '"paragraphs"' in head and ('"context"' in head or '"qas"' in head)
+
+
+def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
+    """One text a question."""
+    return (question.text for question in questions(path, report, noted))
+
+
+def documents(path: Path) -> list[str]:
+    """The titles of the articles."""
+    document = Document(path, raise_fault)
+    return [str(article.get("title", "")) for article in document.items("data", _EXPECTED)]
+
+
+def questions(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Question]:
+    """Every question that has an answer."""
+    document = Document(path, report)
+    noted = {} if noted is None else noted
+    for article in document.items("data", _EXPECTED):
+        title = article.get("title")
+        for paragraph in document.inner(article, "paragraphs", f"article {title!r}"):
+            yield from _of_paragraph(paragraph, title, document, noted)
+
+
+def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, noted: Noted) -> Iterator[Question]:
+    context = paragraph.get("context")
+    asked = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
+    passage = Passage.of(context) if isinstance(context, str) else None
+    for number, qa in enumerate(asked):
+        id = document.new_id(qa.get("id"), f"question {number} of a paragraph of article {title!r}")
+        if id is None:
+            continue
+        if passage is None or not passage.split.words:
+            document.fault(id, "the context is empty", "the text that holds the answer")
+        elif qa.get("is_impossible"):
+            noted.setdefault(IMPOSSIBLE, []).append(id)
+        elif (made := _question(id, qa, passage, title, document, noted)) is not None:
+            yield made
+
+
+def _question(
+    id: str, qa: dict[str, Any], passage: Passage, title: Any, document: Document, noted: Noted
+) -> Question | None:
+    asked = qa.get("question")
+    if not isinstance(asked, str) or not asked.strip():
+        return document.fault(id, "the question is empty", "a question")
+    given = document.inner(qa, "answers", f"question {id}")
+    places = [_place(id, answer, passage.text, document, noted) for answer in given]
+    if not places:
+        return document.fault(id, "the question has no answer", "an answer, or is_impossible as in version 2")
+    found = [place for place in places if place is not None]
+    if len(found) < len(places):
+        return None
+    sentences = split_sentences(passage.text, whole=found)
+    support = {n for n, (start, end) in enumerate(sentences) for first, _ in found if start <= first < end}
+    return make_question(id, asked, passage, sentences, found, support, doc=str(title), task="squad", noted=noted)
+
+
+def _place(id: str, answer: dict[str, Any], context: str, document: Document, noted: Noted) -> tuple[int, int] | None:
+    """Where an answer stands, without the white space around it; None after a fault."""
+    text, offset = answer.get("text"), answer.get("answer_start")
+    if not isinstance(text, str) or not text.strip() or type(offset) is not int:
+        return document.fault(id, f"{json.dumps(answer)[:80]} is no answer", "a text and answer_start")
+    for slip in _SLIPS:
+        at = offset + slip
+        if at >= 0 and context[at : at + len(text)] == text:
+            if slip:
+                noted.setdefault(SLIPPED, []).append(id)
+            lead = len(text) - len(text.lstrip())
+            return at + lead, at + lead + len(text.strip())
+    if text not in context:
+        return document.fault(id, f"the answer {text!r} is not in the context", "an answer copied from the context")
+    there = context[max(offset, 0) : max(offset, 0) + len(text)]
+    where = context.index(text)
+    what = f"answer_start {offset} points at {there!r}"
+    return document.fault(id, what, f"{text!r} there, counted in characters from 0 (the first stands at {where})")

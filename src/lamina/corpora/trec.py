@@ -1,0 +1,62 @@
+"""TREC question types, of Li and Roth: what kind of answer a question asks for.
+
+Lines `COARSE:fine question`. Annotations of the whole question: `ques`, the fine label in full (`DESC:manner`), and
+`ques_coarse` (`DESC`). The questions come in words already, split at spaces. A question that stands a second time with
+the same label is left out; with another label it is a fault. The original files are not UTF-8: what is not is read as
+Latin-1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lamina.corpora.blocks import head_lines
+from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.corpora.questions import Noted
+from lamina.types import Edge, Span, Text
+
+REPEATED = "the question stands a second time"
+_LINE = re.compile(r"([A-Z]{2,5}):([a-z]+)\s+(\S.*)")
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the first lines are questions with their types."""
+    lines = [line for line in head_lines(path) if line.strip()] if path.is_file() else []
+    return bool(lines) and all(_LINE.fullmatch(line) for line in lines)
+
+
+def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
+    """One text a question, named by its line."""
+    noted = {} if noted is None else noted
+    types: dict[str, str] = {}
+    for number, line in enumerate(_decoded(path.read_bytes()).split("\n"), start=1):
+        if not line.strip():
+            continue
+        parts = _LINE.fullmatch(line.strip())
+        if parts is None:
+            report(Fault(path, number, f"{line[:40]!r} is no typed question", "COARSE:fine, a space and a question"))
+            continue
+        fine, question = f"{parts[1]}:{parts[2]}", " ".join(parts[3].split())
+        id = f"{path.stem}-{number}"
+        if question not in types:
+            types[question] = fine
+            yield _text(id, tuple(question.split()), parts[1], fine)
+        elif types[question] == fine:
+            noted.setdefault(REPEATED, []).append(id)
+        else:
+            what = f"question {id} is {fine} here and {types[question]} before"
+            report(Fault(path, number, what, "one type a question"))
+
+
+def _text(id: str, words: tuple[str, ...], coarse: str, fine: str) -> Text:
+    whole = Span(0, len(words))
+    return Text(id, words, edges={"ques": (Edge((fine,), whole),), "ques_coarse": (Edge((coarse,), whole),)})
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

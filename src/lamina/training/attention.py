@@ -1,0 +1,97 @@
+"""Attention limited to the words nearby, by a mask of the model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.encoders.contract import SPECIAL
+from lamina.errors import InputError, ModelError
+from lamina.training.objective import Row
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Form = Literal["seen", "added", "flat"]
+"""How a model takes a mask of its own: true where seen; 0 where seen and very negative elsewhere; without heads."""
+_FORMS: tuple[Form, ...] = ("seen", "added", "flat")
+
+
+class Sight:
+    """What each token may look at: words at most `reach` words away, its own word, and special tokens.
+
+    Special tokens look at special tokens alone: through them, nothing from afar can come back. Each block widens what
+    a word knows by `reach` words more, as in the paper.
+    """
+
+    def __init__(self, reach: int, *, causal: bool, form: Form) -> None:
+        self.reach, self.causal = reach, causal
+        self.form: Form = form
+
+    def __call__(self, rows: Sequence[Row], width: int) -> Tensor:
+        seen = np.zeros((len(rows), width, width), bool)
+        # Padding looks at itself: a row of attention over nothing is not a number.
+        seen[:] = np.eye(width, dtype=bool)
+        for b, row in enumerate(rows):
+            size = len(row.ids)
+            seen[b, :size, :size] = visible(row.words, self.reach, causal=self.causal)
+        return _formed(torch.from_numpy(seen), self.form)
+
+
+def visible(words: np.ndarray, reach: int, *, causal: bool = False) -> np.ndarray:
+    """[token, token] Whether the first may look at the second.
+
+    Example:
+        >>> visible(np.array([-1, 0, 1, 2, -1]), 1).astype(int).tolist()
+        [[1, 0, 0, 0, 1], [1, 1, 1, 0, 1], [1, 1, 1, 1, 1], [1, 0, 1, 1, 1], [1, 0, 0, 0, 1]]
+    """
+    special = words == SPECIAL
+    near = np.abs(words[:, None] - words[None, :]) <= reach
+    seen = (near & ~special[:, None] & ~special[None, :]) | special[None, :]
+    return np.tril(seen) if causal else seen
+
+
+def _formed(seen: Tensor, form: Form) -> Tensor:
+    if form == "flat":
+        return seen.long()
+    if form == "seen":
+        return seen.unsqueeze(1)
+    return torch.where(seen, 0.0, torch.finfo(torch.float32).min).unsqueeze(1)
+
+
+def make_sight(model: PreTrainedModel, reach: int, *, causal: bool) -> Sight:
+    """The mask in the form that this model obeys; found by trying, since a model that ignores it says nothing."""
+    if reach < 0:
+        raise InputError(f"an attention window is 0 words or more; got {reach}")
+    for form in _FORMS:
+        if _obeys(model, form, causal=causal):
+            return Sight(reach, causal=causal, form=form)
+    raise ModelError(
+        f"{type(model).__name__} does not obey an attention mask of one's own, so its attention cannot be limited; "
+        "leave --attention-window out, or take a model of another architecture"
+    )
+
+
+def _obeys(model: PreTrainedModel, form: Form, *, causal: bool) -> bool:
+    """Whether words that see only themselves stay as they are when another changes, and a full view changes nothing."""
+    ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=model.device)
+    alone = torch.eye(3, dtype=torch.bool, device=model.device).expand(2, -1, -1)
+    whole = torch.ones_like(alone).tril() if causal else torch.ones_like(alone)
+    body = model.base_model
+    training = body.training
+    body.eval()
+    try:
+        with torch.no_grad():
+            limited = body(input_ids=ids, attention_mask=_formed(alone, form)).last_hidden_state
+            full = body(input_ids=ids, attention_mask=_formed(whole, form)).last_hidden_state
+            plain = body(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    finally:
+        body.train(training)
+    apart = (limited[0, :2] - limited[1, :2]).abs().max()
+    return bool(apart < 1e-5) and bool(torch.allclose(full, plain, atol=1e-4)) and not torch.equal(limited, plain)

@@ -1,0 +1,88 @@
+"""A model with the head its task needs: the checkpoint's own where it has one, else freshly drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.pieces import token_id
+from lamina.encoders.quiet import quiet_transformers
+from lamina.errors import ModelError
+from lamina.training.objective import Objective
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+
+def with_padding(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+    """The tokenizer, with a padding token: decoders often have none, and their end of text stands in for it."""
+    if token_id(tokenizer.pad_token_id) is None:
+        spare = tokenizer.eos_token or tokenizer.unk_token
+        if spare is None:
+            raise ModelError(f"{tokenizer.name_or_path}: its tokenizer has neither a padding nor an end token")
+        tokenizer.pad_token = spare
+    return tokenizer
+
+
+def source_of(encoder: HuggingFaceEncoder) -> str:
+    """Where an encoder was loaded from."""
+    source = encoder.model.name_or_path
+    if not source:
+        raise ModelError(f"{encoder.name} was not loaded from a folder, so it gets no head; name a model or a folder")
+    return source
+
+
+def load_with_head(encoder: HuggingFaceEncoder, objective: Objective, *, seed: int) -> PreTrainedModel:
+    """The encoder's model with the objective's head, its fresh weights drawn with `seed`."""
+    import torch
+
+    settings: dict[str, Any] = {}
+    if objective.labels:
+        numbered = dict(enumerate(objective.labels))
+        settings = {"id2label": numbered, "label2id": {label: number for number, label in numbered.items()}}
+    if objective.head == "SequenceClassification":
+        settings["problem_type"] = "single_label_classification"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _load(source_of(encoder), objective.head, encoder.name, settings)
+    _take_body(model, encoder)
+    model.config.pad_token_id = token_id(with_padding(encoder.tokenizer).pad_token_id)
+    return model
+
+
+def _take_body(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> None:
+    """Everything below the head is the encoder's own.
+
+    Not left to transformers alone: where a head keeps the body under another name than the checkpoint does (Llama's
+    span head), it draws a random one and says nothing.
+    """
+    body = model.base_model
+    if body is model or type(body) is not type(encoder.model):
+        raise ModelError(f"{encoder.name}: {type(model).__name__} is not built on {type(encoder.model).__name__}")
+    missing, unexpected = body.load_state_dict(encoder.model.state_dict(), strict=False)
+    absent = [key for key in (*missing, *unexpected) if not key.startswith("pooler")]
+    if absent:
+        raise ModelError(f"{encoder.name}: {type(model).__name__} has no place for {absent[0]}")
+
+
+def reload(folder: Path, head: str) -> PreTrainedModel:
+    """What fine-tuning saved, head and all."""
+    return _load(str(folder), head, folder.name, {}).eval()
+
+
+def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> PreTrainedModel:
+    import torch
+    import transformers
+
+    auto = getattr(transformers, f"AutoModelFor{head}")
+    try:
+        with quiet_transformers():
+            # A head of other classes is drawn anew; that the body is whole was checked when the encoder was loaded.
+            return auto.from_pretrained(
+                source, dtype=torch.float32, ignore_mismatched_sizes=True, trust_remote_code=False, **settings
+            )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(f"{name} cannot be given a head for {head} ({reason}); take another architecture") from error

@@ -1,0 +1,93 @@
+"""The masked language model: 15 % of the pieces are hidden and told from the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.encoders.contract import SPECIAL
+from lamina.encoders.pieces import Pieces, token_id
+from lamina.errors import ModelError
+from lamina.training.objective import IGNORED, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+SHARE = 0.15
+"""Of the pieces, those to tell."""
+_HIDDEN, _OTHER = 0.8, 0.1
+"""Of those: replaced by the mask, by any piece; the rest stays as it is (Devlin et al. 2019)."""
+
+
+class Masking(Objective):
+    """Loss (nats a hidden piece) and accuracy on hidden pieces."""
+
+    head = "MaskedLM"
+    metric = "loss"
+    greater = False
+
+    def __init__(self, pieces: Pieces, length: int, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+        super().__init__(pieces, length)
+        mask = token_id(tokenizer.mask_token_id)
+        if mask is None:
+            raise ModelError("its tokenizer has no mask token, so there is no masked language model to train")
+        self._mask = mask
+        special = set(tokenizer.all_special_ids)
+        self._others = torch.tensor([id for id in sorted(tokenizer.get_vocab().values()) if id not in special])
+        self._seed = seed
+
+    def rows(self, number: int, item: Item) -> list[Row]:
+        """See `Objective.rows`; a longer text becomes several rows, nothing is cut away."""
+        tokens, types, head, tail = self.pieces(text_of(item))
+        size = len(tokens.ids)
+        room = max(1, self.length - head - tail)
+        rows = []
+        for start in range(head, size - tail, room):
+            keep = np.r_[0:head, start : min(start + room, size - tail), size - tail : size]
+            rows.append(Row(number, tokens.ids[keep], np.array(types)[keep], tokens.words[keep]))
+        return rows
+
+    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+        """See `Objective.label`.
+
+        What is hidden depends on the seed and on the rows that meet in a batch, not on how many batches came before:
+        it is another in every epoch, and the same after a restart.
+        """
+        ids = batch["input_ids"]
+        words = torch.full_like(ids, SPECIAL)
+        for b, row in enumerate(rows):
+            words[b, : len(row.ids)] = torch.from_numpy(row.words)
+        draw = torch.Generator().manual_seed(_seed_of(self._seed, ids))
+        chosen = (torch.rand(ids.shape, generator=draw) < SHARE) & (words != SPECIAL)
+        if not chosen.any():
+            # A loss over nothing is not a number.
+            chosen.view(-1)[int((words != SPECIAL).view(-1).int().argmax())] = True
+        fate = torch.rand(ids.shape, generator=draw)
+        other = self._others[torch.randint(len(self._others), ids.shape, generator=draw)]
+        seen = torch.where(chosen & (fate < _HIDDEN), torch.full_like(ids, self._mask), ids)
+        seen = torch.where(chosen & (fate >= _HIDDEN) & (fate < _HIDDEN + _OTHER), other.to(ids.dtype), seen)
+        return batch | {"input_ids": seen, "labels": torch.where(chosen, ids, torch.full_like(ids, IGNORED))}
+
+    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> tuple[float, int, int]:
+        """Loss, hits and number of hidden pieces."""
+        size = len(row.ids)
+        labels = batch["labels"][:size].to(outputs["logits"].device)
+        at = labels != IGNORED
+        logits, gold = outputs["logits"][:size][at].float(), labels[at]
+        loss = torch.nn.functional.cross_entropy(logits, gold, reduction="sum")
+        return float(loss), int((logits.argmax(-1) == gold).sum()), len(gold)
+
+    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+        """See `Objective.judge`."""
+        loss, hits, count = (sum(part) for part in zip(*said, strict=True))
+        return Outcome(unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)})
+
+
+def _seed_of(seed: int, ids: Tensor) -> int:
+    digest = hashlib.sha256(f"{seed} {tuple(ids.shape)} ".encode() + ids.numpy().tobytes()).digest()
+    return int.from_bytes(digest[:7], "big")

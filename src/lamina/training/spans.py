@@ -1,0 +1,121 @@
+"""Extractive question answering: where in the context an answer starts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.corpora.questions import Question, answer_text
+from lamina.encoders.pieces import Pieces
+from lamina.errors import TaskError
+from lamina.tasks.answers import best
+from lamina.training.objective import Batch, Item, Objective, Outcome, Row, Sum, unit_of
+from lamina.training.windows import MOST_QUESTION, STRIDE, borders, place, windows
+from lamina.types import Span
+
+MOST_WORDS = 30
+"""Of an answer."""
+
+
+class Guess(NamedTuple):
+    """The best answer one window has."""
+
+    score: float
+    """Logit of its start plus logit of its end."""
+    span: Span
+    """Words of the text."""
+    confidence: float
+    """Probability of its start times probability of its end, over all tokens of the window."""
+    null: float
+    """The same for the first token, which says that the answer is not here."""
+
+
+class Answering(Objective):
+    """SQuAD's exact match and F1; for stories, whose answers are right or wrong, exact match is accuracy."""
+
+    head = "QuestionAnswering"
+    metric = "f1"
+
+    def __init__(
+        self, pieces: Pieces, length: int, *, stride: int = STRIDE, most_question: int = MOST_QUESTION
+    ) -> None:
+        super().__init__(pieces, length)
+        self._stride, self._most_question = stride, most_question
+
+    def rows(self, number: int, item: Item) -> list[Row]:
+        """See `Objective.rows`; an answer outside a window is the window's first token."""
+        question = _question(item)
+        places = question.text.edges.get("answer", ())
+        cut = {"stride": self._stride, "most_question": self._most_question}
+        made = list(windows(question.text, self.pieces, self.length, **cut))
+        rows = []
+        for window in made:
+            labels = (place(window.words, places[0].span) if places else None) or (0, 0)
+            rows.append(Row(number, window.ids, window.types, window.words, labels))
+        if not places:
+            self.noted["questions whose answer has no place in the context"] += 1
+        self.noted[f"questions cut to {self._most_question} pieces"] += made[0].cut
+        self.noted["questions that took several windows"] += len(rows) > 1
+        return rows
+
+    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+        """See `Objective.label`."""
+        starts, ends = torch.tensor([row.labels for row in rows]).unbind(1)
+        return batch | {"start_positions": starts, "end_positions": ends}
+
+    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> tuple[Row, np.ndarray]:
+        """The logits of starts and ends."""
+        size = len(row.ids)
+        both = torch.stack([outputs["start_logits"][:size], outputs["end_logits"][:size]])
+        return row, both.float().cpu().numpy()
+
+    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+        """See `Objective.judge`."""
+        question = _question(item)
+        scores = best(answer_text(question, self.best(question, said).span), question.answers)
+        sums = {"f1": Sum(scores.f1, 1), "exact_match": Sum(scores.exact, 1)}
+        return Outcome(unit_of(question.text), sums, question.task if question.task.startswith("qa") else "")
+
+    def best(self, question: Question, said: Sequence[tuple[Row, np.ndarray]]) -> Guess:
+        """The best answer over all windows."""
+        context = question.text.segments[1]
+        return max(
+            (best_span(row.words, logits[0], logits[1], context) for row, logits in said), key=lambda guess: guess.score
+        )
+
+
+def best_span(
+    words: np.ndarray, start_logits: np.ndarray, end_logits: np.ndarray, context: Span, most: int = MOST_WORDS
+) -> Guess:
+    """The words of the context with the highest sum of logits: whole ones, at most `most`, in their order.
+
+    Example:
+        >>> words = np.array([-1, 0, -1, 1, 2, 2, -1])
+        >>> best_span(words, np.array([9, 9, 0, 2, 1, 0, 0.0]), np.array([9, 0, 0, 1, 0, 2, 9.0]), Span(1, 3)).span
+        Span(start=1, end=3)
+    """
+    starts, ends = borders(words, context)
+    sums = start_logits[starts][:, None] + end_logits[ends][None, :]
+    apart = words[ends][None, :] - words[starts][:, None]
+    sums = np.where((apart >= 0) & (apart < most), sums, -np.inf)
+    s, e = np.unravel_index(int(sums.argmax()), sums.shape)
+    first, last = starts[s], ends[e]
+    begins, stops = _softmax(start_logits), _softmax(end_logits)
+    span = Span(int(words[first]), int(words[last]) + 1)
+    confidence, null = begins[first] * stops[last], begins[0] * stops[0]
+    return Guess(float(sums[s, e]), span, float(confidence), float(null))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return powers / powers.sum()
+
+
+def _question(item: Item) -> Question:
+    if not isinstance(item, Question):
+        raise TaskError(f"text {item.id!r} is no question with a context; give SQuAD, HotpotQA or bAbI files")
+    return item

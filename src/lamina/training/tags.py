@@ -1,0 +1,142 @@
+"""Token classification: a label a word, learned and read on the word's last piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lamina.encoders.contract import SPECIAL
+from lamina.encoders.pieces import Pieces
+from lamina.errors import TaskError
+from lamina.training.objective import IGNORED, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.types import Edge, Span, Text
+
+OUTSIDE = "O"
+
+
+class Tagging(Objective):
+    """Parts of speech (`pos`, scored by accuracy) or entities (`ner`, BIO, scored by F1 of whole entities)."""
+
+    head = "TokenClassification"
+
+    def __init__(self, pieces: Pieces, length: int, annotation: str, labels: tuple[str, ...]) -> None:
+        super().__init__(pieces, length)
+        self.annotation = annotation
+        self.labels = labels
+        self.metric = "f1" if annotation == "ner" else "accuracy"
+        self._number = {label: number for number, label in enumerate(labels)}
+
+    @classmethod
+    def learn(cls, pieces: Pieces, length: int, annotation: str, texts: Iterable[Item]) -> Tagging:
+        """With the labels of the training texts."""
+        seen = {label for item in texts for label in word_labels(text_of(item), annotation) if label is not None}
+        if not seen - {OUTSIDE}:
+            raise TaskError(f"the training texts have no {annotation} label to learn")
+        return cls(pieces, length, annotation, tuple(sorted(seen)))
+
+    def rows(self, number: int, item: Item) -> list[Row]:
+        """See `Objective.rows`."""
+        text = text_of(item)
+        row = self.cut(number, text)
+        wanted = word_labels(text, self.annotation)
+        labels = np.full(len(row.ids), IGNORED)
+        for at in last_pieces(row.words):
+            label = wanted[row.words[at]]
+            labels[at] = IGNORED if label is None else self._number.get(label, IGNORED)
+        return [row._replace(labels=labels)]
+
+    def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+        """See `Objective.label`."""
+        labels = torch.full_like(batch["input_ids"], IGNORED)
+        for b, row in enumerate(rows):
+            labels[b, : len(row.ids)] = torch.from_numpy(row.labels)
+        return batch | {"labels": labels}
+
+    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> dict[int, str]:
+        """Word -> label."""
+        best = outputs["logits"].argmax(-1)
+        return {int(row.words[at]): self.labels[int(best[at])] for at in last_pieces(row.words)}
+
+    def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
+        """See `Objective.judge`; words cut away count as missed."""
+        text = text_of(item)
+        told: dict[int, str] = {word: label for part in said for word, label in part.items()}
+        gold = word_labels(text, self.annotation)
+        known = [(word, label) for word, label in enumerate(gold) if label is not None]
+        self.noted["scored labels that training never saw, counted as missed"] += sum(
+            label not in self._number for _, label in known
+        )
+        right = sum(told.get(word) == label for word, label in known)
+        sums = {"accuracy": Sum(right, len(known), len(known))}
+        if self.annotation == "ner":
+            wanted = entities([label or OUTSIDE for label in gold])
+            found = entities([told.get(word, OUTSIDE) for word in range(len(text.words))])
+            sums = {"f1": Sum(2 * len(wanted & found), len(wanted) + len(found), len(wanted)), **sums}
+        return Outcome(unit_of(text), sums)
+
+
+def last_pieces(words: np.ndarray) -> list[int]:
+    """The last token of every word.
+
+    Example:
+        >>> last_pieces(np.array([-1, 0, 1, 1, 2, -1]))
+        [1, 3, 4]
+    """
+    following = np.append(words[1:], SPECIAL)
+    return [int(at) for at in np.flatnonzero((words != SPECIAL) & (words != following))]
+
+
+def word_labels(text: Text, annotation: str) -> list[str | None]:
+    """A label a word; None where the annotation has none (a word without a tag).
+
+    Entities become BIO tags; of entities that nest or cross, the longest is kept.
+
+    Example:
+        >>> text = Text("a", ("Ann", "Lee", "ran"), edges={"ner": (Edge(("PER",), Span(0, 2)),)})
+        >>> word_labels(text, "ner")
+        ['B-PER', 'I-PER', 'O']
+    """
+    if annotation not in text.edges:
+        raise TaskError(
+            f"text {text.id!r} has no {annotation} annotation; name a corpus that has it (`lamina data list`)"
+        )
+    if annotation == "ner":
+        return [*_bio(text.edges["ner"], len(text.words))]
+    labels: list[str | None] = [None] * len(text.words)
+    for edge in text.edges[annotation]:
+        if len(edge.span) == 1 and edge.labels:
+            labels[edge.span.start] = edge.labels[0]
+    return labels
+
+
+def _bio(edges: Sequence[Edge], size: int) -> list[str]:
+    tags = [OUTSIDE] * size
+    for edge in sorted(edges, key=lambda edge: (-len(edge.span), edge.span)):
+        if all(tags[word] == OUTSIDE for word in edge.span):
+            tags[edge.span.start : edge.span.end] = [
+                f"B-{edge.labels[0]}",
+                *[f"I-{edge.labels[0]}"] * (len(edge.span) - 1),
+            ]
+    return tags
+
+
+def entities(tags: Sequence[str]) -> set[tuple[str, Span]]:
+    """The entities that BIO tags say; an I- that continues nothing starts one, as CoNLL's scorer has it.
+
+    Example:
+        >>> sorted(entities(["B-PER", "I-PER", "O", "I-LOC"]))
+        [('LOC', Span(start=3, end=4)), ('PER', Span(start=0, end=2))]
+    """
+    found, start, kind = set(), 0, None
+    for at, tag in enumerate([*tags, OUTSIDE]):
+        begins, _, name = tag.partition("-")
+        if kind is not None and (begins != "I" or name != kind):
+            found.add((kind, Span(start, at)))
+            kind = None
+        if begins != OUTSIDE and kind is None:
+            start, kind = at, name
+    return found

@@ -1,0 +1,96 @@
+"""Real questions: as many as their sources count, and every answer where it should be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from lamina.corpora import load_corpus, trec
+from lamina.corpora.hotpot import YES_NO
+from lamina.corpora.questions import CUT, answer_text, read_questions
+from lamina.corpora.squad import SLIPPED
+
+pytestmark = pytest.mark.data
+SPLITS = ("train", "dev", "test")
+
+
+@pytest.fixture
+def at_hand(data_dir, cache, monkeypatch):
+    monkeypatch.setenv("LAMINA_DATA", str(data_dir))
+    return data_dir
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "notes"),
+    [
+        ("squad_v1.1_dev", (48, 2067, 10565), {CUT: 79, SLIPPED: 15}),
+        ("xquad_en", (48, 240, 1190), {CUT: 1}),
+    ],
+)
+def test_every_answer_of_squad_is_an_accepted_one(data_dir, name, counts, notes):
+    noted, articles, paragraphs, size = {}, set(), set(), 0
+    for question in read_questions(data_dir / name, noted=noted):
+        size += 1
+        articles.add(question.text.doc)
+        paragraphs.add(question.context)
+        edges = question.text.edges
+        assert edges["answer"], question.text.id
+        for edge in edges["answer"]:
+            assert edge.labels == (answer_text(question, edge.span),)
+            assert answer_text(question, edge.span) in question.answers
+        if "sup" in edges:
+            held = [one.other for one in edges["sup"] if one.labels == ("1",)]
+            assert all(
+                any(edge.span.start in span and edge.span.end - 1 in span for span in held) for edge in edges["answer"]
+            )
+    assert (len(articles), len(paragraphs), size) == counts
+    assert {what: len(ids) for what, ids in noted.items()} == notes
+
+
+def test_articles_are_split_and_xquad_scores_the_same_ones(at_hand):
+    parts = {name: [load_corpus(name, split) for split in SPLITS] for name in ("squad_v1.1_dev", "xquad_en")}
+    squad, xquad = ([{text.doc for text in corpus} for corpus in parts[name]] for name in parts)
+    assert [len(articles) for articles in squad] == [36, 4, 8]
+    assert len(set().union(*squad)) == 48
+    assert squad == xquad
+    assert parts["squad_v1.1_dev"][2].made_split == "test is 8 of the 48 documents of the corpus, by hash with seed 0"
+    assert {text.doc for text in load_corpus("xquad_en", "test", seed=1)} != squad[2]
+
+
+def test_hotpot_in_both_layouts_and_settings(data_dir):
+    for setting in ("distractor", "support"):
+        noted = {}
+        questions = list(read_questions(data_dir / "hotpotqa_sample", setting=setting, noted=noted))
+        assert len(questions) + len(noted.pop(YES_NO)) == 200
+        assert not set(noted) - {CUT}
+        for question in questions:
+            (edge,) = question.text.edges["answer"]
+            assert answer_text(question, edge.span) == question.answers[0].strip()
+
+
+def test_babi_as_counted(data_dir):
+    sizes, tasks = Counter(), set()
+    for question in read_questions(data_dir / "babi_en"):
+        sizes["train" if "_train-" in question.text.id else "test"] += 1
+        tasks.add(question.task)
+        (edge,) = question.text.edges["answer"]
+        assert (answer_text(question, edge.span),) == question.answers
+    assert sizes == {"train": 9391, "test": 10391}
+    assert len(tasks) == 20
+
+
+def test_babi_stories_stay_whole(at_hand):
+    train, dev = ({text.doc for text in load_corpus("babi_en", split)} for split in ("train", "dev"))
+    assert train
+    assert dev
+    assert not train & dev
+
+
+def test_trec_as_counted(at_hand):
+    noted = {}
+    texts = list(trec.read(at_hand / "trec_qtypes" / "questions.txt", noted=noted))
+    assert (len(texts), sum(map(len, noted.values()))) == (4941, 57)
+    labels = {name: {edge.labels for text in texts for edge in text.edges[name]} for name in ("ques", "ques_coarse")}
+    assert (len(labels["ques"]), len(labels["ques_coarse"])) == (49, 6)
+    assert sum(len(load_corpus("trec_qtypes", split)) for split in SPLITS) == 4941

@@ -1,0 +1,210 @@
+"""Texts to rows and back: windows, labels, best spans, tags, hidden pieces, scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.corpora.questions import make_question
+from lamina.errors import ModelError, SpanError, TaskError
+from lamina.training.classes import Classifying, class_of
+from lamina.training.collating import Collator
+from lamina.training.masked import Masking
+from lamina.training.objective import IGNORED, Outcome, Sum, text_of
+from lamina.training.scoring import means, score_table
+from lamina.training.spans import Answering, best_span
+from lamina.training.tags import Tagging, entities, last_pieces, word_labels
+from lamina.training.windows import borders, place, windows
+from lamina.types import Edge, Span, Text
+
+CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)
+
+
+@pytest.fixture
+def long_question(encoder):
+    start = CONTEXT.rindex("mat")
+    return make_question("q", "who barked ?", CONTEXT, [(0, len(CONTEXT))], [(start, start + 3)], {0})
+
+
+@settings(max_examples=50, deadline=None)
+@given(length=st.integers(14, 60), stride=st.integers(1, 40))
+def test_windows_show_every_context_word_whole_and_the_question_always(encoder, length: int, stride: int) -> None:
+    pieces = encoder("bert").pieces
+    text = make_question("q", "who ?", CONTEXT, [(0, len(CONTEXT))], [(0, 3)], {0}).text
+    whole = pieces(text)[0]
+    sizes = Counter(whole.words.tolist())
+    seen: set[int] = set()
+    for window in windows(text, pieces, length, stride=stride):
+        assert len(window.ids) <= length
+        assert window.words[:4].tolist() == [-1, *whole.words[1:3].tolist(), whole.words[3]]
+        found = Counter(window.words.tolist())
+        seen |= {word for word in found if word >= 0 and found[word] == sizes[word]}
+    fits = {word for word, size in sizes.items() if word >= 0 and size <= length - 7}
+    assert fits <= seen
+
+
+def test_a_long_question_is_cut_and_one_without_room_refused(encoder) -> None:
+    question = make_question("q9", "who barked " * 20, "the dog", [(0, 7)], [(4, 7)], {0})
+    made = list(windows(question.text, encoder("bert").pieces, 40, most_question=10))
+
+    assert made[0].cut
+    assert ((made[0].words >= 0) & (made[0].words < question.text.segments[1].start)).sum() == 10
+    with pytest.raises(SpanError, match=r"'q9'.*no room"):
+        list(windows(question.text, encoder("bert").pieces, 12, most_question=64))
+
+
+def test_labels_stand_on_the_answer_or_on_the_first_token(encoder, long_question) -> None:
+    objective = Answering(encoder("bert").pieces, 30, stride=8)
+    rows = objective.rows(0, long_question)
+    answer = long_question.text.edges["answer"][0].span
+
+    assert len(rows) > 2
+    assert any(row.labels != (0, 0) for row in rows)
+    for row in rows:
+        first, last = row.labels
+        if row.labels == (0, 0):
+            assert place(row.words, answer) is None
+        else:
+            assert set(row.words[first : last + 1]) == set(answer)
+    assert objective.noted["questions that took several windows"] == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), most=st.integers(1, 4))
+def test_the_best_span_is_the_one_a_slow_search_finds(seed: int, most: int) -> None:
+    draw = np.random.default_rng(seed)
+    words = np.array([-1, 0, 0, -1, 1, 1, 2, 3, 3, 3, 4, -1])
+    context = Span(1, 5)
+    starts, ends = draw.normal(size=(2, len(words)))
+    guess = best_span(words, starts, ends, context, most)
+
+    firsts, lasts = borders(words, context)
+    slow = {
+        Span(int(words[a]), int(words[b]) + 1): starts[a] + ends[b]
+        for a in firsts
+        for b in lasts
+        if words[a] <= words[b] < words[a] + most
+    }
+    assert guess.score == pytest.approx(max(slow.values()))
+    assert slow[guess.span] == pytest.approx(guess.score)
+    assert 0 < guess.confidence < 1
+    assert 0 < guess.null < 1
+
+
+def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
+    pieces = encoder("bert").pieces
+    text = Text("a", ("unbarked", "dog"), edges={"pos": (Edge(("V",), Span(0, 1)), Edge(("N",), Span(1, 2)))})
+    objective = Tagging.learn(pieces, 20, "pos", [text])
+    row = objective.rows(0, text)[0]
+    last = last_pieces(row.words)
+
+    assert objective.labels == ("N", "V")
+    assert [objective.labels[row.labels[at]] for at in last] == ["V", "N"]
+    assert (row.labels != IGNORED).sum() == 2
+    other = Text("b", ("dog",), edges={"pos": (Edge(("X",), Span(0, 1)),)})
+    assert objective.judge(other, [{0: "N"}]).sums["accuracy"] == Sum(0, 1, 1)
+    assert objective.noted["scored labels that training never saw, counted as missed"] == 1
+
+
+def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
+    text = toy_texts(1, 0)[0]
+    objective = Tagging.learn(encoder("bert").pieces, 8, "pos", [text])
+    row = objective.rows(0, text)[0]
+
+    assert len(row.ids) == 8
+    assert row.words[-1] == -1
+    assert objective.noted["texts cut to 8 pieces"] == 1
+    gold = word_labels(text, "pos")
+    told = {int(row.words[at]): gold[row.words[at]] for at in last_pieces(row.words)}
+    assert objective.judge(text, [told]).sums["accuracy"].bottom == 5
+
+
+spans = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4), st.sampled_from("AB")), max_size=4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(spans)
+def test_bio_tags_say_entities_that_do_not_overlap(found) -> None:
+    taken: set[int] = set()
+    edges = []
+    for start, size, label in found:
+        words = set(range(start, min(start + size, 10)))
+        if words.isdisjoint(taken):
+            taken |= words
+            edges.append(Edge((label,), Span(start, min(start + size, 10))))
+    text = Text("a", ("w",) * 10, edges={"ner": tuple(edges)})
+
+    tags = [label or "O" for label in word_labels(text, "ner")]
+    assert entities(tags) == {(edge.labels[0], edge.span) for edge in edges}
+
+
+def test_of_nested_entities_the_longest_is_kept() -> None:
+    edges = (Edge(("A",), Span(1, 2)), Edge(("B",), Span(0, 3)))
+    assert word_labels(Text("a", ("x", "y", "z"), edges={"ner": edges}), "ner") == ["B-B", "I-B", "I-B"]
+
+
+def test_missing_annotations_are_named() -> None:
+    plain = Text("t7", ("x",))
+    with pytest.raises(TaskError, match="'t7' has no pos annotation"):
+        word_labels(plain, "pos")
+    with pytest.raises(TaskError, match="'t7' has no class"):
+        class_of(plain)
+
+
+def test_one_class_is_nothing_to_tell_apart(encoder) -> None:
+    text = Text("a", ("dog",), edges={"label": (Edge(("x",), Span(0, 1)),)})
+    with pytest.raises(TaskError, match="one class only"):
+        Classifying.learn(encoder("bert").pieces, 10, [text])
+
+
+def test_two_classes_have_the_f1_of_the_second(encoder) -> None:
+    def text(label: str) -> Text:
+        return Text(label, ("dog",), edges={"label": (Edge((label,), Span(0, 1)),)})
+
+    objective = Classifying.learn(encoder("bert").pieces, 10, [text("0"), text("1")])
+    judged = [objective.judge(text(gold), [told]) for gold, told in ("11", "10", "01", "00", "00")]
+    assert means(judged) == {"accuracy": 0.6, "f1": 0.5}
+
+
+def test_about_fifteen_percent_is_hidden_the_same_way_for_the_same_rows(encoder) -> None:
+    bert = encoder("bert")
+    texts = [Text(str(n), ("the", "lazy", "dog") * 10) for n in range(30)]
+    objective = Masking(bert.pieces, 40, bert.tokenizer, seed=3)
+    rows = [row for number, text in enumerate(texts) for row in objective.rows(number, text)]
+    collator = Collator(objective, bert.model, bert.tokenizer)
+    batch, again, other = collator(rows), collator(rows), collator(rows[::-1][1:])
+    words = torch.tensor(np.concatenate([row.words for row in rows]))
+
+    hidden = batch["labels"] != IGNORED
+    assert 0.12 < hidden.sum() / (words >= 0).sum() < 0.18
+    assert torch.equal(batch["input_ids"], again["input_ids"])
+    assert not torch.equal(batch["input_ids"][:5], other["input_ids"][:5])
+    masked = batch["input_ids"][hidden] == bert.tokenizer.mask_token_id
+    assert 0.7 < masked.float().mean() < 0.9
+    assert sum(len(row.ids) - 2 for row in rows) == sum(len(bert.pieces(text)[0].ids) - 2 for text in texts)
+
+
+def test_a_tokenizer_without_mask_has_no_masked_model(encoder) -> None:
+    with pytest.raises(ModelError, match="no mask token"):
+        Masking(encoder("gpt2").pieces, 40, encoder("gpt2").tokenizer, seed=0)
+
+
+def test_scores_resample_documents_and_split_by_task() -> None:
+    outcomes = [Outcome(f"d{n // 5}", {"f1": Sum(float(n < 10), 1)}, f"qa{1 + n // 10}") for n in range(20)]
+    table = score_table("scored", outcomes, seed=0)
+
+    assert list(table.columns) == ["split", "task", "metric", "count", "value", "low", "high"]
+    assert table["value"].tolist() == [0.5, 1.0, 0.0]
+    assert table["count"].tolist() == [20, 10, 10]
+    assert 0 <= table["low"][0] < 0.5 < table["high"][0] <= 1
+    assert "task" not in score_table("scored", [Outcome("a", {"f1": Sum(1, 1)})], seed=0).columns
+
+
+def test_a_question_is_its_text(toy_questions) -> None:
+    question = toy_questions(1, 0)[0]
+    assert text_of(question) is question.text
