@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attention, contextualizing, encoding, memory, probing, starting
+from benchmarks import attention, contextualizing, encoding, memory, probing, questions, starting
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "probing": probing.bars,
     "attention": attention.bars,
     "contextualizing": contextualizing.bars,
+    "questions": questions.bars,
 }
 
 

@@ -15,7 +15,11 @@ SHAPED = (
     "lamina.analyses.attention_maps",
     "lamina.analyses.contextualization",
     "lamina.analyses.geometry",
+    "lamina.analyses.head_similarity",
+    "lamina.analyses.layer_similarity",
+    "lamina.analyses.questions",
     "lamina.analyses.resampling",
+    "lamina.analyses.similarity",
     "lamina.probes",
 )
 install_import_hook(SHAPED, "beartype.beartype")

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
         compare,
         contextualize,
         corefheads,
+        diff,
         geometry,
         headmap,
         heads,
         load_splits,
         look,
+        neighbours,
         parse,
+        phases,
         probe,
+        token_map,
     )
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.encoders import Activations, Encoder, load_encoder
@@ -52,6 +56,7 @@ _HOME = {
     "finetune": "lamina.training.finetune",
     "corefheads": "lamina.analyses",
     "corpus_from": "lamina.corpora",
+    "diff": "lamina.analyses",
     "extract": "lamina.activations",
     "geometry": "lamina.analyses",
     "headmap": "lamina.analyses",
@@ -60,8 +65,11 @@ _HOME = {
     "load_encoder": "lamina.encoders",
     "load_splits": "lamina.analyses",
     "look": "lamina.analyses",
+    "neighbours": "lamina.analyses",
     "parse": "lamina.analyses",
+    "phases": "lamina.analyses",
     "probe": "lamina.analyses",
+    "token_map": "lamina.analyses",
 }
 
 __all__ = [
@@ -80,6 +88,7 @@ __all__ = [
     "contextualize",
     "corefheads",
     "corpus_from",
+    "diff",
     "extract",
     "finetune",
     "geometry",
@@ -89,8 +98,11 @@ __all__ = [
     "load_encoder",
     "load_splits",
     "look",
+    "neighbours",
     "parse",
+    "phases",
     "probe",
+    "token_map",
 ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lamina.analyses import compare
 from lamina.analyses.compare import Estimate, difference
+from lamina.analyses.probing.merging import by_model
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 
@@ -106,6 +107,16 @@ def test_places_are_shares_of_each_model_s_own_depth():
     assert row(result, "pos", "f1_full")["b"] == pytest.approx(1.2)
 
 
+def test_single_layers_are_stretched_from_the_worst_to_the_best():
+    table: Any = compare(probed("small", last=4), probed("large", last=8)).tables["layers"]
+    assert ",".join(table.columns) == "model,task,layer,value,low,high,normalised"
+    own = table[(table["model"] == "small") & (table["task"] == "dep")]
+    assert own["value"].tolist() == pytest.approx([0.4, 0.5, 0.6, 0.7, 0.8])
+    assert own["normalised"].tolist() == pytest.approx([0, 0.25, 0.5, 0.75, 1])
+    assert compare(probed(last=0), probed("large", last=0)).tables["layers"]["normalised"].isna().all()
+    assert compare(probed(probes=("cumulative",)), probed("large", probes=("cumulative",))).tables["layers"].empty
+
+
 @pytest.mark.parametrize(("seeds", "spread", "half"), [(2, "range", 0.1), (5, "interval", np.hypot(0.05, 0.05))])
 def test_with_few_seeds_the_spread_of_gravity_is_a_range(seeds, spread, half):
     found = row(compare(probed("small", seeds=seeds), probed("large", seeds=5)), "pos", "center_of_gravity")
@@ -149,6 +160,24 @@ def test_common_tasks_only_and_the_others_are_counted():
 
     assert result.tables["compare"]["task"].unique().tolist() == ["pos", "ner"]
     assert result.provenance.skipped == {"tasks of small alone": 1, "tasks of large alone": 0}
+
+
+def test_results_on_several_corpora_stand_side_by_side():
+    given = [
+        probed(model, corpus, tasks)
+        for corpus, tasks in (("squad", ("sup", "ner")), ("babi", ("sup",)))
+        for model in ("base", "tuned")
+    ]
+    result = compare(*by_model(given))
+    assert result.tables["compare"]["task"].unique().tolist() == ["sup (squad)", "ner", "sup (babi)"]
+    assert result.tables["layers"]["model"].unique().tolist() == ["base", "tuned"]
+    assert result.provenance.corpus["name"] == "squad, babi"
+    assert np.isfinite(row(result, "sup (babi)", "f1_full")["difference"]), "the same texts"
+    assert by_model(given[:2]) == (given[0], given[1])
+    with pytest.raises(InputError, match="results of two models; got a on ewt; b on ewt; c on ewt"):
+        by_model([probed(model) for model in "abc"])
+    with pytest.raises(InputError, match="a task was probed twice on one corpus by one model"):
+        by_model([probed("a"), probed("a"), probed("b")])
 
 
 def test_a_comparison_is_saved_and_read_back(tmp_path):

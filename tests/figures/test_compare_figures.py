@@ -19,7 +19,7 @@ def compared(make_probe) -> Result:
 
 def test_places_and_curves_share_relative_depth(compared):
     specs = {name: chart.to_dict() for name, chart in draw(compared).items()}
-    assert list(specs) == ["places", "depth"]
+    assert list(specs) == ["places", "depth", "heatmap"], "layers of models of other depths are not on one axis"
     assert [panel["title"]["text"] for panel in specs["places"]["concat"]] == ["Centre of gravity", "Expected layer"]
     assert len(specs["depth"]["concat"]) == 8
     _, line, points = specs["depth"]["concat"][0]["layer"]
@@ -47,7 +47,9 @@ def test_what_is_not_available_is_said(make_probe):
     assert "Part of speech, expected layer as a share of the depth: minilm n/a, mpnet" in chart.to_dict()["description"]
 
 
-@pytest.mark.parametrize(("probes", "drawn"), [(("layer",), ["depth"]), (("mix",), ["places", "depth"])])
+@pytest.mark.parametrize(
+    ("probes", "drawn"), [(("layer",), ["depth", "by_layer", "heatmap"]), (("mix",), ["places", "depth"])]
+)
 def test_results_with_some_of_the_probes_draw_what_there_is(make_probe, probes, drawn):
     charts = draw(compare(make_probe(probes=probes), make_probe(model="mpnet", probes=probes)))
     assert list(charts) == drawn

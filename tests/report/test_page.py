@@ -16,7 +16,7 @@ import pytest
 
 from lamina.errors import ResultError
 from lamina.report import write_report
-from lamina.report.sections import section_of
+from lamina.report.wording import section_of
 from lamina.results import Provenance, Result
 
 

@@ -47,7 +47,10 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
     monkeypatch.delattr(lamina.encoders, "load_encoder")
     done = run("--only", "geometry, prob")
     assert isinstance(done.exception, InputError)
-    assert str(done.exception) == "there is no analysis 'prob'; known: geometry, probe, attention, heads, headmap"
+    assert (
+        str(done.exception) == "there is no analysis 'prob'; known: geometry, probe, attention, heads, "
+        "headmap, contextualize, neighbours, questions"
+    )
 
 
 def test_a_text_without_annotations_is_not_probed(run):

@@ -9,9 +9,14 @@ from lamina.analyses.attention_maps.look import look
 from lamina.analyses.attention_maps.parse import parse
 from lamina.analyses.compare import compare
 from lamina.analyses.contextualization.contextualize import contextualize
+from lamina.analyses.contextualization.neighbours import neighbours
+from lamina.analyses.diff import diff
 from lamina.analyses.geometry import geometry
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.probing.splits import load_splits
+from lamina.analyses.questions.phases import phases
+from lamina.analyses.questions.reading import load_questions
+from lamina.analyses.questions.tokenmap import token_map
 
 __all__ = [
     "ask",
@@ -19,11 +24,16 @@ __all__ = [
     "compare",
     "contextualize",
     "corefheads",
+    "diff",
     "geometry",
     "headmap",
     "heads",
+    "load_questions",
     "load_splits",
     "look",
+    "neighbours",
     "parse",
+    "phases",
     "probe",
+    "token_map",
 ]

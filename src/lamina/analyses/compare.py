@@ -50,6 +50,19 @@ class Depth(NamedTuple):
     high: float
 
 
+class Layer(NamedTuple):
+    """One row of `layers.csv`: what one layer alone tells of a task."""
+
+    model: str
+    task: str
+    layer: int
+    value: float
+    low: float
+    high: float
+    normalised: float
+    """0 at the model's worst layer for this task, 1 at its best; NaN where all are alike."""
+
+
 class Estimate(NamedTuple):
     """A number and how sure it is."""
 
@@ -89,6 +102,7 @@ def compare(a: Result, b: Result) -> Result:
     tables = {
         "compare": pd.DataFrame(rows, columns=list(Compared._fields)),
         "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
+        "layers": pd.DataFrame(_by_layer(depths), columns=list(Layer._fields)),
     }
     left_out = {f"tasks of {side.name} alone": len(side.tasks) - len(tasks) for side in sides}
     return Result("compare", tables, _provenance(a, b, left_out))
@@ -144,6 +158,16 @@ class _Side:
         for row in self._scores[self._scores["task"].isin(tasks) & self._scores["layer"].notna()].itertuples():
             share = row.layer / self.last if self.last else _MISSING
             yield Depth(self.name, row.task, row.probe, int(row.layer), share, row.value, row.low, row.high)
+
+
+def _by_layer(depths: list[Depth]) -> Iterator[Layer]:
+    """The probes of single layers, each model's score of a task stretched to 0 to 1 over its layers as well."""
+    single = [row for row in depths if row.probe == "layer"]
+    for row in single:
+        own = [each.value for each in single if (each.model, each.task) == (row.model, row.task)]
+        wide = max(own) - min(own)
+        share = (row.value - min(own)) / wide if wide else _MISSING
+        yield Layer(row.model, row.task, row.layer, row.value, row.low, row.high, share)
 
 
 def _compared(task: str, a: _Side, b: _Side, *, fair: bool) -> Iterator[Compared]:

@@ -14,13 +14,16 @@ from lamina.cli import (
     contextualize,
     corefheads,
     data,
+    diff,
     encode,
     finetune,
     geometry,
     headmap,
     heads,
     look,
+    neighbours,
     parse,
+    phases,
     probe,
     report,
     store,
@@ -55,6 +58,7 @@ app.command()(geometry.geometry)
 app.command()(probe.probe)
 app.command()(trace.trace)
 app.command()(compare.compare)
+app.command()(diff.diff)
 app.command()(attention.attention)
 app.command()(heads.heads)
 app.command()(corefheads.corefheads)
@@ -62,7 +66,9 @@ app.command()(parse.parse)
 app.command()(headmap.headmap)
 app.command()(look.look)
 app.command()(contextualize.contextualize)
+app.command()(neighbours.neighbours)
 app.command()(finetune.finetune)
+app.command()(phases.phases)
 app.command()(report.report)
 
 

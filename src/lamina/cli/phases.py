@@ -86,7 +86,7 @@ def phases(
     if question is not None and context is not None:
         questions = typed_question(question, context)
     else:
-        questions = load_questions(data or "", split, format=format, limit=limit, seed=seed)
+        questions = load_questions(data or "", split, format=format, limit=limit)
     from lamina.analyses.asking import ask
     from lamina.analyses.questions.answering import answers
     from lamina.analyses.questions.phases import phases as measure
@@ -94,16 +94,16 @@ def phases(
 
     encoder = load_encoder(model, device=device)
     if dry_run:
-        passes = 1 if mapped else 1 + (twin and encoder.blocks > 0) + (answers(encoder))
+        passes = 1 if mapped else 1 + (twin and encoder.blocks > 0) + answers(encoder)
         print(_foreseen(encoder, questions.find(example) if example else questions, passes))
         return
-    name = example or (Path(data).stem if data else "typed")
-    folder = results_folder(out, "map" if mapped else "phases", model, name, "" if mapped else split)
     if mapped:
+        folder = out or Path("results") / f"map-{Path(model).name}-{Path(example or 'typed').name}"
         settings = {"example": example, "method": method, "fit": fit, "clusters": clusters, "seed": seed}
         result = ask(token_map, encoder, questions, folder, **settings)
         _tell_map(result)
     else:
+        folder = results_folder(out, "phases", model, data or "", split)
         settings = {"samples": samples, "confident": confident, "clustered": clustered, "foretold": foretold}
         result = ask(measure, encoder, questions, folder, **settings, twin=twin, seed=seed)
         _tell_phases(result, encoder)

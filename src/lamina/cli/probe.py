@@ -48,9 +48,12 @@ def probe(
         ),
     ] = False,
     metric: Annotated[
-        str,
-        typer.Option("--metric", help="micro (F1 of all decisions together) or macro (the mean of the labels' F1)."),
-    ] = "micro",
+        str | None,
+        typer.Option(
+            "--metric",
+            help="micro (F1 of all decisions together) or macro (the labels' mean F1); the task's own by default.",
+        ),
+    ] = None,
     mdl: Annotated[bool, typer.Option("--mdl", help="Measure the labels' description length too.")] = False,
     split: Annotated[str, typer.Option("--split", help="What is scored: dev or test.")] = "dev",
     out: OutOption = None,

@@ -44,7 +44,8 @@ def report(
     """Ask every question of a model and write one page to read, print or send.
 
     The page needs no network and no other file. Answers already in OUT for the same model, corpus and settings are
-    reused, so a second run takes seconds. Analyses: geometry, probe, attention, heads, headmap.
+    reused, so a second run takes seconds. Analyses: geometry, probe, attention, heads,
+    headmap, contextualize, neighbours, questions.
 
     Probing learns from the corpus's train and scores SPLIT; where there is no train, or nothing is annotated, the
     page says that it is left out.
@@ -81,7 +82,8 @@ def _expected(encoder: Encoder, texts: Corpus, train: Corpus | None, store: Path
     if train is not None:
         try:
             splits, preset = Splits(train, texts), ANALYSES["probe"]["preset"]
-            asked: dict[str, Any] = {"faithful": False, "seed": 0} | dict.fromkeys(("tasks", "seeds", "metric", "device"))
+            asked: dict[str, Any] = dict.fromkeys(("tasks", "seeds", "metric", "device"))
+            asked |= {"faithful": False, "seed": 0}
             plan = plan_run(encoder.layers, splits, probes=PROBES, preset=preset, **asked)
             return expected_run(foresee(plan, encoder, twin=True, root=store))
         except (CorpusError, TaskError):

@@ -18,13 +18,17 @@ _DRAWERS = {
     "compare": "lamina.figures.compare",
     "contextualize": "lamina.figures.contextualize",
     "corefheads": "lamina.figures.corefheads",
+    "diff": "lamina.figures.diff",
     "finetune": "lamina.figures.finetune",
     "geometry": "lamina.figures.geometry",
     "headmap": "lamina.figures.headmap",
     "heads": "lamina.figures.heads",
     "look": "lamina.figures.look",
+    "neighbours": "lamina.figures.neighbours",
     "parse": "lamina.figures.parse",
+    "phases": "lamina.figures.phases",
     "probe": "lamina.figures.probe",
+    "token_map": "lamina.figures.token_map",
     "trace": "lamina.figures.traces",
 }
 """Analysis -> the module whose `draw` draws it; imported when asked for, since altair is slow to import."""

@@ -7,6 +7,7 @@ import pandas as pd
 
 from lamina.figures.curves import PROBES
 from lamina.figures.probe_tables import Table, Tables, rows_of, title_of
+from lamina.figures.task_layers import by_task, heat_maps
 from lamina.figures.theme import INK, series, themed
 from lamina.results import Result
 
@@ -17,9 +18,15 @@ PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected 
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `places` (where each model resolves each task) and `depth` (F1 by relative depth)."""
+    """The charts `places` (where each model resolves each task), `depth` (F1 by relative depth) and, of the probes of
+    single layers, `by_layer` (models of one depth) and `heatmap` (every task from its worst to its best layer)."""
     title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
     made = {"places": places(result.tables, title), "depth": depth(result.tables, title)}
+    single = rows_of(result.tables, "layers")
+    if single is not None:
+        if single.groupby("model")["layer"].max().nunique() == 1:
+            made["by_layer"] = by_task(single, f"F1 by layer, each layer alone: {title}")
+        made["heatmap"] = heat_maps(single, f"Where each task is told best: {title}")
     return {name: themed(chart) for name, chart in made.items() if chart is not None}
 
 

@@ -24,10 +24,11 @@ def title_of(task: str) -> str:
     """What figures call a task.
 
     Example:
-        >>> title_of("dep"), title_of("my_own")
-        ('Dependencies', 'my_own')
+        >>> title_of("dep"), title_of("sup (babi_en)"), title_of("my_own")
+        ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
     """
-    return _TITLES.get(task, task)
+    name, bracket, corpus = task.partition(" (")
+    return _TITLES.get(name, name) + bracket + corpus
 
 
 def rows_of(tables: Tables, name: str) -> Table | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -72,7 +73,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def drawn_rows(tokens: Table) -> Table:
-    """What is drawn: places scaled to -1 .. 1, alike both ways; one role a token; a colour for each colouring."""
+    """What is drawn: places scaled to -1 .. 1, alike both ways; one role a token."""
     table = tokens.reset_index(drop=True)
     table = table.assign(role=_roles(table), label=_labels(table))
     table = table[_few(table) & table["x"].notna()]
@@ -81,7 +82,6 @@ def drawn_rows(tokens: Table) -> Table:
     middle = (places.transform("max") + places.transform("min")) / 2
     extent = (places.transform("max") - places.transform("min")).max(axis=1) / 2
     scaled = (table[["x", "y"]] - middle).div(extent.replace(0, 1), axis=0).round(3)
-    colours = {each.name: each.colour for each in ROLES}
     return pd.DataFrame(
         {
             "layer": table["layer"],
@@ -93,9 +93,6 @@ def drawn_rows(tokens: Table) -> Table:
             "label": table["label"],
             "sentence": table["sentence"],
             "cluster": table["cluster"],
-            "role_colour": [colours[name] for name in table["role"]],
-            "sentence_colour": [_numbered(number) for number in table["sentence"]],
-            "cluster_colour": [_numbered(number) for number in table["cluster"]],
         }
     )
 
@@ -142,8 +139,14 @@ def _few(table: Table) -> Any:
     return ~plain | (table["token"] % every == 0)
 
 
-def _numbered(number: int) -> str:
-    return _GREY if number < 0 else COLOURS[number % len(COLOURS)]
+def _shade() -> str:
+    """The colour of a dot, by what the reader chose; sentences and clusters go round the palette."""
+    by_role = json.dumps({role.name: role.colour for role in ROLES})
+    number = "datum[colouring]"
+    palette = json.dumps(COLOURS)
+    return (
+        f"colouring == 'role' ? {by_role}[datum.role] : {number} < 0 ? '{_GREY}' : {palette}[{number} % {len(COLOURS)}]"
+    )
 
 
 def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.LayerChart:
@@ -155,30 +158,27 @@ def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.La
         x=_axis("x"), y=_axis("y"), shape=alt.Shape("role:N", scale=scale, legend=look if legend else None)
     )
     tooltip = [alt.Tooltip(f"{name}:N") for name in ("word", "role", "gold", "sentence", "cluster")]
-    shade = "colouring == 'role' ? datum.role_colour : datum[colouring + '_colour']"
     key = alt.Color(
         "role:N",
         scale=alt.Scale(domain=names, range=[role.colour for role in shown]),
         legend=look if legend else None,
     )
-    label = base.encode(text="label:N", shape=alt.Undefined)
     plain = f"datum.role == '{OTHER.name}'"
-    dots = base.transform_calculate(shade=shade).mark_point(filled=True, opacity=0.85, size=area)
-    return alt.LayerChart(
-        layer=[
-            # Seen in the legend alone: the dots have the colour that the reader chose.
-            base.mark_point(opacity=0, filled=True).encode(color=key),
-            dots.transform_filter(plain).encode(fill=_SHADE, tooltip=tooltip),
-            dots.transform_filter(f"!({plain})").encode(fill=_SHADE, tooltip=tooltip),
-            base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
-            *(
-                label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(
-                    align=align, dy=-13, fontSize=12, limit=0.6 * size
-                )
-                for side, align in _SIDES
-            ),
+    dots = base.transform_calculate(shade=_shade()).mark_point(filled=True, opacity=0.85, size=area)
+    layers: list[alt.Chart] = [
+        # Seen in the legend alone: the dots have the colour that the reader chose.
+        base.mark_point(opacity=0, filled=True).encode(color=key),
+        dots.transform_filter(plain).encode(fill=_SHADE, tooltip=tooltip),
+        dots.transform_filter(f"!({plain})").encode(fill=_SHADE, tooltip=tooltip),
+        base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
+    ]
+    if size == SIZE:
+        label = base.encode(text="label:N", shape=alt.Undefined)
+        layers += [
+            label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(align=align, dy=-13, fontSize=12)
+            for side, align in _SIDES
         ]
-    )
+    return alt.LayerChart(layer=layers)
 
 
 _SIDES: tuple[tuple[str, Literal["left", "right"]], ...] = (("<", "left"), (">=", "right"))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.errors import CorpusError, InputError, ModelError, TaskError
 from lamina.report.page import write_report
-from lamina.report.sections import section_of
+from lamina.report.wording import section_of
 
 if TYPE_CHECKING:
     from lamina.analyses.probing.splits import Splits
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
+    from lamina.results import Result
 
 ANALYSES: dict[str, Mapping[str, Any]] = {
     "geometry": {"samples": 1000},
@@ -22,14 +23,23 @@ ANALYSES: dict[str, Mapping[str, Any]] = {
     "attention": {"segments": 1000},
     "heads": {"samples": 500},
     "headmap": {"samples": 200},
+    "contextualize": {"preset": "quick", "context_sizes": (0, 4)},
+    "neighbours": {"count": 10},
+    "questions": {"samples": 300, "clustered": 40},
 }
-"""What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick."""
+"""What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick.
+
+`questions` is a chapter of its own: a small fine-tuning, one question as a map of tokens, the phases over many.
+"""
 
 FIRST = next(iter(ANALYSES))
 """Asked of any model and any corpus: where it cannot be answered, there is nothing to report."""
 
 LEARNING = frozenset({"probe"})
 """Those that learn from training texts before they score."""
+
+WITHIN_TRAINING = frozenset({"contextualize", "neighbours"})
+"""Those that need many words, and split them by themselves: asked of the training texts where there are any."""
 
 
 def choose(only: Sequence[str] | None = None) -> list[str]:
@@ -40,7 +50,8 @@ def choose(only: Sequence[str] | None = None) -> list[str]:
         ['geometry']
         >>> choose(["geometri"])
         Traceback (most recent call last):
-        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe, attention, heads, headmap
+        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe, attention, heads, headmap, \
+contextualize, neighbours, questions
     """
     unknown = [name for name in only or () if name not in ANALYSES]
     if unknown:
@@ -75,21 +86,39 @@ def make_report(
         >>> make_report(encoder, corpus, "report", train=lamina.load_corpus("ewt", "train"))  # doctest: +SKIP
         PosixPath('report/index.html')
     """
-    from lamina import analyses
-
-    results, folders, notes = [], [], []
+    made: list[tuple[Path, Result]] = []
+    notes = []
     for name in choose(only):
-        folder = Path(out) / "results" / name
         try:
-            texts = _splits(corpus, train) if name in LEARNING else corpus
-            results.append(analyses.ask(getattr(analyses, name), encoder, texts, folder, root=root, **ANALYSES[name]))
-            folders.append(folder)
+            made += _answers(name, encoder, corpus, train, Path(out) / "results", root)
         except (CorpusError, ModelError, TaskError) as error:
             if only or name == FIRST:
                 raise
             notes.append(f"{section_of(name).title} is left out: {error}.")
     title = f"{encoder.name} on {corpus.name} ({corpus.split})"
+    folders, results = zip(*made, strict=True)
     return write_report(results, out, title=title, notes=notes, folders=folders)
+
+
+def _answers(
+    name: str,
+    encoder: Encoder,
+    corpus: Corpus,
+    train: Corpus | None,
+    folder: Path,
+    root: str | os.PathLike[str] | None,
+) -> list[tuple[Path, Result]]:
+    """The results of one analysis, with where they are saved."""
+    from lamina import analyses
+    from lamina.report.answering import answer_questions
+
+    if name == "questions":
+        return answer_questions(encoder, folder, **ANALYSES[name])
+    texts = _splits(corpus, train) if name in LEARNING else corpus
+    if name in WITHIN_TRAINING and train is not None:
+        texts = train
+    result = analyses.ask(getattr(analyses, name), encoder, texts, folder / name, root=root, **ANALYSES[name])
+    return [(folder / name, result)]
 
 
 def _splits(corpus: Corpus, train: Corpus | None) -> Splits:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.errors import ResultError
 from lamina.figures import draw, to_svg
-from lamina.report.sections import Section, section_of
+from lamina.report.wording import Section, section_of
 from lamina.results import Provenance, Result
 
 if TYPE_CHECKING:

@@ -12,10 +12,13 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.probing import probe as module
+from lamina.analyses.probing.planning import plan_run
 from lamina.analyses.probing.predictions import read_predictions
 from lamina.analyses.probing.splits import Splits
+from lamina.corpora import corpus_from
 from lamina.errors import InputError, ResultError, TaskError
 from lamina.testing import TinyEncoder
+from lamina.types import Edge, Span, Text
 
 COLUMNS = {
     "scores": "model,task,probe,of,layer,seed,split,metric,count,value,low,high",
@@ -104,6 +107,21 @@ def test_macro_f1_where_asked(result: Result, splits: Splits, settings: dict[str
     assert constant["value"] == pytest.approx(np.mean([2 * n / (n + 122) for n in (40, 41, 20, 20)] + [0]))
     weights = [each.tables["mixing"].query("task == 'pos'")["weight"].tolist() for each in (result, macro)]
     assert weights[0] == weights[1], "what is trained, and when it stops, is the same"
+
+
+def test_a_task_is_scored_by_its_own_metric_where_none_is_asked_for() -> None:
+    edges = {"ques": (Edge(("NUM",), Span(0, 1)),), "pos": (Edge(("NOUN",), Span(0, 1)),)}
+    texts = [Text(str(number), (f"word{number}",), edges=edges) for number in range(40)]
+    asked = Splits(corpus_from(texts[:30], name="own", split="train"), corpus_from(texts[30:], name="own", split="dev"))
+    plan: dict[str, Any] = {"tasks": None, "probes": ["layer"], "preset": "quick", "seeds": 1}
+    plan |= {"faithful": False, "seed": 0, "device": "cpu"}
+    averages = {
+        metric: {task.name: task.average for task in plan_run(3, asked, metric=metric, **plan).tasks}
+        for metric in (None, "micro", "macro")
+    }
+    assert averages[None] == {"pos": "micro", "ques": "macro"}
+    assert averages["micro"] == {"pos": "micro", "ques": "micro"}
+    assert averages["macro"] == {"pos": "macro", "ques": "macro"}
 
 
 def test_predictions_name_every_target_and_its_labels(result: Result) -> None:

@@ -12,6 +12,7 @@ import torch
 from lamina.activations import StoredActivations
 from lamina.analyses.contextualization.answers import Answers, Setting, answer, answer_permuted
 from lamina.analyses.contextualization.context_sizes import window_vectors
+from lamina.analyses.contextualization.failure_cases import failure_cases, pieces_of, scores_by_pieces
 from lamina.analyses.contextualization.finetuning import (
     attention_similarity,
     finetuning_table,
@@ -100,6 +101,9 @@ def contextualize(
     tables = board.tables([*own, *_beside(setting, whole, beside)])
     tables["context"] = board.f1(swept)
     tables["pairs"] = board.pairs([*own, *swept])
+    pieces = pieces_of(encoder, data.words)
+    tables["failures"] = failure_cases(tables["pairs"], pieces)
+    tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
     tables["contexts"] = histogram(data)
     if tuned:
         tables["finetuning"] = finetuning_table(setting, board, tuned, changed, answers)

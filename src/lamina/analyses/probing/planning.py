@@ -63,14 +63,16 @@ def plan_run(
     preset: str,
     seeds: int | None,
     faithful: bool,
-    metric: str,
+    metric: str | None,
     seed: int,
     device: str | None,
 ) -> Plan:
     """What `lamina.probe` does with these settings, for a model of so many layers."""
     amounts = get_preset(preset)
     cuts = _cuts(probes, layers)
-    chosen = [task.averaged(_average(metric)) for task in _tasks(tasks, whole, faithful=faithful)]
+    chosen = _tasks(tasks, whole, faithful=faithful)
+    if metric is not None:
+        chosen = [task.averaged(_average(metric)) for task in chosen]
     splits = Splits(thin(whole.train, amounts.train_texts, seed), whole.scored)
     division = divide(splits, seed=seed, most_stop=amounts.stop_texts)
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")

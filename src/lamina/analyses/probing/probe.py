@@ -18,6 +18,7 @@ from lamina.analyses.probing.predictions import write_predictions
 from lamina.analyses.probing.running import Setting, States, partials, run_task
 from lamina.analyses.probing.splits import Splits, load_splits
 from lamina.analyses.probing.tables import make_tables
+from lamina.analyses.unseen import refuse_seen
 from lamina.encoders import Encoder
 from lamina.results import Provenance, Result, result_key
 from lamina.tasks import Task
@@ -33,7 +34,7 @@ def probe(
     seeds: int | None = None,
     twin: bool = True,
     faithful: bool = False,
-    metric: str = "micro",
+    metric: str | None = None,
     seed: int = 0,
     samples: int = 1000,
     mdl: bool = False,
@@ -53,7 +54,8 @@ def probe(
         faithful: as the paper's code did it: stopping on the scored split, layer 0 the raw word embeddings with
             LayerNorm, the model's own dropout left on, dependency roots kept.
         metric: `micro` (F1 of all decisions together) or `macro` (the mean of the labels' F1, over labels that hold of
-            some scored target). When to stop is decided by micro-F1 either way.
+            some scored target); the task's own if not given: macro for `ques` and `sup`, else micro. When to stop is
+            decided by micro-F1 either way.
         seed: of the division of training documents, the order of texts, control labels, the twin and the bootstrap.
         samples: bootstrap samples.
         mdl: measure the labels' description length by online code too, on every single layer.
@@ -61,6 +63,8 @@ def probe(
         root: where activations are stored.
     """
     whole = corpus if isinstance(corpus, Splits) else load_splits(corpus, seed=seed)
+    for part in (whole.train, whole.scored):
+        refuse_seen(encoder, part)
     chosen, setting = plan_run(
         encoder.layers,
         whole,

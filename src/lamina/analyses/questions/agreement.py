@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from lamina.analyses.questions.clusters import kmeans
 from lamina.analyses.questions.measures import ANSWER, OTHER, QUESTION, SUPPORT
@@ -16,25 +18,27 @@ _NONE = -1
 
 def agreement(
     states: Float[torch.Tensor, "token layer width"],
-    keep: torch.Tensor,
-    labels: tuple[np.ndarray, ...],
+    keep: Bool[torch.Tensor, "token layer"],
+    variants: Sequence[tuple[np.ndarray, ...]],
     *,
     seed: int,
-) -> Float[np.ndarray, "layer agreement"]:
+) -> Float[np.ndarray, "variant layer agreement"]:
     """For each way of labelling tokens (-1: no label), k-means with as many clusters as labels, and how both agree.
 
     0 is what clusters drawn at random would give, 1 the same partition; not a number where there are not two labels.
+    Variants deal the same labels to the same tokens, as they are and shuffled: they share their clusters.
     """
-    found = np.full((states.shape[1], len(labels)), np.nan)
-    for column, own in enumerate(labels):
-        labelled = np.flatnonzero(own != _NONE)
-        kinds = len(np.unique(own[labelled]))
+    found = np.full((len(variants), states.shape[1], len(variants[0])), np.nan)
+    for column, labels in enumerate(zip(*variants, strict=True)):
+        labelled = np.flatnonzero(labels[0] != _NONE)
+        kinds = len(np.unique(labels[0][labelled]))
         kept = keep[labelled].T
         if kinds < 2 or int(kept.sum(1).min()) <= kinds:
             continue
         clusters = kmeans(states[labelled].transpose(0, 1).contiguous(), kept, kinds, seed=seed, starts=1).numpy()
-        for layer, use in enumerate(kept.numpy()):
-            found[layer, column] = adjusted_mutual_information(own[labelled][use], clusters[layer][use])
+        for variant, own in enumerate(labels):
+            for layer, use in enumerate(kept.numpy()):
+                found[variant, layer, column] = adjusted_mutual_information(own[labelled][use], clusters[layer][use])
     return found
 
 

@@ -70,8 +70,9 @@ def _lloyd(points: Points, keep: Kept, centres: torch.Tensor) -> tuple[torch.Ten
 
 
 def _distances(points: Points, centres: torch.Tensor) -> torch.Tensor:
-    """Squared."""
-    return torch.cdist(points, centres).square()
+    """Squared, by way of products: many times as fast as pair by pair."""
+    own, other = points.square().sum(-1)[..., None], centres.square().sum(-1)[:, None, :]
+    return torch.baddbmm(own + other, points, centres.transpose(1, 2), alpha=-2).clamp_min(0)
 
 
 def best_clusters(points: Points, keep: Kept, tried: Sequence[int], *, seed: int) -> tuple[Labels, np.ndarray]:

@@ -77,14 +77,16 @@ class Watcher:
         unit = unit_vectors(states, keep)
         sums, counts = add_up(unit, keep, groups)
         before = self._unrelated.before(turn.document)
-        for variant, (words, into) in enumerate(zip(variants, self._sums.values(), strict=True)):
+        agreed = np.full((len(variants), len(keep[0]), len(AGREEMENTS)), np.nan)
+        if turn.clustered:
+            labels = [labels_of(turn.question.text, real, roles.sentence)]
+            labels += [labels_of(turn.question.text, words, roles.sentence, rng) for words in variants[1:]]
+            spread = [tuple(each[owners] for each in own) for own in labels]
+            agreed = agreement(states, keep, spread, seed=self._seed)
+        for variant, into in enumerate(self._sums.values()):
             rows = slice(variant * len(GROUPS), (variant + 1) * len(GROUPS))
             measured = measure(unit, keep, groups[rows], Sums(sums[rows], counts[rows]), before).numpy()
-            agreed = np.full((len(measured), len(AGREEMENTS)), np.nan)
-            if turn.clustered:
-                labels = labels_of(turn.question.text, words, roles.sentence, rng if variant else None)
-                agreed = agreement(states, keep, tuple(each[owners] for each in labels), seed=self._seed)
-            into.add(turn.document, turn.groups, np.hstack([measured, agreed]))
+            into.add(turn.document, turn.groups, np.hstack([measured, agreed[variant]]))
         self._unrelated.add(sums[WORDS], counts[WORDS])
         if turn.place is not None:
             self._keep(turn.place, sums, counts)

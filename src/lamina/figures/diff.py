@@ -1,0 +1,111 @@
+"""What fine-tuning changed: layers by their similarity, heads in a grid, probes before and after."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.axes import layer_axis
+from lamina.figures.head_grid import GRID_WIDTH, head_grid
+from lamina.figures.probe_tables import Table
+from lamina.figures.task_layers import by_task
+from lamina.figures.theme import series, themed
+from lamina.results import Result
+
+PANEL_WIDTH = 330
+_PANELS = {
+    "cka": ("Similarity of layers (CKA)", "debiased linear CKA of word vectors", "with the random-weights twin"),
+    "cosine": ("The same word before and after", "mean cosine", "words of different texts"),
+}
+_VALUE = "before and after"
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The charts `layers` (CKA and cosine), `heads` (attention) and `probes` (F1 of both models)."""
+    # pandas comes without types, and what a checker guesses of them refuses sound expressions.
+    table: Table = result.tables["diff"]
+    about = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
+    names = [result.provenance.model[side]["name"] for side in ("a", "b")]
+    if names[0] == names[1]:
+        names = [f"{name} ({side})" for name, side in zip(names, "ab", strict=True)]
+    made = {"layers": _layers(table, about), "heads": _heads(table, about), "probes": _probes(table, names, about)}
+    return {name: themed(chart) for name, chart in made.items() if chart is not None}
+
+
+def _layers(table: Table, about: str) -> alt.ConcatChart | None:
+    shown = [measure for measure in _PANELS if (table["measure"] == measure).any()]
+    if not shown:
+        return None
+    last = int(table["layer"].max())
+    return alt.concat(
+        *(_panel(measure, table[table["measure"] == measure], last) for measure in shown),
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(f"What changed by layer: {about}", subtitle="shaded: 95 % interval", offset=12),
+        description=" ".join(_in_words(measure, table[table["measure"] == measure]) for measure in shown),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    ).resolve_scale(color="independent", strokeDash="independent", shape="independent")
+
+
+def _panel(measure: str, rows: Table, last: int) -> alt.LayerChart:
+    title, unit, beside = _PANELS[measure]
+    own = rows[["layer", "value", "low", "high"]].assign(model=_VALUE)
+    baseline = rows[["layer"]].assign(value=rows["baseline"], model=beside).dropna()
+    both = pd.concat([own, baseline])
+    look = series([_VALUE, beside] if len(baseline) else [_VALUE])
+    lowest = min(0.0, both[["value", "low"]].min(axis=None))
+    base = alt.Chart(both, width=PANEL_WIDTH, height=200).encode(x=layer_axis(last), color=look.colour)
+    y = alt.Y("value:Q", title=unit, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
+    return alt.LayerChart(
+        layer=[
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=unit), y2="high:Q"),
+            base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
+            base.mark_point(filled=True, size=50, opacity=1).encode(
+                y=y, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+            ),
+        ],
+        title=title,
+    )
+
+
+def _heads(table: Table, about: str) -> alt.ConcatChart | None:
+    rows = table[table["measure"] == "attention_similarity"].dropna(subset=["value"])
+    if rows.empty:
+        return None
+    rows = rows.astype({"head": int})
+    lowest = rows[["value", "baseline"]].min(axis=None)
+    domain = (min(0.99, float(int(lowest * 10) / 10)), 1.0)
+    grids = [
+        head_grid(rows, alt.TitleParams("The same head, before and after"), domain=domain, unit="mean cosine of maps")
+    ]
+    if rows["baseline"].notna().any():
+        others = rows[["layer", "head"]].assign(value=rows["baseline"])
+        title = alt.TitleParams("With the other heads of its layer before")
+        grids.append(head_grid(others, title, domain=domain, unit="mean cosine of maps"))
+    least = rows.nsmallest(3, "value")
+    said = ", ".join(f"{row.value:.2f} of head {row.layer}-{row.head}" for row in least.itertuples())
+    return alt.concat(
+        *grids,
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(f"Attention before and after: {about}"),
+        description=f"Cosine of each head's attention maps before and after, mean over texts; lowest: {said}.",
+        usermeta={"panelWidth": GRID_WIDTH},
+    )
+
+
+def _probes(table: Table, names: list[str], about: str) -> alt.ConcatChart | None:
+    parts = table["measure"].str.extract(r"^probe_(?P<side>[ab]):(?P<task>.+)$")
+    rows = table.join(parts)[parts["task"].notna()]
+    if rows.empty:
+        return None
+    model = rows["side"].map(dict(zip("ab", names, strict=True)))
+    return by_task(rows.assign(model=model), f"F1 by layer, each layer alone: {about}")
+
+
+def _in_words(measure: str, rows: Table) -> str:
+    least = rows.loc[rows["value"].idxmin()] if rows["value"].notna().any() else None
+    if least is None:
+        return f"{_PANELS[measure][0]}: not available."
+    return f"{_PANELS[measure][0]}: lowest at layer {least['layer']}, {least['value']:.3f}."

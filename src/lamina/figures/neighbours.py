@@ -1,0 +1,212 @@
+"""What lies near a word, as a table of words; and its contexts as a map, layer by layer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.contextualization.occurrences import AND
+from lamina.figures.probe_tables import Table
+from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, themed
+from lamina.results import Result
+
+MOST_LAYERS, MOST_CONTEXTS, MOST_RANKS, MOST_CLASSES = 8, 4, 8, 6
+"""What fits: the rest is in the tables."""
+
+_COLUMN, _ROW, _MAP = 92, 19, 175
+_AROUND = 48
+"""Characters each side of the word in a panel's title."""
+
+_BOTH, _NEW = "near without context too", "near with context only"
+_OTHER, _NO_CLASS = "other classes", "no class"
+_GREY = "#767676"
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """`neighbours`: rank x layer, a panel a context. `senses`: the contexts in two dimensions, a panel a layer."""
+    tables, about = result.tables, result.provenance
+    word = about.corpus["word"]
+    title = f"“{word}” in {about.model['name']} on {about.corpus['name']}"
+    names = {"static": Path(about.parameters["vectors"] or "static").stem, "input": "input"}
+    charts = {"senses": senses_chart(tables["senses"], tables["separation"], tables["contexts"], title)}
+    # A corpus of a single word has no neighbours.
+    if not tables["neighbours"].empty:
+        grid = neighbours_chart(tables["neighbours"], tables["contexts"], word, names, title)
+        charts = {"neighbours": grid} | charts
+    return {name: themed(chart) for name, chart in charts.items()}
+
+
+def spread(last: int, most: int) -> list[int]:
+    """At most so many layers, the first and the last among them.
+
+    Example:
+        >>> spread(6, 8), spread(24, 4)
+        ([0, 1, 2, 3, 4, 5, 6], [0, 8, 16, 24])
+    """
+    return sorted({round(at) for at in np.linspace(0, last, min(most, last + 1)).tolist()})
+
+
+def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, str], title: str) -> alt.ConcatChart:
+    """The words nearest, from those without context on the left to the last layer on the right."""
+    layers = spread(int(near["layer"].max()), MOST_LAYERS)
+    known = {word, *near[near["space"] != "layer"]["neighbour"]}
+    near = near[near["rank"] <= MOST_RANKS]
+    alone = near[near["space"] != "layer"]
+    alone = alone.assign(column=alone["space"].map(names), kind=_BOTH)
+    shown = near[near["layer"].isin(layers)]
+    kinds = [_BOTH if each in known else _NEW for each in shown["neighbour"]]
+    shown = shown.assign(column=[f"layer {layer}" for layer in shown["layer"]], kind=kinds)
+    columns = [*dict.fromkeys(alone["column"]), *(f"layer {layer}" for layer in layers)]
+    chosen = varied(contexts, MOST_CONTEXTS)
+    colour = alt.value(INK) if alone.empty else _kind_colour()
+    panels = [
+        _grid(pd.concat([alone, shown[shown["context"] == row["context"]]]), columns, colour, _title(row, word))
+        for row in chosen
+    ]
+    some = "" if len(chosen) == len(contexts) else f", {len(chosen)} of {len(contexts)} contexts"
+    said = alt.TitleParams(f"Nearest words: {title}{some}", subtitle="from the nearest (1) on, by cosine")
+    meta = {"panelWidth": _COLUMN * len(columns)}
+    words = _nearest_in_words(shown, chosen, word, layers[-1])
+    return alt.concat(*panels, columns=1, spacing=26, title=said, description=words, usermeta=meta)
+
+
+def varied(contexts: Table, most: int) -> list[dict]:
+    """Some contexts of different classes: the first of each, frequent classes before rare ones, then the second ...
+
+    Those with several classes at once come after those with one, those without a class last.
+
+    Example:
+        >>> table = pd.DataFrame({"context": [0, 1, 2, 3, 4], "class": ["", "food", "food", "act+food", "act"]})
+        >>> [row["context"] for row in varied(table, 2)]
+        [1, 4]
+    """
+    by_class = contexts.groupby("class", sort=False)["context"]
+    vague = [2 if not name else int(AND in name) for name in contexts["class"]]
+    keys = {"vague": vague, "turn": by_class.cumcount(), "rare": -by_class.transform("size")}
+    ordered = contexts.assign(**keys).sort_values([*keys, "context"])
+    return ordered.head(most).sort_values("context").to_dict("records")
+
+
+def _kind_colour() -> alt.Color:
+    scale = alt.Scale(domain=[_BOTH, _NEW], range=[_GREY, COLOURS[0]])
+    legend = alt.Legend(title=None, orient="top", symbolType="square", labelLimit=400)
+    return alt.Color("kind:N", scale=scale, legend=legend)
+
+
+def _title(context: dict, word: str) -> alt.TitleParams:
+    named = f"class: {context['class']}" if context["class"] else "no class"
+    return alt.TitleParams(around(context["sentence"], word), subtitle=f"context {context['context']}, {named}")
+
+
+def _grid(rows: Table, columns: list[str], colour: Any, title: alt.TitleParams) -> alt.LayerChart:
+    ranks = list(range(1, int(rows["rank"].max()) + 1))
+    x_axis = alt.Axis(orient="top", labelAngle=0, title=None, domain=False, ticks=False, labelFontWeight="bold")
+    base = alt.Chart(rows, width=_COLUMN * len(columns), height=_ROW * len(ranks)).encode(
+        x=alt.X("column:N", scale=alt.Scale(domain=columns), axis=x_axis),
+        y=alt.Y("rank:O", scale=alt.Scale(domain=ranks), axis=alt.Axis(title=None, domain=False, ticks=False)),
+        tooltip=["column:N", "rank:Q", "neighbour:N", alt.Tooltip("similarity:Q", format=".3f"), "neighbour_text:N"],
+    )
+    words = base.mark_text(fontSize=12, limit=_COLUMN - 8).encode(text="neighbour:N", color=colour)
+    return alt.LayerChart(layer=[base.mark_rect(fill="white", stroke=FAINT), words], title=title)
+
+
+def around(sentence: str, word: str, most: int = _AROUND) -> str:
+    """As much of a sentence as fits, the word in brackets in its middle.
+
+    Example:
+        >>> around("one two three [Four] five six", "four", 6)
+        '… three [Four] five …'
+    """
+    # Not just any bracket: texts have their own.
+    found = re.search(re.escape(f"[{word}]"), sentence, re.IGNORECASE)
+    at, end = found.span() if found else (0, 0)
+    start, stop = max(0, at - most), min(len(sentence), end + most)
+    # Words are not cut in two.
+    start = start if start == 0 else sentence.find(" ", start - 1, at) + 1 or at
+    stop = stop if stop == len(sentence) else max(sentence.rfind(" ", end, stop + 1), end)
+    return ("… " if start > 0 else "") + sentence[start:stop] + (" …" if stop < len(sentence) else "")
+
+
+def _nearest_in_words(shown: Table, chosen: list[dict], word: str, last: int) -> str:
+    sentences = []
+    for row in chosen:
+        own = shown[(shown["context"] == row["context"]) & (shown["layer"] == last)].sort_values("rank")
+        sentences.append(
+            f"{around(row['sentence'], word)}: at layer {last} near {', '.join(own['neighbour'].head(3))}."
+        )
+    return " ".join(sentences)
+
+
+def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) -> alt.ConcatChart:
+    """One panel a layer, on its own scale: only what lies near what can be read."""
+    layers = spread(int(senses["layer"].max()), MOST_LAYERS)
+    named = _few_classes(senses)
+    table = senses.assign(**{"class": [named[name] for name in senses["class"]]})
+    order = [*dict.fromkeys(named.values())]
+    last = [name for name in (_OTHER, _NO_CLASS) if name in order]
+    order = [*(name for name in order if name not in last), *last]
+    grey, pointing = {_OTHER: _GREY, _NO_CLASS: "#b5b5b5"}, {_OTHER: "triangle-right", _NO_CLASS: "triangle-left"}
+    colours = [grey.get(name, COLOURS[at % len(COLOURS)]) for at, name in enumerate(order)]
+    shapes = [pointing.get(name, SHAPES[at % len(SHAPES)]) for at, name in enumerate(order)]
+    legend = alt.Legend(title=None, orient="top", symbolSize=90, symbolOpacity=1, labelLimit=300, columns=4)
+    colour = alt.Color("class:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
+    shape = alt.Shape("class:N", scale=alt.Scale(domain=order, range=shapes), legend=legend)
+    scores = separation.set_index("layer").to_dict("index")
+    said_there = alt.LookupData(contexts, key="context", fields=["sentence"])
+    panels = [
+        _map(table[table["layer"] == layer], layer, scores[layer], colour, shape).transform_lookup(
+            "context", said_there
+        )
+        for layer in layers
+    ]
+    said = alt.TitleParams(
+        f"Sense map: {title}", subtitle="a point a context, by the first two principal components of each layer"
+    )
+    words = _separated_in_words(separation, len(set(senses["context"])))
+    meta = {"panelWidth": _MAP}
+    return alt.concat(*panels, columns=4, spacing=22, title=said, description=words, usermeta=meta)
+
+
+def _few_classes(senses: Table) -> dict[str, str]:
+    """Class -> what the legend calls it: the most frequent by name, the others together."""
+    counts = senses.loc[senses["layer"] == senses["layer"].min(), "class"].value_counts()
+    frequent = [name for name in counts.index if name][:MOST_CLASSES]
+    called = {name: name for name in frequent}
+    return called | {name: _OTHER if name else _NO_CLASS for name in counts.index if name not in called}
+
+
+def _map(rows: Table, layer: int, score: dict, colour: alt.Color, shape: alt.Shape) -> alt.Chart:
+    hidden = alt.Axis(labels=False, ticks=False, title=None, grid=False, domainColor=FAINT)
+    scale = alt.Scale(zero=False, padding=10)
+    kept = "" if pd.isna(score["explained"]) else f"{score['explained']:.0%} of the variance"
+    apart = "" if pd.isna(score["silhouette"]) else f"silhouette {score['silhouette']:.2f}"
+    return (
+        alt.Chart(rows, width=_MAP, height=_MAP)
+        .mark_point(filled=True, size=55, opacity=0.8)
+        .encode(
+            x=alt.X("x:Q", axis=hidden, scale=scale),
+            y=alt.Y("y:Q", axis=hidden, scale=scale),
+            color=colour,
+            shape=shape,
+            tooltip=["context:Q", "class:N", "sentence:N"],
+        )
+        .properties(
+            title=alt.TitleParams(f"layer {layer}", subtitle=[line for line in (apart, kept) if line], color=INK),
+            view=alt.ViewConfig(stroke=FAINT),
+        )
+    )
+
+
+def _separated_in_words(separation: Table, contexts: int) -> str:
+    said = f"{contexts} contexts."
+    measured = separation.dropna(subset="silhouette")
+    if measured.empty:
+        return f"{said} Fewer than two classes have enough contexts to be compared."
+    best = measured.loc[measured["silhouette"].idxmax()]
+    high = f"shuffled classes stay below {best['high']:.2f}"
+    return f"{said} Classes lie farthest apart at layer {int(best['layer'])}: {best['silhouette']:.2f}; {high}."

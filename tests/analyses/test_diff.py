@@ -1,0 +1,230 @@
+"""Two models on the same texts: each measure against a plain computation, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lamina.analyses import head_similarity
+from lamina.analyses import unseen as unseen_module
+from lamina.analyses.diff import diff
+from lamina.analyses.layer_similarity import word_vectors
+from lamina.analyses.probing.probe import probe
+from lamina.analyses.probing.splits import Splits
+from lamina.analyses.similarity import Likeness
+from lamina.analyses.unseen import refuse_seen, unseen
+from lamina.corpora import Corpus, corpus_from
+from lamina.encoders import Encoder
+from lamina.errors import CorpusError, InputError, ModelError
+from lamina.results import Result
+from lamina.testing import TinyEncoder
+from lamina.training.provenance import TEXTS, text_hash
+from lamina.types import Edge, Span, Text
+
+WORDS = ("the", "dogs", "barked", "at", "a", "quick", "unhesitating", "fox", "and", "ran")
+
+
+def texts(prefix: str, count: int) -> list[Text]:
+    rng = np.random.default_rng(len(prefix) + count)
+    made = []
+    for number in range(count):
+        words = tuple(rng.choice(WORDS, 4 + number % 5))
+        edges = tuple(
+            Edge((("SHORT" if len(word) < 4 else "LONG"),), Span(at, at + 1)) for at, word in enumerate(words)
+        )
+        made.append(Text(f"{prefix}{number}", words, edges={"pos": edges}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return corpus_from(texts("scored", 24), name="animals", split="dev")
+
+
+@pytest.fixture(scope="module")
+def splits(corpus: Corpus) -> Splits:
+    return Splits(corpus_from(texts("train", 60), name="animals", split="train"), corpus)
+
+
+@pytest.fixture
+def a() -> Encoder:
+    return TinyEncoder()
+
+
+@pytest.fixture
+def b(a: Encoder) -> Encoder:
+    tuned = TinyEncoder(seed=5)
+    tuned.name = "tuned"
+    return tuned
+
+
+def rows(result: Result, measure: str) -> Any:
+    table: Any = result.tables["diff"]
+    return table[table["measure"] == measure].reset_index(drop=True)
+
+
+def vectors(encoder: Encoder, corpus: Corpus, layer: int) -> list[torch.Tensor]:
+    return [word_vectors(each, layer) for each in encoder.encode(corpus)]
+
+
+def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path):
+    result = diff(a, b, corpus, samples=200, root=tmp_path)
+
+    assert ",".join(result.tables["diff"].columns) == "layer,head,measure,value,low,high,baseline"
+    cka, cosine, heads = (rows(result, name) for name in ("cka", "cosine", "attention_similarity"))
+    for layer in range(3):
+        one, other, random = (vectors(each, corpus, layer) for each in (a, b, a.random_twin(0)))
+        whole = [torch.cat(each) for each in (one, other, random)]
+        # The store keeps half precision.
+        assert cka["value"][layer] == pytest.approx(Likeness.of(whole[0], whole[1]).cka(), abs=2e-3)
+        assert cka["baseline"][layer] == pytest.approx(Likeness.of(whole[0], whole[2]).cka(), abs=2e-3)
+        same = torch.cosine_similarity(whole[0], whole[1]).mean()
+        assert cosine["value"][layer] == pytest.approx(float(same), abs=2e-3)
+        apart = [
+            torch.cosine_similarity(one[i][:, None], other[j][None], dim=2).flatten()
+            for i, j in product(range(len(one)), repeat=2)
+            if i != j
+        ]
+        assert cosine["baseline"][layer] == pytest.approx(float(torch.cat(apart).mean()), abs=2e-3)
+    maps = [[each.maps.flatten(2) for each in model.encode(corpus, ("maps",))] for model in (a, b)]
+    own = torch.stack([torch.cosine_similarity(x, y, dim=2) for x, y in zip(*maps, strict=True)]).mean(0)
+    crossed = torch.stack([torch.cosine_similarity(x.flip(1), y, dim=2) for x, y in zip(*maps, strict=True)]).mean(0)
+    assert heads["value"].tolist() == pytest.approx(own.flatten().tolist(), abs=1e-4)
+    assert heads["baseline"].tolist() == pytest.approx(crossed.flatten().tolist(), abs=1e-4)
+    assert list(zip(heads["layer"], heads["head"], strict=True)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    table: Any = result.tables["diff"]
+    assert (table["low"] <= table["value"]).all()
+    assert (table["value"] <= table["high"]).all()
+    assert cka["head"].isna().all()
+
+
+def test_a_model_is_like_itself(a, corpus, tmp_path):
+    table: Any = diff(a, a, corpus, samples=20, root=tmp_path).tables["diff"]
+    assert table["value"].tolist() == pytest.approx([1.0] * len(table), abs=1e-5)
+    assert (table["baseline"] < 0.99).all()
+
+
+def test_without_twin_and_heads(a, b, corpus, tmp_path):
+    result = diff(a, b, corpus, samples=20, twin=False, attention=False, root=tmp_path)
+    assert set(result.tables["diff"]["measure"]) == {"cka", "cosine"}
+    assert rows(result, "cka")["baseline"].isna().all()
+    assert result.provenance.parameters["twin"] is False
+
+
+def test_other_widths_have_no_cosine_and_other_shapes_are_refused(a, corpus, tmp_path):
+    wide = diff(a, TinyEncoder(width=32), corpus, samples=20, twin=False, root=tmp_path)
+    assert set(wide.tables["diff"]["measure"]) == {"cka", "attention_similarity"}
+    with pytest.raises(ModelError, match="tiny has 2 blocks and tiny has 3; layers are compared one with one"):
+        diff(a, TinyEncoder(blocks=3), corpus, root=tmp_path)
+    with pytest.raises(ModelError, match=r"2 heads a block and tiny has 4.*--no-attention"):
+        diff(a, TinyEncoder(heads=4), corpus, root=tmp_path)
+    assert len(diff(a, TinyEncoder(heads=4), corpus, attention=False, samples=20, root=tmp_path).tables["diff"])
+
+
+def test_a_head_alone_in_its_layer_has_no_others(corpus, tmp_path):
+    heads = rows(
+        diff(TinyEncoder(heads=1), TinyEncoder(heads=1, seed=2), corpus, samples=20, root=tmp_path),
+        "attention_similarity",
+    )
+    assert heads["value"].notna().all()
+    assert heads["baseline"].isna().all()
+
+
+def test_other_tokens_are_not_compared_but_counted(a, b, corpus, tmp_path, monkeypatch):
+    plain = b.tokenize
+
+    def other(text: Text):
+        tokens = plain(text)
+        return tokens._replace(ids=tokens.ids[::-1].copy()) if text.id == "scored3" else tokens
+
+    monkeypatch.setattr(b, "tokenize", other)
+    found = diff(a, b, corpus, samples=20, twin=False, root=tmp_path)
+    assert found.provenance.skipped[head_similarity.OTHER_TOKENS] == 1
+
+
+def test_texts_may_come_in_any_order(a, b, corpus, monkeypatch):
+    plain = head_similarity.compare_heads(a, b, list(corpus), samples=20, seed=0)
+    forwards = b.encode
+
+    def backwards(texts, want, *, ordered):
+        assert not ordered
+        return iter(list(forwards(texts, want))[::-1])
+
+    monkeypatch.setattr(b, "encode", backwards)
+    mixed = head_similarity.compare_heads(a, b, list(corpus), samples=20, seed=0)
+    assert mixed.value == pytest.approx(plain.value, abs=1e-5)
+
+
+def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
+    settings: dict[str, Any] = {"samples": 20, "twin": False, "seeds": 1, "root": tmp_path}
+    result = diff(a, b, splits, tasks=["pos"], attention=False, **settings)
+    before, after, apart = (rows(result, f"probe_{which}:pos") for which in ("a", "b", "difference"))
+
+    assert before["layer"].tolist() == after["layer"].tolist() == [0, 1, 2]
+    assert apart["value"].tolist() == pytest.approx((after["value"] - before["value"]).tolist())
+    assert set(apart["baseline"]) == {0.0}
+    probed = tuple(probe(each, splits, tasks=["pos"], probes=["layer"], **settings) for each in (a, b))
+    scores: Any = probed[1].tables["scores"]
+    own = scores[(scores["probe"] == "layer") & (scores["of"] == "model") & (scores["seed"] == "all")]
+    assert after["value"].tolist() == pytest.approx(own["value"].tolist())
+    assert after["baseline"][0] == scores.loc[scores["probe"] == "constant", "value"].iloc[0]
+
+    given = diff(
+        a, b, splits.scored, probed=(probed[0], probed[1]), attention=False, twin=False, samples=20, root=tmp_path
+    )
+    assert rows(given, "probe_difference:pos")["value"].tolist() == pytest.approx(apart["value"].tolist())
+    with pytest.raises(InputError, match="given for tiny is of another model, tuned"):
+        diff(a, b, splits.scored, probed=(probed[1], probed[0]), attention=False, twin=False, root=tmp_path)
+    with pytest.raises(InputError, match="give `load_splits"):
+        diff(a, b, splits.scored, tasks=["pos"], attention=False, twin=False, root=tmp_path)
+    elsewhere = replace(probed[1].provenance, corpus={"name": "other", "fingerprint": "other"})
+    with pytest.raises(InputError, match="probed with different corpus"):
+        diff(a, b, splits.scored, probed=(probed[0], replace(probed[1], provenance=elsewhere)), root=tmp_path)
+
+
+@pytest.fixture
+def tuned(tmp_path, monkeypatch, splits):
+    """A model that has learned from the first five scored and the first training text."""
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    seen = [*list(splits.scored)[:5], *list(splits.train)[:1]]
+    (folder / TEXTS).write_text("\n".join(text_hash(text) for text in seen))
+    monkeypatch.setattr(unseen_module, "folder_of", lambda encoder: folder if encoder.name == "tuned" else None)
+    return {text_hash(text) for text in seen}
+
+
+def test_texts_a_model_was_tuned_on_are_left_out(a, b, splits, tuned, tmp_path):
+    kept, count = unseen(splits.scored, (a, b))
+    assert count == sum(text_hash(text) in tuned for text in splits.scored) >= 5
+    assert len(kept) == len(splits.scored) - count
+    assert kept.fingerprint != splits.scored.fingerprint
+    assert unseen(splits.scored, (a,)) == (splits.scored, 0)
+    result = diff(a, b, splits, samples=20, attention=False, twin=False, root=tmp_path)
+    assert result.provenance.skipped["texts that a model was fine-tuned on, left out"] == count
+    assert result.provenance.skipped["training texts that a model was fine-tuned on, left out"] >= 1
+    with pytest.raises(CorpusError, match="was fine-tuned on every text of animals"):
+        diff(a, b, splits.scored.take(5), root=tmp_path)
+
+
+def test_probing_refuses_texts_the_model_was_tuned_on(b, splits, tuned, tmp_path):
+    with pytest.raises(CorpusError, match=r"was fine-tuned on .* of the texts of animals \(train\)"):
+        probe(b, splits, root=tmp_path)
+    refuse_seen(TinyEncoder(), splits.scored)
+
+
+def test_one_text_is_too_few(a, b, corpus, tmp_path):
+    with pytest.raises(CorpusError, match="needs at least 2 texts; there are 1"):
+        diff(a, b, corpus.take(1), root=tmp_path)
+
+
+def test_a_difference_is_saved_and_read_back(a, b, corpus, tmp_path):
+    result = diff(a, b, corpus, samples=20, root=tmp_path / "store")
+    read = Result.load(result.save(tmp_path / "out", charts=False))
+    assert read.key == result.key
+    assert read.tables["diff"]["measure"].tolist() == result.tables["diff"]["measure"].tolist()
+    assert read.tables["diff"]["head"].isna().sum() == 6
