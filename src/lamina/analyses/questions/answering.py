@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from lamina.analyses.questions.reading import Questions
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.tasks.answers import best
 from lamina.training.answering import Answer, Answerer, load_answerer
 from lamina.training.heads import source_of
-from lamina.training.provenance import refuse_used
 from lamina.training.windows import MOST_QUESTION
 
 CUT = f"questions answered from their first {MOST_QUESTION} pieces, since they are longer"
@@ -55,10 +52,3 @@ def is_cut(tokens: Tokens, question: Question) -> bool:
     """Whether the question is longer than what a model answers from."""
     asked = (tokens.words != SPECIAL) & (tokens.words < question.text.segments[0].end)
     return int(asked.sum()) > MOST_QUESTION
-
-
-def refuse_seen(encoder: Encoder, questions: Questions) -> None:
-    """Raise a CorpusError where the model was fine-tuned on some of these texts."""
-    folder = encoder.model.name_or_path if isinstance(encoder, HuggingFaceEncoder) else None
-    if folder and Path(folder).is_dir():
-        refuse_used(folder, questions, f"{questions.name} ({questions.split})")

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.questions.answering import SILENT, Judged, answerer_of, judged, refuse_seen
+from lamina.analyses.questions.answering import SILENT, Judged, answerer_of, judged
 from lamina.analyses.questions.failure import CONFIDENCE, FAILURE, LENGTH, Cases, failure_rows
 from lamina.analyses.questions.reading import Questions
 from lamina.analyses.questions.streaming import Given, memberships
 from lamina.analyses.questions.watching import Turn, Watcher
+from lamina.analyses.unseen import refuse_seen
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lamina.analyses.questions.answering import CUT, SILENT, Judged, answerer_of, is_cut, judged, refuse_seen
+from lamina.analyses.questions.answering import CUT, SILENT, Judged, answerer_of, is_cut, judged
 from lamina.analyses.questions.clusters import MOST, best_clusters
 from lamina.analyses.questions.outliers import TIMES, ordinary
 from lamina.analyses.questions.projection import Fit, Method, explained, project
 from lamina.analyses.questions.reading import Questions
 from lamina.analyses.questions.roles import Roles, roles_of
+from lamina.analyses.unseen import refuse_seen
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import InputError, ModelError
