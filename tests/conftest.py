@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,6 +56,18 @@ def real_encoder():
     except AssetError as error:
         pytest.skip(f"no real model: {error}")
     return load_encoder("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory) -> Callable[[str], Path]:
+    """Architecture -> a folder with a tiny random model of it, made once."""
+    path = Path(__file__).parent / "encoders" / "tiny_models.py"
+    spec = importlib.util.spec_from_file_location("tiny_models_for_all", path)
+    assert spec is not None
+    assert spec.loader is not None
+    models = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(models)
+    return cache(lambda name: models.build(name, tmp_path_factory.mktemp("models") / name))
 
 
 @pytest.fixture(scope="session")

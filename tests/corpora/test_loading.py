@@ -178,3 +178,12 @@ def test_a_fault_is_said_with_its_line(tmp_path: Path, treebank: Treebank) -> No
 
     with pytest.raises(FormatError, match=r"own.conllu:5: "):
         list(load_corpus(path, "all"))
+
+
+def test_an_empty_file_of_a_split_is_that_split_and_not_made_up_from_another(tmp_path: Path):
+    line = '{"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}], "info": {"document_id": "%d"}}'
+    (tmp_path / "pos.train.jsonl").write_text("\n".join(line % n for n in range(9)) + "\n", encoding="utf-8")
+    (tmp_path / "pos.dev.jsonl").write_text("", encoding="utf-8")
+    assert len(load_corpus(tmp_path, split="train")) > 0
+    with pytest.raises(CorpusError, match="dev"):
+        list(load_corpus(tmp_path, split="dev"))

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import lamina.encoders
 from lamina.cli.main import app
 from lamina.errors import InputError
+from lamina.report import making
 from lamina.testing import TinyEncoder
 
 
@@ -53,7 +54,8 @@ def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypat
     )
 
 
-def test_a_text_without_annotations_is_not_probed(run):
+def test_a_text_without_annotations_is_not_probed(run, monkeypatch):
+    monkeypatch.setattr(making, "ANALYSES", {name: making.ANALYSES[name] for name in ("geometry", "probe")})
     done = run("--out", "here")
     assert done.exit_code == 0
     assert "Edge probing is left out" in Path("here/index.html").read_text(encoding="utf-8")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,29 +18,12 @@ SAID = "the quick brown fox jumps over lazy dog cats sat on mat barked why who"
 WORDS = SAID.split()
 
 
-def _tiny_models():
-    path = Path(__file__).parents[1] / "encoders" / "tiny_models.py"
-    spec = importlib.util.spec_from_file_location("tiny_models_for_training", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
-def model_folder(tmp_path_factory) -> Callable[[str], Path]:
-    """Architecture -> a folder with a tiny random model of it."""
-    models = _tiny_models()
-    return cache(lambda name: models.build(name, tmp_path_factory.mktemp("models") / name))
 
 
 @pytest.fixture(scope="session")

@@ -206,7 +206,7 @@ def _kinds(folder: Path) -> dict[str, list[Path]]:
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         about = path.name.lower().startswith(_NOT_DATA)
-        if path.is_file() and path.stat().st_size and not hidden and not about:
+        if path.is_file() and not hidden and not about:
             kinds.setdefault(path.suffix.lower(), []).append(path)
     return kinds
 
