@@ -145,9 +145,12 @@ class Result:
         body = json.dumps(head | {"provenance": asdict(self.provenance)}, indent=2, default=str)
         (folder / "result.json").write_text(body + "\n", encoding="utf-8")
         if charts:
+            from lamina.figures import spec_of, to_svg
+
             for name, chart in self.charts().items():
-                chart.save(folder / f"{name}.vl.json", format="json")
-                chart.save(folder / f"{name}.svg")
+                spec = spec_of(chart)
+                (folder / f"{name}.vl.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
+                (folder / f"{name}.svg").write_text(to_svg(spec), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:

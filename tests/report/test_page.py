@@ -180,3 +180,17 @@ def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(make_geometry, t
     other = write_report([make_geometry(layers=4)], tmp_path / "other", title="t", folders=[folder])
     assert saved in same.read_text(encoding="utf-8")
     assert saved not in other.read_text(encoding="utf-8")
+
+
+def test_what_is_no_number_is_null_to_the_browser(make_geometry, tmp_path, monkeypatch):
+    import altair as alt
+
+    from lamina.figures import geometry
+
+    missing = alt.Chart(alt.Data(values=[{"x": float("nan")}])).mark_point().encode(x="x:Q")
+    monkeypatch.setattr(geometry, "draw", lambda _: {"layers": missing})
+    folder = make_geometry().save(tmp_path / "saved")
+    text = write_report([make_geometry()], tmp_path, title="t").read_text(encoding="utf-8")
+    for spec in ((folder / "layers.vl.json").read_text(encoding="utf-8"), *re.findall(r'-spec">(.*?)</script>', text)):
+        assert "NaN" not in spec
+        json.loads(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["draw", "to_svg"]
+__all__ = ["draw", "spec_of", "to_svg"]
 
 _DRAWERS = {
     "attention": "lamina.figures.attention",
@@ -50,6 +51,17 @@ def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
     return drawer(result)
 
 
+def spec_of(chart: altair.TopLevelMixin) -> dict[str, Any]:
+    """The chart as a Vega-Lite specification that is JSON: what is no number is null, as browsers demand.
+
+    Example:
+        >>> import altair as alt
+        >>> spec_of(alt.Chart(alt.Data(values=[{"x": float("nan")}])).mark_point())["data"]
+        {'values': [{'x': None}]}
+    """
+    return json.loads(json.dumps(chart.to_dict()), parse_constant=lambda _: None)
+
+
 def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:
     """The chart, or its Vega-Lite specification, as an SVG image, made on this machine without the network.
 
@@ -61,5 +73,5 @@ def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:
     """
     import vl_convert
 
-    spec = chart if isinstance(chart, dict) else chart.to_dict()
+    spec = chart if isinstance(chart, dict) else spec_of(chart)
     return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.errors import ResultError
-from lamina.figures import draw, to_svg
+from lamina.figures import draw, spec_of, to_svg
 from lamina.report.wording import Section, section_of
 from lamina.results import Provenance, Result
 
@@ -104,7 +104,7 @@ def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
     section = section_of(result.analysis)
     figures = []
     for name, chart in draw(result).items():
-        spec = chart.to_dict()
+        spec = spec_of(chart)
         still = _data_uri("image/svg+xml", (folder and saved_svg(spec, folder, name)) or to_svg(spec))
         caption, summary = section.captions.get(name, ""), str(spec.get("description", ""))
         figures.append(Figure(f"{id}-{name}", f"{result.analysis}-{name}", spec, still, summary, caption))
