@@ -117,9 +117,10 @@ def measure(
 ) -> Float[np.ndarray, "measure head"]:
     """All measures of one text's maps; 0 where it has no such token."""
     selected = maps.flatten(1) @ selectors
-    # Four times as fast as torch.special.entr; 0 log 0 is 0 here too.
-    entropy = -(maps * maps.clamp_min(torch.finfo(maps.dtype).tiny).log()).sum(-1)
-    return torch.cat([selected, entropy.mean(1, keepdim=True), entropy[:, :1]], 1).T.double().numpy()
+    # In numpy, whose logarithm is many times faster than torch's on maps of this size; 0 log 0 is 0 here too.
+    weights = maps.numpy()
+    entropy = -np.vecdot(weights, np.log(np.maximum(weights, np.finfo(np.float32).tiny)))
+    return np.concatenate([selected.numpy().T, entropy.mean(1)[None], entropy[:, 0][None]]).astype(float)
 
 
 def uniform_map(size: int, *, causal: bool) -> Float[torch.Tensor, "token token"]:
