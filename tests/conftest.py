@@ -35,6 +35,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first: last, it would keep one worker busy and the others waiting."""
+    items.sort(key=lambda item: "test_every_command_runs" not in item.nodeid)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real corpora; tests that need it are skipped where there is none."""
