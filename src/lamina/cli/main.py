@@ -26,6 +26,7 @@ from lamina.cli import (
     phases,
     probe,
     report,
+    serve,
     store,
     trace,
 )
@@ -70,6 +71,7 @@ app.command()(neighbours.neighbours)
 app.command()(finetune.finetune)
 app.command()(phases.phases)
 app.command()(report.report)
+app.command()(serve.serve)
 
 
 @app.callback(invoke_without_command=True)

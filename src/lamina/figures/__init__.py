@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["draw", "spec_of", "to_svg"]
+__all__ = ["chart_script", "draw", "spec_of", "to_svg"]
 
 _DRAWERS = {
     "attention": "lamina.figures.attention",
@@ -75,3 +76,11 @@ def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:
 
     spec = chart if isinstance(chart, dict) else spec_of(chart)
     return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+
+
+@cache
+def chart_script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`, for pages without a network."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")

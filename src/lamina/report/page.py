@@ -7,14 +7,13 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.errors import ResultError
-from lamina.figures import draw, spec_of, to_svg
+from lamina.figures import chart_script, draw, spec_of, to_svg
 from lamina.report.wording import Section, section_of
 from lamina.results import Provenance, Result
 
@@ -95,7 +94,7 @@ def write_report(
         chapters=chapters,
         css=_part("report.css"),
         script=_part("report.js"),
-        bundle=_bundle() if any(chapter.figures for chapter in chapters) else "",
+        bundle=chart_script() if any(chapter.figures for chapter in chapters) else "",
     )
     return _write_whole(Path(out) / "index.html", html)
 
@@ -151,14 +150,6 @@ def _template():
 
 def _part(name: str) -> str:
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
-    import vl_convert
-
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def _write_whole(path: Path, text: str) -> Path:

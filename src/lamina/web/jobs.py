@@ -1,0 +1,214 @@
+"""Long computations: each a command in a process of its own, with progress, and a way to stop it.
+
+A job that fails, runs out of memory or even crashes Python takes nothing with it: the server only reads what it prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Literal
+
+from lamina.errors import InputError
+from lamina.progress import LINES
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+
+_KEPT = 50
+"""Ended jobs remembered."""
+_LAST_LINES = 5
+"""Of what a failed job printed."""
+_WATCH = 0.5
+"""Seconds between two looks at a job's memory."""
+
+
+class UnknownJobError(InputError):
+    """No job of this id."""
+
+
+class TooManyJobsError(InputError):
+    """The queue is full."""
+
+
+@dataclass
+class Job:
+    """One command, and how far it is."""
+
+    id: str
+    arguments: tuple[str, ...]
+    """Of `lamina`."""
+    folder: Path
+    """Where its result will be."""
+    state: State = "queued"
+    what: str = ""
+    """The step it is at."""
+    done: float = 0.0
+    total: float | None = None
+    message: str = ""
+    """Why it failed, for people."""
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def command(self) -> str:
+        """As a person would type it."""
+        return shlex.join(["lamina", *self.arguments])
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("done", "failed", "cancelled")
+
+
+class Jobs:
+    """A queue of commands, run one after another: two at once on the same cores would only slow each other."""
+
+    def __init__(self, *, most: int, memory: int, program: Sequence[str] = (sys.executable, "-m", "lamina")) -> None:
+        self._most = most
+        self._memory = memory
+        self._program = tuple(program)
+        self._changed = Condition()
+        self._jobs: dict[str, Job] = {}
+        self._queue: deque[Job] = deque()
+        self._worker: Thread | None = None
+        self._closed = False
+
+    def start(self, arguments: Sequence[str], folder: Path) -> Job:
+        """Queue a command of lamina that writes into `folder`."""
+        with self._changed:
+            if sum(not job.over for job in self._jobs.values()) >= self._most:
+                raise TooManyJobsError(
+                    f"{self._most} computations are running or waiting; cancel one, or wait until one is done"
+                )
+            job = Job(secrets.token_hex(6), tuple(arguments), folder)
+            self._jobs[job.id] = job
+            self._forget_old()
+            self._queue.append(job)
+            if self._worker is None:
+                self._worker = Thread(target=self._work, name="jobs", daemon=True)
+                self._worker.start()
+            self._changed.notify_all()
+            return job
+
+    def all(self) -> list[Job]:
+        """Every job that is remembered, the newest first."""
+        with self._changed:
+            return list(reversed(self._jobs.values()))
+
+    def get(self, id: str) -> Job:
+        """The job of this id."""
+        with self._changed:
+            if id not in self._jobs:
+                raise UnknownJobError(f"there is no computation {id!r}; it may have been forgotten")
+            return self._jobs[id]
+
+    def cancel(self, id: str) -> Job:
+        """Stop a job; what it has finished is kept, as after Ctrl-C. One that is over stays as it is."""
+        job = self.get(id)
+        with self._changed:
+            if not job.over:
+                job.state = "cancelled"
+                if job in self._queue:
+                    self._queue.remove(job)
+            process = job.process
+        if process is not None:
+            _end(process)
+        return job
+
+    def close(self) -> None:
+        """Stop everything."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for job in self.all():
+            self.cancel(job.id)
+
+    def _forget_old(self) -> None:
+        over = [id for id, job in self._jobs.items() if job.over]
+        for id in over[: max(0, len(over) - _KEPT)]:
+            del self._jobs[id]
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closed)
+                if self._closed:
+                    return
+                job = self._queue.popleft()
+                job.state = "running"
+                environment = os.environ | {LINES: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+                job.process = subprocess.Popen(
+                    [*self._program, *job.arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    env=environment,
+                )
+            self._follow(job, job.process)
+
+    def _follow(self, job: Job, process: subprocess.Popen[str]) -> None:
+        watcher = Thread(target=_watch_memory, args=(job, process, self._memory), daemon=True)
+        watcher.start()
+        with process:
+            last = _read_progress(process.stderr or (), job)
+        code = process.wait()
+        watcher.join()
+        with self._changed:
+            if job.state == "running":
+                job.state = "done" if code == 0 else "failed"
+                job.message = job.message or ("" if code == 0 else _reason(code, last))
+
+
+def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
+    """Follow what a job says of itself; the last lines that are no progress come back."""
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    for line in lines:
+        try:
+            said = json.loads(line)
+            job.what, job.done, job.total = str(said["what"]), float(said["done"]), said["total"]
+        except (ValueError, LookupError, TypeError):
+            if line.strip():
+                last.append(line.strip())
+    return list(last)
+
+
+def _watch_memory(job: Job, process: subprocess.Popen[str], most: int) -> None:
+    """End a job that takes more memory than it may."""
+    import psutil
+
+    try:
+        about = psutil.Process(process.pid)
+        while process.poll() is None:
+            used = sum(each.memory_info().rss for each in [about, *about.children(recursive=True)])
+            if used > most:
+                job.message = f"it took more than {most / 1024**3:.3g} GB of memory and was ended; ask for less of it"
+                _end(process)
+                return
+            try:
+                process.wait(_WATCH)
+            except subprocess.TimeoutExpired:
+                continue
+    except psutil.Error:
+        return
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _reason(code: int, last: list[str]) -> str:
+    said = [line.removeprefix("lamina: ") for line in last if line.startswith("lamina: ")] or last[-1:]
+    return said[-1] if said else f"it ended with status {code} and said nothing"

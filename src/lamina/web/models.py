@@ -1,0 +1,84 @@
+"""The models that requests may use: named at the start, loaded when first asked for, a few held at a time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lamina.errors import ModelError
+
+if TYPE_CHECKING:
+    from lamina.encoders import Encoder
+
+
+class UnknownModelError(ModelError):
+    """A model that was not allowed when the server was started."""
+
+
+class _Slot:
+    """One model's place: filled once, used by one request at a time."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.encoder: Encoder | None = None
+
+
+class Models:
+    """Loads models by name, and lets go of the one used least lately when there are too many.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> models = Models(lambda: {"tiny": "tiny"}, most=1, load=lambda name: TinyEncoder())
+        >>> with models.use("tiny") as encoder:
+        ...     encoder.blocks
+        2
+    """
+
+    def __init__(self, allowed: Callable[[], Mapping[str, str]], *, most: int, load: Callable[[str], Encoder]) -> None:
+        """`allowed` gives names as requests have them -> what is loaded: an alias, an id of the hub or a path."""
+        self._allowed = allowed
+        self._most = most
+        self._load = load
+        self._lock = Lock()
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+
+    def names(self) -> list[str]:
+        """All that may be asked for."""
+        return list(self._allowed())
+
+    def loaded(self) -> list[str]:
+        """Those in memory."""
+        with self._lock:
+            return [name for name, slot in self._slots.items() if slot.encoder is not None]
+
+    def source(self, name: str) -> str:
+        """What is loaded for a name: an alias, an id of the hub or a path."""
+        allowed = self._allowed()
+        if name not in allowed:
+            raise UnknownModelError(
+                f"the model {name!r} was not named when this server was started; there are: {', '.join(allowed)}. "
+                "Start it again with --model for others"
+            )
+        return allowed[name]
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[Encoder]:
+        """The model, for one request at a time: two at once on the same cores would only slow each other."""
+        source = self.source(name)
+        slot = self._slot(name)
+        with slot.lock:
+            if slot.encoder is None:
+                slot.encoder = self._load(source)
+            yield slot.encoder
+
+    def _slot(self, name: str) -> _Slot:
+        with self._lock:
+            slot = self._slots.setdefault(name, _Slot())
+            self._slots.move_to_end(name)
+            while len(self._slots) > self._most:
+                # A request that still uses it keeps it alive until it is done.
+                self._slots.popitem(last=False)
+            return slot

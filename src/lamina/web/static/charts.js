@@ -1,0 +1,72 @@
+// Charts from Vega-Lite specifications, with what one takes away from them.
+import { el } from "./dom.js";
+
+const MARGIN = 70; // a panel's axis and the space to its neighbour
+let loading;
+
+function vega() {
+  loading ??= import("/static/vega.js").then(() => window.vegaEmbed);
+  return loading;
+}
+
+function fitted(spec, width) {
+  const panel = spec.usermeta?.panelWidth;
+  if (!panel || !spec.concat) return spec;
+  return { ...spec, columns: Math.min(spec.columns, Math.max(1, Math.floor(width / (panel + MARGIN)))) };
+}
+
+// Draws into the box, and again when its width changes. Resolves to the Vega view.
+export async function draw(box, spec, { summary = spec.description ?? "", name = "chart" } = {}) {
+  const embed = await vega();
+  let columns;
+  let view;
+  const panel = el("div", { class: "chart", role: "group", "aria-label": summary, tabindex: "0" });
+  box.replaceChildren(panel);
+
+  async function redraw() {
+    const fit = fitted(spec, box.clientWidth);
+    if (view && fit.columns === columns) return;
+    columns = fit.columns;
+    view?.finalize();
+    ({ view } = await embed(panel, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
+  }
+
+  await redraw();
+  new ResizeObserver(redraw).observe(box);
+  return view;
+}
+
+// A page of thirty charts draws those in sight first.
+function whenSeen(box, step) {
+  const seen = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    seen.disconnect();
+    step();
+  }, { rootMargin: "600px" });
+  seen.observe(box);
+}
+
+// A figure of a saved result: chart, caption, and its files.
+export function figure(result, shown) {
+  const box = el("div", { class: "box" });
+  const base = `/api/results/${result.id}`;
+  const images = ["svg", "png", "pdf"].map((kind) =>
+    el("a", { href: `${base}/charts/${shown.name}.${kind}${result.query ?? ""}`, download: `${result.analysis}-${shown.name}.${kind}` }, kind.toUpperCase()),
+  );
+  const tables = result.tables.map((name) =>
+    el("a", { href: `${base}/tables/${name}.csv`, download: `${result.analysis}-${name}.csv` }, `${name}.csv`),
+  );
+  const made = el(
+    "figure",
+    { "data-chart": shown.name },
+    box,
+    el("figcaption", {}, shown.caption || shown.summary),
+    el("p", { class: "downloads" }, "Download: ", ...[...images, ...tables].flatMap((link) => [link, " "])),
+  );
+  whenSeen(box, () =>
+    draw(box, shown.spec, { summary: shown.summary, name: `${result.analysis}-${shown.name}` }).catch((error) => {
+      box.replaceChildren(el("p", { class: "wrong" }, `the chart cannot be drawn: ${error.message}`));
+    }),
+  );
+  return made;
+}

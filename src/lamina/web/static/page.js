@@ -1,0 +1,33 @@
+// What every page has: the models, the sentence, the links that carry both, and the computations.
+import { read } from "./api.js";
+import { byId, el, say } from "./dom.js";
+import { watch } from "./jobs.js";
+import * as state from "./state.js";
+
+// Fills the form from the address, or from the example on a first visit.
+async function begin() {
+  const about = await read("/about");
+  const select = byId("model");
+  const field = byId("sentence");
+  const known = about.models.map((model) => model.name);
+  const model = known.includes(state.get("model")) ? state.get("model") : known[0];
+  if (state.get("model") && model !== state.get("model")) {
+    say(`this server has no model ${state.get("model")}; ${model} is shown`, { wrong: true });
+  }
+  select.replaceChildren(...about.models.map(({ name, title }) => el("option", { value: name }, title)));
+  select.value = model;
+  const sentence = state.get("sentence", about.sentence);
+  if (field) field.value = sentence;
+  state.set(field ? { model, sentence } : { model }, { quiet: true });
+  select.addEventListener("change", () => state.set({ model: select.value }));
+  byId("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (field) state.set({ sentence: field.value });
+  });
+  return about;
+}
+
+export const ready = begin();
+ready.catch((error) => say(error.message, { wrong: true }));
+state.carry();
+watch();

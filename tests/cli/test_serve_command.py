@@ -1,0 +1,87 @@
+"""`lamina serve` as a person starts it: a real server in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+EVERYWHERE = ".".join("0000")
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts the server, and gives the process and what it printed up to its address."""
+    running = []
+
+    def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "lamina", "serve", "--port", "0", *arguments]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        said = ""
+        for line in process.stdout:
+            said += line
+            if line.startswith("http"):
+                break
+        return process, said
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_it_listens_on_this_machine_alone_and_stops_with_ctrl_c(serve, tmp_path):
+    process, said = serve("--model", "minilm", "--model", "mpnet")
+    address = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\n", said)[1]
+    about = httpx.get(f"{address}/api/about").json()
+    assert [model["name"] for model in about["models"]] == ["minilm", "mpnet"]
+    assert "Sentence lens" in httpx.get(f"{address}/").text
+    assert (tmp_path / "results").is_dir()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "Traceback" not in errors
+
+
+def test_another_address_makes_a_token_and_says_so(serve):
+    _, said = serve("--host", EVERYWHERE)
+    assert "other machines can reach this server" in said
+    port, token = re.search(r":(\d+)/\?token=(\S{32})\n", said).groups()
+    about = f"http://127.0.0.1:{port}/api/about"
+    assert httpx.get(about).status_code == 401
+    assert httpx.get(about, headers={"authorization": f"Bearer {token}"}).json()["models"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--token", "short"], "easily guessed"),
+        (["a-file"], "a-file is not a folder"),
+        (["--host", "203.0.113.9"], "cannot listen at 203.0.113.9"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(tmp_path, arguments, said):
+    (tmp_path / "a-file").write_text("")
+    command = [sys.executable, "-m", "lamina", "serve", "--port", "0", *arguments]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("lamina: ")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "lamina", "serve", "--port", port]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert f"port {port}" in ended.stderr
+    assert "another --port" in ended.stderr

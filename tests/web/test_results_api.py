@@ -1,0 +1,116 @@
+"""Saved results through the API: found, shown, taken away; and nothing else can be read."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from lamina.results import Provenance, Result
+
+
+@pytest.fixture(scope="module")
+def folder(make_geometry, tmp_path_factory):
+    root = tmp_path_factory.mktemp("kept")
+    make_geometry().save(root / "report" / "results" / "geometry")
+    return root
+
+
+@pytest.fixture
+def probed(tmp_path):
+    """A result whose rows are of tasks; it has no chart."""
+    scores = pd.DataFrame({"task": ["pos", "ner"], "value": [0.9, float("nan")]})
+    about = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
+    Result("trial", {"scores": scores}, about).save(tmp_path / "kept" / "trial")
+    return tmp_path / "kept"
+
+
+def test_results_are_found_in_the_named_folders_at_any_depth_a_report_has(client, folder):
+    (only,) = client(folders=[folder]).get("/api/results").json()
+    assert (only["analysis"], only["model"], only["corpus"], only["split"]) == ("geometry", "minilm", "ewt", "dev")
+    assert only["name"] == f"{folder.name}/report/results/geometry"
+    assert only["command"] == "lamina report minilm --corpus ewt --out report"
+    assert only["tables"] == ["layers"]
+
+
+def test_one_result_has_charts_words_and_provenance(client, folder):
+    server = client(folders=[folder])
+    id = server.get("/api/results").json()[0]["id"]
+    whole = server.get(f"/api/results/{id}").json()
+    (figure,) = whole["figures"]
+    assert figure["name"] == "layers"
+    assert figure["spec"]["$schema"].startswith("https://vega.github.io")
+    assert figure["summary"]
+    assert figure["caption"]
+    assert whole["rows"] == {"layers": 84}
+    assert whole["provenance"]["seeds"] == [0]
+    assert whole["question"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")], ids=["svg", "png", "pdf"]
+)
+def test_a_chart_downloads_as_an_image(client, folder, kind, start):
+    server = client(folders=[folder])
+    id = server.get("/api/results").json()[0]["id"]
+    answer = server.get(f"/api/results/{id}/charts/layers.{kind}")
+    assert answer.content.startswith(start)
+    assert answer.headers["content-disposition"] == f'attachment; filename="geometry-layers.{kind}"'
+
+
+def test_a_table_downloads_whole(client, folder, make_geometry):
+    server = client(folders=[folder])
+    id = server.get("/api/results").json()[0]["id"]
+    answer = server.get(f"/api/results/{id}/tables/layers.csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(answer.text)), make_geometry().tables["layers"])
+
+
+def test_charts_can_be_asked_for_by_task(client, probed):
+    server = client(folders=[probed])
+    id = server.get("/api/results").json()[0]["id"]
+    assert server.get(f"/api/results/{id}").json()["tasks"] == ["pos", "ner"]
+    assert server.get(f"/api/results/{id}?task=ner").json()["figures"] == []
+    refused = server.get(f"/api/results/{id}?task=parsing")
+    assert refused.status_code == 404
+    assert "it has: pos, ner" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["tables/scores%2f..%2fresult.csv", "tables/nothing.csv", "charts/nothing.svg"])
+def test_what_is_not_of_the_result_is_not_there(client, probed, path):
+    server = client(folders=[probed])
+    id = server.get("/api/results").json()[0]["id"]
+    assert server.get(f"/api/results/{id}/{path}").status_code in (404, 422)
+
+
+@pytest.mark.parametrize("id", ["0" * 12, "%2e%2e%2fetc", "trial", "0" * 13])
+def test_an_id_is_no_path(client, probed, id):
+    assert client(folders=[probed]).get(f"/api/results/{id}").status_code in (404, 422)
+
+
+def test_links_that_lead_outside_are_not_followed(client, probed, tmp_path):
+    outside = tmp_path / "outside"
+    (outside / "kept").mkdir(parents=True)
+    head = json.loads((probed / "trial" / "result.json").read_text())
+    (outside / "kept" / "result.json").write_text(json.dumps(head | {"analysis": "secret"}))
+    (probed / "linked").symlink_to(outside / "kept", target_is_directory=True)
+    (probed / "file").mkdir()
+    (probed / "file" / "result.json").symlink_to(outside / "kept" / "result.json")
+    assert [each["analysis"] for each in client(folders=[probed]).get("/api/results").json()] == ["trial"]
+
+
+def test_folders_of_another_kind_are_passed_over(client, probed):
+    for name, body in (("broken", "{"), ("other", '{"format": 99}'), ("bare", '{"format": 1}'), ("list", "[]")):
+        (probed / name).mkdir()
+        (probed / name / "result.json").write_text(body)
+    assert len(client(folders=[probed]).get("/api/results").json()) == 1
+
+
+def test_a_result_that_lost_a_table_is_told(client, probed):
+    (probed / "trial" / "scores.csv").unlink()
+    server = client(folders=[probed])
+    answer = server.get(f"/api/results/{server.get('/api/results').json()[0]['id']}")
+    assert answer.status_code == 400
+    assert "make it again" in answer.json()["error"]
