@@ -12,7 +12,7 @@ import pytest
 from lamina.analyses import ask, geometry
 from lamina.corpora import corpus_from
 from lamina.errors import ResultError
-from lamina.results import Result, read_head
+from lamina.results import Provenance, Result, read_head
 from lamina.testing import TinyEncoder
 
 CORPUS = corpus_from([["the", "dog"], ["the", "cat", "ran"], ["a", "dog"]], name="pets")
@@ -134,3 +134,28 @@ def test_an_analysis_that_stores_nothing_is_not_told_where(tmp_path):
     assert result.analysis == "attention"
     with pytest.raises(TypeError, match="sample"):
         ask(attention, TinyEncoder(), CORPUS, tmp_path / "answer", sample=10)
+
+
+def test_a_file_that_changed_is_another_question(tmp_path: Path) -> None:
+    """A model fine-tuned again into the same folder, vectors written anew under the same name."""
+    vectors, runs = tmp_path / "words.txt", []
+
+    def beside(encoder, corpus, *, vectors: str = "glove", finetuned: tuple[str, ...] = ()) -> Result:
+        runs.append(vectors)
+        made = Provenance(encoder.describe(), corpus.describe(), {"vectors": vectors, "finetuned": finetuned})
+        return Result("beside", {"scores": pd.DataFrame({"value": [len(runs)]})}, made)
+
+    def asked(**settings) -> int:
+        return int(ask(beside, TinyEncoder(), CORPUS, tmp_path / "kept", **settings).tables["scores"]["value"][0])
+
+    vectors.write_text("dog 1 2")
+    (tmp_path / "tuned").mkdir()
+    weights = tmp_path / "tuned" / "model.safetensors"
+    weights.write_bytes(b"one")
+    both = {"vectors": str(vectors), "finetuned": (str(tmp_path / "tuned"),)}
+    assert [asked(**both), asked(**both)] == [1, 1]
+    vectors.write_text("dog 2 1")
+    assert [asked(**both), asked(**both)] == [2, 2]
+    weights.write_bytes(b"two")
+    assert [asked(**both), asked(**both)] == [3, 3]
+    assert [asked(), asked(vectors="glove")] == [4, 4]

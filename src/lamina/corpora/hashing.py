@@ -42,6 +42,14 @@ def file_sha256(path: Path) -> str:
     return known[key]
 
 
+def contents_sha256(path: Path) -> str:
+    """One sha256 for a file, or for all files that lie directly in a folder, with their names."""
+    if path.is_file():
+        return file_sha256(path)
+    inside = [f"{each.name} {file_sha256(each)}" for each in sorted(path.iterdir()) if each.is_file()]
+    return hashlib.sha256("\n".join(inside).encode()).hexdigest()
+
+
 def _write_atomically(path: Path, content: str) -> None:
     """Write the whole file or leave what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
