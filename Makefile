@@ -25,7 +25,7 @@ report: $(VENV)/run.stamp
 	$(BIN)/lamina report minilm --corpus ewt --out report
 
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .

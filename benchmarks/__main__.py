@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attention, contextualizing, encoding, memory, probing, questions, starting
+from benchmarks import attention, contextualizing, encoding, memory, probing, questions, serving, starting
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "attention": attention.bars,
     "contextualizing": contextualizing.bars,
     "questions": questions.bars,
+    "serving": serving.bars,
 }
 
 

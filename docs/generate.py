@@ -18,8 +18,8 @@ from lamina.corpora.catalogue import CATALOGUE
 from lamina.corpora.formats import FORMATS
 from lamina.tasks import TASKS
 
-_NOT_SHOWN = {"cli", "__main__"}
-"""The command line has a page of its own."""
+_NOT_SHOWN = {"cli", "web", "__main__"}
+"""The command line and the web app have pages of their own."""
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

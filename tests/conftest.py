@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Generator
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ SHAPED = (
     "lamina.analyses.layer_similarity",
     "lamina.analyses.questions",
     "lamina.analyses.resampling",
+    "lamina.analyses.sentence",
     "lamina.analyses.similarity",
     "lamina.probes",
 )
@@ -38,6 +40,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test first: last, it would keep one worker busy and the others waiting."""
     items.sort(key=lambda item: "test_every_command_runs" not in item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """What runs only beside the real data is not measured: coverage is what every machine sees, and takes its time."""
+    if not (item.get_closest_marker("real") or item.get_closest_marker("data")):
+        return (yield)
+    measuring = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(measuring)
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +78,18 @@ def real_encoder():
     return load_encoder("minilm", device="cpu")
 
 
+@pytest.fixture
+def hasty_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes trained for a moment, where it does not matter what they learn."""
+    from dataclasses import replace
+
+    from lamina.analyses.probing.presets import PRESETS
+
+    quick = PRESETS["quick"]
+    short = replace(quick.schedule, validate_every=2, max_validations=1)
+    monkeypatch.setitem(PRESETS, "quick", replace(quick, schedule=short, small=short))
+
+
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory) -> Callable[[str], Path]:
     """Architecture -> a folder with a tiny random model of it, made once."""
@@ -77,12 +104,17 @@ def model_folder(tmp_path_factory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def make_geometry():
-    """Makes a geometry result by hand, as plausible as a real one, for those who only show results."""
+    """Makes a geometry result by hand, as plausible as a real one, for those who only show results.
+
+    With `measures`, only those: each is a panel, and panels are slow to draw.
+    """
     import pandas as pd
 
     from lamina.results import Provenance, Result
 
-    def make(model: str = "minilm", corpus: str = "ewt", layers: int = 7) -> Result:
+    def make(
+        model: str = "minilm", corpus: str = "ewt", layers: int = 7, measures: Collection[str] | None = None
+    ) -> Result:
         rows = []
         for name, learned in ((model, 1.0), (f"{model} (random)", 0.1)):
             for layer in range(layers):
@@ -96,7 +128,8 @@ def make_geometry():
                     "intra_similarity_adjusted": near - spread - 0.3 * (1 - learned),
                     "max_explainable_variance": 0.9 - 0.8 * depth,
                 }
-                rows += [(name, layer, measure, v, v - 0.015, v + 0.015) for measure, v in values.items()]
+                kept = {measure: v for measure, v in values.items() if measures is None or measure in measures}
+                rows += [(name, layer, measure, v, v - 0.015, v + 0.015) for measure, v in kept.items()]
         table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])
         provenance = Provenance(
             model={"name": model, "fingerprint": "f" * 64},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
@@ -20,7 +19,7 @@ LESS = {
     "encode": ["--limit", "60"],
     "geometry": ["--limit", "60"],
     "report": ["--limit", "60", "--only", "geometry"],
-    "probe": ["--limit", "300", "--task", "pos", "--task", "dep"],
+    "probe": ["--limit", "100", "--task", "pos", "--task", "dep", "--seeds", "1", "--samples", "20"],
     "attention": ["--limit", "30", "--samples", "20"],
     "heads": ["--limit", "60", "--samples", "20"],
     "corefheads": ["--limit", "2", "--samples", "20"],
@@ -65,18 +64,9 @@ def at_hand(words: tuple[str, ...]) -> bool:
     return bool(os.environ.get("LAMINA_DATA")) or unpublished.isdisjoint(words)
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes trained for a moment: what is tested is that the commands work."""
-    from lamina.analyses.probing import presets
-
-    preset = presets.PRESETS["quick"]
-    short = dataclasses.replace(preset.schedule, validate_every=2, max_validations=1)
-    monkeypatch.setitem(presets.PRESETS, "quick", dataclasses.replace(preset, schedule=short, small=short, seeds=1))
-
-
 @pytest.mark.real
-def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_encoder: object, quick: None) -> None:
+@pytest.mark.usefixtures("real_encoder", "hasty_probes")
+def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lamina.cli.main import app
 
     monkeypatch.chdir(tmp_path)

@@ -160,6 +160,7 @@ def test_texts_may_come_in_any_order(a, b, corpus, monkeypatch):
     assert mixed.value == pytest.approx(plain.value, abs=1e-5)
 
 
+@pytest.mark.usefixtures("hasty_probes")
 def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
     settings: dict[str, Any] = {"samples": 20, "twin": False, "seeds": 1, "root": tmp_path}
     result = diff(a, b, splits, tasks=["pos"], attention=False, **settings)

@@ -54,7 +54,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kept runs in a cache of our own, and a preset that is over at once."""
-    short = Schedule(learning_rate=3e-3, validate_every=5, max_validations=3)
+    short = Schedule(learning_rate=3e-3, validate_every=3, max_validations=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMINA_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setitem(PRESETS, "quick", replace(PRESETS["quick"], schedule=short, small=short))

@@ -63,7 +63,7 @@ def trace_rows() -> list[tuple]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_probe():
     """Makes a probing result; `probes` as a run was asked for."""
 

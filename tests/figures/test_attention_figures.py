@@ -35,22 +35,30 @@ def made(layers: int = 3, heads: int = 4, *, decoder: bool = False, gradients: b
     return Result("attention", tables, Provenance({"name": "minilm", "fingerprint": "f"}, corpus, {}))
 
 
+@pytest.fixture(scope="module")
+def specs() -> dict[str, dict]:
+    """Every chart of one result, drawn once: read, never changed."""
+    return {name: chart.to_dict() for name, chart in draw(made()).items()}
+
+
 def test_the_names_shown_are_those_of_the_tables():
     assert (*SHARES, *ENTROPIES) == MEASURES
     assert tuple(PATTERN_COLOURS) == PATTERNS
 
 
-def test_every_chart_is_described_and_drawn():
-    charts = draw(made())
-    assert list(charts) == ["atlas", "layers", "entropy", "patterns", "gradients"]
-    for chart in charts.values():
-        assert chart.to_dict()["description"].endswith(".")
-        assert "minilm on ewt (dev)" in to_svg(chart)
+def test_every_chart_is_described_and_drawn(specs):
+    assert list(specs) == ["atlas", "layers", "entropy", "patterns", "gradients"]
+    for spec in specs.values():
+        assert spec["description"].endswith(".")
+        assert "minilm on ewt (dev)" in to_svg(spec)
+
+
+def test_without_gradients_there_is_no_chart_of_them():
     assert "gradients" not in draw(made(gradients=False))
 
 
-def test_the_atlas_has_a_grid_a_measure_and_two_scales():
-    shares, entropies = draw(made())["atlas"].to_dict()["concat"]
+def test_the_atlas_has_a_grid_a_measure_and_two_scales(specs):
+    shares, entropies = specs["atlas"]["concat"]
     assert [len(part["concat"]) for part in (shares, entropies)] == [8, 2]
     cells = shares["concat"][0]["layer"][0]
     assert cells["encoding"]["color"]["scale"]["domain"] == [0, 1]
@@ -66,8 +74,8 @@ def test_cells_too_narrow_for_numbers_have_none():
 
 
 @pytest.mark.parametrize("name", ["layers", "entropy", "gradients"])
-def test_by_layer_a_point_a_head_and_a_line_of_means(name: str):
-    for panel in draw(made())[name].to_dict()["concat"]:
+def test_by_layer_a_point_a_head_and_a_line_of_means(specs, name: str):
+    for panel in specs[name]["concat"]:
         marks = [layer["mark"]["type"] for layer in panel["layer"]]
         assert marks == (["point", "line"] if name == "gradients" else ["point", "line", "rule"])
         assert panel["layer"][0]["encoding"]["x"]["axis"]["values"] == [1, 2, 3]
@@ -75,11 +83,12 @@ def test_by_layer_a_point_a_head_and_a_line_of_means(name: str):
 
 
 def test_a_decoders_first_token_is_not_drawn_twice():
-    special, separators, _ = draw(made(decoder=True))["layers"].to_dict()["concat"]
+    charts = draw(made(decoder=True))
+    special, separators, _ = charts["layers"].to_dict()["concat"]
     assert special["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["first token", ". and ,"]
     assert separators["title"] == "To the first token, in separators' place"
     assert separators["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["from other tokens"]
-    (gradients,) = draw(made(decoder=True))["gradients"].to_dict()["concat"]
+    (gradients,) = charts["gradients"].to_dict()["concat"]
     assert gradients["layer"][0]["encoding"]["color"]["scale"]["domain"][0] == "first token"
 
 

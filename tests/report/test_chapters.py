@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from lamina import analyses, load_encoder
+from lamina.corpora import stories
 from lamina.errors import ModelError
 from lamina.report import ANALYSES, answering, make_report
 from lamina.report.wording import section_of
@@ -22,6 +23,7 @@ def test_every_analysis_of_the_report_is_a_function_with_words_of_its_own():
 
 def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monkeypatch):
     monkeypatch.setitem(answering.LEARNING, "max_steps", 2)
+    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     encoder = load_encoder(str(model_folder("bert")), device="cpu")
     settings = {"samples": 20, "clustered": 2, "twin": False}
     made = answering.answer_questions(encoder, tmp_path, **settings)

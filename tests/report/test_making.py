@@ -8,6 +8,7 @@ import pytest
 
 from lamina.corpora import corpus_from
 from lamina.errors import CorpusError, InputError, TaskError
+from lamina.figures import geometry
 from lamina.report import choose, make_report, making
 from lamina.testing import TinyEncoder
 
@@ -16,10 +17,11 @@ SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_questions():
-    """What every analysis answers is tested elsewhere; here a few of them stand for all."""
+    """What every analysis answers is tested elsewhere; here a few of them stand for all, and one panel for a chart."""
     few = {name: making.ANALYSES[name] for name in ("geometry", "probe", "heads")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(making, "ANALYSES", few)
+        patch.setattr(geometry, "PANELS", geometry.PANELS[:1])
         yield
 
 
@@ -93,6 +95,7 @@ def test_asked_for_by_name_what_cannot_be_answered_is_an_error(tmp_path):
         make_report(TinyEncoder(), bare, tmp_path, only=["probe"], train=bare, root=tmp_path / "store")
 
 
+@pytest.mark.usefixtures("hasty_probes")
 def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_path, monkeypatch):
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(making.ANALYSES, "probe", {"preset": "quick", "probes": ("layer",), "seeds": 1, "samples": 20})

@@ -50,9 +50,15 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
+@pytest.fixture(scope="module")
+def page(make_geometry, tmp_path_factory) -> Page:
+    return Page(write_report([make_geometry()], tmp_path_factory.mktemp("report"), title="minilm on ewt (dev)"))
+
+
 @pytest.fixture
-def page(make_geometry, tmp_path) -> Page:
-    return Page(write_report([make_geometry()], tmp_path / "report", title="minilm on ewt (dev)"))
+def small(make_geometry) -> Result:
+    """A result that is drawn quickly, where it does not matter what it shows."""
+    return make_geometry(measures=["anisotropy"])
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
@@ -99,7 +105,7 @@ def test_the_spec_on_the_page_is_the_chart(page, make_geometry):
 
 def test_names_are_shown_as_text_whatever_they_are(make_geometry, tmp_path):
     name = "</script><script>alert(1)</script><img src=x>"
-    page = Page(write_report([make_geometry(model=name)], tmp_path, title=f"{name} on ewt"))
+    page = Page(write_report([make_geometry(model=name, measures=["anisotropy"])], tmp_path, title=f"{name} on ewt"))
     assert len(page.every("script")) == 3
     assert len(page.every("img")) == 1
     assert f"{name} on ewt" in page.words
@@ -126,8 +132,8 @@ def test_a_long_table_is_cut_on_the_page_and_whole_in_its_csv(tmp_path):
     assert "the first 500 rows are shown" in page.words
 
 
-def test_several_results_have_contents_and_distinct_ids(make_geometry, tmp_path):
-    page = Page(write_report([make_geometry(), make_geometry("mpnet")], tmp_path, title="two"))
+def test_several_results_have_contents_and_distinct_ids(small, tmp_path):
+    page = Page(write_report([small, small], tmp_path, title="two"))
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = [a["href"] for a in page.every("a") if (a["href"] or "").startswith("#")]
@@ -166,18 +172,20 @@ def test_texts_have_no_broken_words(analysis):
     assert not re.search(r"\w- \w|  ", said)
 
 
-def test_notes_stand_below_the_title(make_geometry, tmp_path):
-    page = Page(write_report([make_geometry()], tmp_path, title="t", notes=["Probing <is> left out."]))
+def test_notes_stand_below_the_title(small, tmp_path):
+    page = Page(write_report([small], tmp_path, title="t", notes=["Probing <is> left out."]))
     assert "Probing <is> left out." in page.words
     assert page.html.index('class="note"') < page.html.index("<main>")
 
 
-def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(make_geometry, tmp_path):
-    folder = make_geometry().save(tmp_path / "saved")
+def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(small, make_geometry, tmp_path):
+    folder = small.save(tmp_path / "saved")
     (folder / "layers.svg").write_text("<svg>saved</svg>", encoding="utf-8")
     saved = base64.b64encode(b"<svg>saved</svg>").decode()
-    same = write_report([make_geometry()], tmp_path / "same", title="t", folders=[folder])
-    other = write_report([make_geometry(layers=4)], tmp_path / "other", title="t", folders=[folder])
+    same = write_report([small], tmp_path / "same", title="t", folders=[folder])
+    other = write_report(
+        [make_geometry(layers=4, measures=["anisotropy"])], tmp_path / "other", title="t", folders=[folder]
+    )
     assert saved in same.read_text(encoding="utf-8")
     assert saved not in other.read_text(encoding="utf-8")
 

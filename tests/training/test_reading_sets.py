@@ -101,7 +101,7 @@ def test_stories_are_made(tmp_path) -> None:
     sets = load_sets("babi", "stories", babi_tasks=[1], limit=5)
     assert [len(part) for part in (sets.train, sets.select, sets.scored)] == [5, 5, 5]
     assert {item.task for item in sets.train if isinstance(item, Question)} == {"qa1"}
-    assert class_of(load_sets("classify", "stories", limit=1).train[0]).isalpha()
+    assert class_of(load_sets("classify", "stories", babi_tasks=[1], limit=1).train[0]).isalpha()
 
 
 def test_without_train_dev_is_learned_from(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -113,6 +114,7 @@ class TestAsked:
         ("wanted", "status", "said"),
         [
             ({"analysis": "geometry", "model": "gpt5"}, 404, "not named when this server was started"),
+            ({"analysis": "geometry", "model": "\ud800"}, 422, "model"),
             ({"analysis": "geometry", "model": "tiny", "corpus": "/etc/passwd"}, 400, "not named when this server"),
             ({"analysis": "diff", "model": "tiny"}, 400, "name the other"),
             ({"analysis": "diff", "model": "tiny", "other": "../tiny"}, 404, "not named when this server"),
@@ -121,7 +123,9 @@ class TestAsked:
         ],
     )
     def test_what_was_not_allowed_is_refused(self, server, wanted, status, said):
-        answer = server.post("/api/jobs", json=wanted)
+        # By hand: the client's own JSON cannot hold half a character.
+        sent = {"content": json.dumps(wanted), "headers": {"content-type": "application/json"}}
+        answer = server.post("/api/jobs", **sent)
         assert answer.status_code == status
         assert said in answer.json()["error"]
         assert server.get("/api/jobs").json() == []

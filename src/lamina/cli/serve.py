@@ -50,6 +50,9 @@ def serve(
 
     Example: `lamina serve report --model minilm`
     """
+    # Read when torch is loaded: each request has threads of its own, and those that spin while they wait would make
+    # every answer several times slower on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     folders = _folders(results)
     if not folders[0].exists():
         folders[0].mkdir(parents=True)

@@ -51,6 +51,14 @@ class Question:
     task: str = ""
     """bAbI: qa1, qa2, ...; else the kind of data."""
 
+    def characters(self, span: Span) -> tuple[int, int]:
+        """Where these words of the text (question included) start and end in the raw context."""
+        context = self.text.segments[1]
+        if not context.start <= span.start < span.end <= context.end:
+            raise SpanError(f"question {self.text.id!r}: {span} lies outside the context's words {context}")
+        first, last = span.start - context.start, span.end - context.start - 1
+        return self.offsets[first][0], self.offsets[last][1]
+
 
 def answer_text(question: Question, span: Span) -> str:
     """The part of the raw context that these words of the text (question included) cover.
@@ -60,11 +68,8 @@ def answer_text(question: Question, span: Span) -> str:
         >>> answer_text(question, question.text.edges["answer"][0].span)
         'Big dogs'
     """
-    context = question.text.segments[1]
-    if not context.start <= span.start < span.end <= context.end:
-        raise SpanError(f"question {question.text.id!r}: {span} lies outside the context's words {context}")
-    first, last = span.start - context.start, span.end - context.start - 1
-    return question.context[question.offsets[first][0] : question.offsets[last][1]]
+    start, end = question.characters(span)
+    return question.context[start:end]
 
 
 def make_question(

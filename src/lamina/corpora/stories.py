@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from lamina.corpora.questions import Question, make_question
@@ -85,6 +86,12 @@ def make_stories(task: int, count: int, seed: int, *, split: str | None = None) 
         raise CorpusError(f"stories of task {task} cannot be made; use {', '.join(map(str, _TASKS))}")
     if count < 1 or seed < 0:
         raise CorpusError(f"stories need a count of at least 1 and a seed of at least 0; got {count} and {seed}")
+    return list(_made(task, count, seed, split))
+
+
+# Whoever looks at stories goes through them several times, and making them is slow.
+@lru_cache(maxsize=32)
+def _made(task: int, count: int, seed: int, split: str | None) -> tuple[Question, ...]:
     chance = _Chance(task, seed)
     told: dict[tuple[str, ...], Story] = {}
     while len(told) < count:
@@ -92,7 +99,7 @@ def make_stories(task: int, count: int, seed: int, *, split: str | None = None) 
         if story is not None and split in (None, _split_of(story)):
             told.setdefault(story.facts, story)
     name = "-".join(filter(None, (STORIES, f"qa{task}", split)))
-    return [_question(f"{name}-{number}", story, task) for number, story in enumerate(told.values(), start=1)]
+    return tuple(_question(f"{name}-{number}", story, task) for number, story in enumerate(told.values(), start=1))
 
 
 def story_questions(split: str, *, tasks: Collection[int] | None = None, seed: int = 0) -> Iterator[Question]:

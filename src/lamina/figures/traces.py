@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import islice
 from typing import NamedTuple
 
 import altair as alt
@@ -19,6 +20,8 @@ PANEL_WIDTH = 150
 COLUMNS = 4
 _LINE = 100
 """Characters of a sentence on one line."""
+_KEYS = ["task", "span1", "span2"]
+"""What tells a sentence's targets apart."""
 
 RIGHT, WRONG = "gold label", "strongest wrong label"
 FIRST, SECOND = "strongest label", "second strongest"
@@ -49,13 +52,13 @@ def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.Conca
         return None
     seed = table["seed"].min()
     own = table[table["seed"] == seed]
-    ids = _first_of_each_task(own)
-    whole = [_targets(own[own["text_id"] == text_id]) for text_id in ids]
-    sentences = whole if everything else [targets[:TARGETS] for targets in whole[:SENTENCES]]
-    words = [_words(tables, text_id) for text_id in ids[: len(sentences)]]
+    own = own.assign(span2=own["span2"].fillna(""))
+    ids = _first_of_each_task(own)[: None if everything else SENTENCES]
+    sentences = [_targets(own[own["text_id"] == text_id], None if everything else TARGETS) for text_id in ids]
+    words = [_words(tables, text_id) for text_id in ids]
     last = int(own["layer"].max())
     blocks = [_sentence(*each, last) for each in zip(words, sentences, strict=True)]
-    drawn, total = sum(map(len, sentences)), sum(map(len, whole))
+    drawn, total = sum(map(len, sentences)), len(own.drop_duplicates(["text_id", *_KEYS]))
     of = f"{drawn} of {total} targets drawn; " if drawn < total else ""
     said = alt.TitleParams(
         f"From layer to layer: {title}", subtitle=f"{of}height: probability under P(l), 0 to 1; probes of seed {seed}"
@@ -76,13 +79,12 @@ def _first_of_each_task(rows: Table) -> list[str]:
     return list(dict.fromkeys(pairs.loc[turn.sort_values(kind="stable").index, "text_id"].astype(str)))
 
 
-def _targets(rows: Table) -> list[Target]:
-    keys = ["task", "span1", "span2"]
-    rows = rows.assign(span2=rows["span2"].fillna(""))
-    targets = []
-    for (task, span1, span2), group in rows.groupby(keys, sort=False):
-        targets.append(Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(group)))
-    return targets
+def _targets(rows: Table, most: int | None) -> list[Target]:
+    """The first targets of a sentence, `most` of them or all."""
+    return [
+        Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(group))
+        for (task, span1, span2), group in islice(rows.groupby(_KEYS, sort=False), most)
+    ]
 
 
 def _two_labels(rows: Table) -> Table:

@@ -43,6 +43,8 @@ class Models:
         self._most = most
         self._load = load
         self._lock = Lock()
+        # Two at once would import transformers twice at once, which it does not survive.
+        self._loading = Lock()
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     def names(self) -> list[str]:
@@ -71,7 +73,8 @@ class Models:
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:
-                slot.encoder = self._load(source)
+                with self._loading:
+                    slot.encoder = self._load(source)
             yield slot.encoder
 
     def _slot(self, name: str) -> _Slot:

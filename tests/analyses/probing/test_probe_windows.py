@@ -14,6 +14,7 @@ from lamina.corpora import Corpus
 from lamina.errors import TaskError
 from lamina.testing import TinyEncoder
 
+FEW: dict[str, Any] = {"probes": ["cumulative"], "seeds": 1, "twin": False}
 NAMES = ("Ann", "Bob", "Cleo")
 
 
@@ -34,11 +35,11 @@ def splits(unit: str) -> Splits:
     def corpus(split: str, documents: int) -> Corpus:
         return corpus_from(sentences(split, documents), name="people", split=split, unit=unit)
 
-    return Splits(corpus("train", 10), corpus("dev", 3))
+    return Splits(corpus("train", 4), corpus("dev", 3))
 
 
 def test_pairs_cross_sentences_and_those_left_out_are_counted(settings: dict[str, Any]) -> None:
-    result = lamina.probe(TinyEncoder(), splits("document"), tasks=["coref_window"], seeds=1, twin=False, **settings)
+    result = lamina.probe(TinyEncoder(), splits("document"), tasks=["coref_window"], **FEW, **settings)
 
     scores = result.tables["scores"]
     assert set(scores["task"]) == {"coref_window"}
@@ -50,7 +51,7 @@ def test_pairs_cross_sentences_and_those_left_out_are_counted(settings: dict[str
 
 
 def test_a_window_bounds_the_pairs(settings: dict[str, Any]) -> None:
-    result = lamina.probe(TinyEncoder(), splits("window:10"), tasks=["coref_window"], seeds=1, twin=False, **settings)
+    result = lamina.probe(TinyEncoder(), splits("window:10"), tasks=["coref_window"], **FEW, **settings)
 
     assert int(result.tables["breakdown"].query("by == 'distance' and layer == 0")["count"].sum()) == 3 * 6 * 10
     assert not [reason for reason in result.provenance.skipped if "mentions between" in reason]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.probing.typed import Marked, trace_sentence
+from lamina.activations import extract
+from lamina.analyses.probing.typed import Marked, SentenceTracer, over_seeds, trace_sentence
+from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.figures import draw, to_svg
 from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.saving import save_probes
+from lamina.probes.saving import SavedProbes, predict, save_probes
+from lamina.probes.streams import Stream
+from lamina.probes.targets import find_targets
 from lamina.results import Provenance, Result
+from lamina.tasks import Task
 from lamina.testing import TinyEncoder
-from lamina.types import Span, Text
+from lamina.types import Edge, Span, Text
 
 WORDS = ["the", "unhesitating", "dogs", "barked"]
 TAGS = ("DET", "NOUN", "VERB")
@@ -66,6 +72,43 @@ def test_the_probabilities_are_those_of_the_probe_by_hand(saved):
         for label, expected in zip(TAGS, logits.sigmoid().tolist(), strict=True):
             rows = table[(table["span1"] == "2:3") & (table["layer"] == layer) & (table["label"] == label)]
             assert rows["probability"].tolist() in ([], [pytest.approx(expected, abs=2e-3)])
+
+
+def test_the_probabilities_are_those_of_a_store_to_the_last_bit(saved, tmp_path):
+    cuts = [*CUMULATIVE, *(Cut("layer", layer) for layer in range(3))]
+    folder = saved(cuts=cuts, seeds=2)
+    tracer = SentenceTracer(TinyEncoder(), folder)
+    text = Text("t", tuple(WORDS), edges={"pos": tuple(Edge((), Span(at, at + 1)) for at in range(4))})
+    stored = extract(TinyEncoder(), corpus_from([text], name="one"), root=tmp_path / "store")
+    for told in tracer.beliefs(WORDS):
+        whole = SavedProbes(folder / f"pos-{told.seed}.safetensors")
+        found = find_targets(Task("pos", "", "pos", 1, "", ""), [text], [stored[0].tokens], TAGS)
+        (batch,) = Stream(stored, found).in_order()
+        # Members that read one layer alone stand behind the cumulative ones, and are not asked.
+        expected = predict(whole, batch)[:3].numpy()
+        assert np.array_equal(told.probabilities, expected.astype(np.float64))
+
+
+def test_a_tracer_is_asked_again_and_again(saved):
+    tracer = SentenceTracer(TinyEncoder(), saved(seeds=2))
+    assert {name: (task.arity, task.labels) for name, task in tracer.tasks.items()} == {
+        "pos": (1, TAGS),
+        "dep": (2, RELATIONS),
+    }
+    assert tracer.seeds == (0, 1)
+    marked = [Marked("dep", Span(0, 1), Span(1, 2))]
+    first, _, again = tracer.beliefs(WORDS, marked), tracer.beliefs(["Yes"]), tracer.beliefs(WORDS, marked)
+    assert [(told.task, told.seed) for told in first] == [("pos", 0), ("pos", 1), ("dep", 0), ("dep", 1)]
+    for one, other in zip(first, again, strict=True):
+        assert np.array_equal(one.probabilities, other.probabilities)
+    pos, dep = over_seeds(first)
+    assert pos.probabilities.shape == (3, 4, 3)
+    assert np.allclose(pos.probabilities, (first[0].probabilities + first[1].probabilities) / 2)
+    assert dep.words.tolist() == [[[0, 1], [1, 2]]]
+
+
+def test_a_tracer_without_anything_to_ask_says_nothing(saved):
+    assert SentenceTracer(TinyEncoder(), saved(tasks=("dep",))).beliefs(WORDS) == []
 
 
 def test_marked_pairs_are_traced_and_drawn(saved):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
 
+from lamina.analyses.attention_maps.sentences import Level, Units, head_of, reach, see, units_of
 from lamina.analyses.attention_maps.surface import SurfaceMeter
-from lamina.analyses.attention_maps.watching import Watched, refuse_without_maps, watch
+from lamina.analyses.attention_maps.watching import refuse_without_maps
 from lamina.analyses.attention_maps.words import to_words
 from lamina.corpora import corpus_from
-from lamina.corpora.words import split_words
-from lamina.encoders import SPECIAL, Encoder, Tokens
+from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
-from lamina.types import Text
-
-Level = Literal["word", "piece"]
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
 """Columns of `attention.csv`."""
@@ -46,16 +42,6 @@ class Chosen(NamedTuple):
     why: str
     value: float
     """Of what it stands out by; not a number where it was asked for."""
-
-
-class _Units(NamedTuple):
-    """What stands in the picture: words or pieces, and special tokens."""
-
-    names: list[str]
-    owners: np.ndarray
-    """[token] The unit each token belongs to."""
-    special: np.ndarray
-    """[unit] Whether it is a special token."""
 
 
 def look(
@@ -90,63 +76,29 @@ def look(
         [['Dogs', 'Dogs'], ['Dogs', 'bark'], ['Dogs', '.']]
     """
     refuse_without_maps(encoder)
-    asked = [_head(encoder, said) for said in heads]
-    words = split_words(sentence).words if isinstance(sentence, str) else tuple(sentence)
-    if not words:
-        raise InputError("the sentence has no words; give some, in quotes")
-    text = Text("typed", words)
-    _refuse_too_long(encoder, text)
-    surface, kept = SurfaceMeter(encoder, samples=1), _Keeper()
-    watch(encoder, [text], [surface, kept])
-    units = _units(encoder, text, kept.watched.tokens, level)
-    chosen = asked or _standing_out(surface.table(), kept.watched)
-    maps = to_words(kept.watched.maps, units.owners).maps
+    asked = [Chosen(*head_of(encoder, said), ASKED, float("nan")) for said in heads]
+    surface = SurfaceMeter(encoder, samples=1)
+    seen = see(encoder, sentence, [surface])
+    units = units_of(encoder, seen.text, seen.tokens, level)
+    chosen = asked or standing_out(surface.table(), reach(seen))
+    maps = to_words(seen.maps, units.owners).maps
     table = pd.DataFrame(_rows(maps, units, chosen, special=special), columns=list(ATTENTION))
     at = None if focus is None else _position(table, focus)
-    parameters = {"words": list(words), "heads": list(heads), "level": level, "special": special, "focus": at}
-    about = corpus_from([text], name="a typed sentence").describe() | {"split": ""}
+    parameters = {"words": list(seen.text.words), "heads": list(heads), "level": level, "special": special, "focus": at}
+    about = corpus_from([seen.text], name="a typed sentence").describe() | {"split": ""}
     tables = {"attention": table, "heads": pd.DataFrame(chosen, columns=list(Chosen._fields))}
     return Result("look", tables, Provenance(encoder.describe(), about, parameters))
 
 
-class _Keeper:
-    """Keeps the one text there is."""
-
-    watched: Watched
-
-    def update(self, watched: Watched) -> None:
-        self.watched = watched
-
-
-def _head(encoder: Encoder, said: str) -> Chosen:
-    found = re.fullmatch(r"\s*(\d+)-(\d+)\s*", said)
-    if found is None:
-        raise InputError(f"the head {said!r} cannot be read; write LAYER-HEAD, as 3-7")
-    layer, head = int(found[1]), int(found[2])
-    if not (1 <= layer <= encoder.blocks and 1 <= head <= encoder.heads):
-        raise InputError(
-            f"there is no head {layer}-{head}: {encoder.name} has layers 1 to {encoder.blocks} "
-            f"with heads 1 to {encoder.heads}"
-        )
-    return Chosen(layer, head, ASKED, float("nan"))
-
-
-def _refuse_too_long(encoder: Encoder, text: Text) -> None:
-    size = len(encoder.tokenize(text).ids)
-    if size > encoder.limit:
-        raise InputError(
-            f"the sentence has {size} tokens and {encoder.name} takes {encoder.limit} at once; give a shorter one"
-        )
-
-
-def _standing_out(surface: pd.DataFrame, watched: Watched) -> list[Chosen]:
-    """One head a measure; a head that leads several is shown once."""
+def standing_out(surface: pd.DataFrame, far: Float[np.ndarray, "block head"]) -> list[Chosen]:
+    """The head with the most of each measure, and the most far-reaching; one that leads several is named once."""
     rows = list(surface[["layer", "head", "measure", "value"]].itertuples(index=False))
     found = [
         max((Chosen(layer, head, why, value) for layer, head, name, value in rows if name == measure), key=_value)
         for measure, why in STANDING_OUT.items()
     ]
-    found.append(_farthest(watched))
+    layer, head = divmod(int(far.argmax()), far.shape[1])
+    found.append(Chosen(layer + 1, head + 1, FAR, float(far.max())))
     first: dict[tuple[int, int], Chosen] = {}
     for each in found:
         if each.value > 0:
@@ -158,31 +110,8 @@ def _value(chosen: Chosen) -> float:
     return -1.0 if np.isnan(chosen.value) else chosen.value
 
 
-def _farthest(watched: Watched) -> Chosen:
-    maps = watched.words.maps
-    size = maps.shape[-1]
-    near = (torch.arange(size)[:, None] - torch.arange(size)).abs() <= 1
-    reach = maps.masked_fill(near, 0).amax(-1).mean(-1)
-    layer, head = divmod(int(reach.argmax()), reach.shape[1])
-    return Chosen(layer + 1, head + 1, FAR, float(reach.max()))
-
-
-def _units(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> _Units:
-    special = tokens.words == SPECIAL
-    # A unit starts with every piece, or with every special token and the first piece of every word.
-    starts = np.r_[True, tokens.words[1:] != tokens.words[:-1]] | special | (level == "piece")
-    named = encoder.names(tokens) or [
-        "[special]" if word == SPECIAL else text.words[word] for word in tokens.words.tolist()
-    ]
-    names = [
-        named[at] if special[at] or level == "piece" else text.words[tokens.words[at]]
-        for at in np.flatnonzero(starts).tolist()
-    ]
-    return _Units(names, np.cumsum(starts) - 1, special[starts])
-
-
 def _rows(
-    maps: Float[torch.Tensor, "block head unit unit"], units: _Units, chosen: Iterable[Chosen], *, special: bool
+    maps: Float[torch.Tensor, "block head unit unit"], units: Units, chosen: Iterable[Chosen], *, special: bool
 ) -> Iterator[tuple]:
     shown = [at for at, hidden in enumerate(units.special) if special or not hidden]
     for layer, head, *_ in chosen:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
+from jaxtyping import Float, Int
 
-from lamina.activations import StoredActivations, extract
 from lamina.analyses.probing.faithful import seen_by_probes
 from lamina.analyses.probing.sentences import words_table
 from lamina.analyses.probing.traces import Trace, trace_rows
+from lamina.analyses.sentence.encoding import ID, encode_sentence
 from lamina.corpora import corpus_from
-from lamina.encoders import Encoder
+from lamina.encoders import Activations, Encoder
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
+from lamina.probes.edge import EdgeProbes
 from lamina.probes.saving import SavedProbes, predict
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets
@@ -28,7 +30,6 @@ UNASKED = ("pos",)
 """Tasks of single words, which any word is a target of. A probe of any other task has never seen a span that is no
 target, so there the user marks the spans."""
 
-_ID = "typed"
 _MARKED = "marked"
 """The annotation that holds the targets to trace."""
 
@@ -39,6 +40,61 @@ class Marked(NamedTuple):
     task: str
     span1: Span
     span2: Span | None = None
+
+
+class Asked(NamedTuple):
+    """A question the probes can answer."""
+
+    arity: int
+    """Spans a target has."""
+    labels: tuple[str, ...]
+
+
+class Beliefs(NamedTuple):
+    """What the probes of one task and seed make of some targets. Each label has a probability of its own."""
+
+    task: str
+    seed: int
+    labels: tuple[str, ...]
+    words: Int[np.ndarray, "target span 2"]
+    """First word and one past the last, for each span."""
+    probabilities: Float[np.ndarray, "layer target label"]
+    """Under P(0)..P(L)."""
+
+
+class SentenceTracer:
+    """Saved probes, read once, to be asked about many sentences.
+
+    Example:
+        >>> tracer = SentenceTracer(lamina.load_encoder("minilm"), "results/probe")  # doctest: +SKIP
+        >>> tracer.beliefs(["he", "smoked", "toronto"])[0].probabilities.shape  # doctest: +SKIP
+        (7, 3, 17)
+    """
+
+    def __init__(self, encoder: Encoder, probes: str | os.PathLike[str]) -> None:
+        """`probes` is the folder of a saved probing result, of this very encoder."""
+        self.learned = Result.load(probes)
+        self._saved = _saved(self.learned, probes)
+        self._seen = _same_model(encoder, self.learned, self._saved, probes)
+
+    @property
+    def tasks(self) -> dict[str, Asked]:
+        """Task -> what its probes take and tell."""
+        return {each.task: Asked(_arity(each), each.labels) for each in self._saved}
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the probes."""
+        return tuple(sorted({each.seed for each in self._saved}))
+
+    def beliefs(self, words: Sequence[str], marked: Sequence[Marked] = ()) -> list[Beliefs]:
+        """Of every word where the task is of single words, and of what is marked; one for each task and seed."""
+        text = Text(ID, tuple(words))
+        targets = _targets(self.tasks, text, marked)
+        if not targets:
+            return []
+        made = encode_sentence(self._seen, text.words)
+        return [_believed(each, text, targets[each.task], made) for each in self._saved if each.task in targets]
 
 
 def trace_sentence(
@@ -62,27 +118,48 @@ def trace_sentence(
         >>> marked = [Marked("dep", Span(2, 3), Span(1, 2))]  # doctest: +SKIP
         >>> trace_sentence(encoder, "results/probe", words, marked).chart()  # doctest: +SKIP
     """
-    learned = Result.load(probes)
-    saved = _saved(learned, probes)
-    seen = _same_model(encoder, learned, saved, probes)
-    text = Text(_ID, tuple(words))
-    targets = _targets({each.task: each for each in saved}, text, marked)
-    corpus = corpus_from([text], name="a typed sentence")
+    tracer = SentenceTracer(encoder, probes)
+    told = tracer.beliefs(words, marked)
+    if not told:
+        raise InputError(f"mark the spans to trace; there are probes of: {', '.join(tracer.tasks)}")
     rows: list[Trace] = []
-    with tempfile.TemporaryDirectory() as folder:
-        # Through a store, so that the probes see states in the precision that they were trained on.
-        states = extract(seen, corpus, root=folder)
-        for each in saved:
-            if each.task in targets:
-                rows += _trace(each, Text(_ID, text.words, edges={_MARKED: targets[each.task]}), states)
+    for task, seed, labels, spans, probabilities in told:
+        rows += trace_rows(task, ID, spans, probabilities, labels, None, seed)
     provenance = Provenance(
         encoder.describe(),
-        corpus.describe() | {"split": ""},
-        {"probes": learned.key, "words": list(words), "marked": [_in_words(*each) for each in marked]},
-        tuple(sorted({each.seed for each in saved})),
+        corpus_from([Text(ID, tuple(words))], name="a typed sentence").describe() | {"split": ""},
+        {"probes": tracer.learned.key, "words": list(words), "marked": [_in_words(*each) for each in marked]},
+        tracer.seeds,
     )
     traces = pd.DataFrame(rows, columns=list(Trace._fields))
-    return Result("trace", {"traces": traces, "words": words_table([(text.id, text.words)])}, provenance)
+    return Result("trace", {"traces": traces, "words": words_table([(ID, words)])}, provenance)
+
+
+def over_seeds(told: Sequence[Beliefs]) -> list[Beliefs]:
+    """One for each task: the mean of its probes of all seeds, under the first seed's number.
+
+    Example:
+        >>> one = Beliefs("pos", 0, ("X",), np.array([[[0, 1]]]), np.array([[[0.2]]]))
+        >>> over_seeds([one, one._replace(seed=1, probabilities=np.array([[[0.4]]]))])[0].probabilities.round(3).item()
+        0.3
+    """
+    by_task: dict[str, list[Beliefs]] = {}
+    for each in told:
+        by_task.setdefault(each.task, []).append(each)
+    return [
+        own[0]._replace(probabilities=np.mean([each.probabilities for each in own], axis=0)) for own in by_task.values()
+    ]
+
+
+def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
+    """The target about which belief changes most on the way up: the sum over steps of the largest change of a label.
+
+    Example:
+        >>> most_changed(np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.8, 0.2], [0.1, 0.9]]]))
+        1
+    """
+    steps = np.abs(np.diff(probabilities, axis=0)).max(-1)
+    return int(steps.sum(0).argmax())
 
 
 def _saved(learned: Result, folder: str | os.PathLike[str]) -> list[SavedProbes]:
@@ -92,7 +169,19 @@ def _saved(learned: Result, folder: str | os.PathLike[str]) -> list[SavedProbes]
     whole = [each for each in saved if each.probes.mixing == each.probes.closed.shape[1]]
     if not whole:
         raise ResultError(f"{folder} has no probes P(0)..P(L) to trace with; probe again with cumulative probes")
+    for each in whole:
+        each.probes = _mixing_alone(each.probes)
     return whole
+
+
+def _mixing_alone(probes: EdgeProbes) -> EdgeProbes:
+    """Without the members that read a single layer, which would cost as much again and are not shown."""
+    arity, width = probes.project.shape[1:3]
+    shape = {"layers": probes.closed.shape[1], "width": width, "labels": probes.outer.shape[-1], "arity": arity}
+    kept = EdgeProbes(probes.cuts[: probes.mixing], **shape, seed=probes.seeds).requires_grad_(False)
+    for mine, whole in zip(kept.parameters(), probes.parameters(), strict=True):
+        mine.copy_(whole[: probes.mixing])
+    return kept
 
 
 def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes], folder: str | os.PathLike[str]) -> Encoder:
@@ -107,34 +196,51 @@ def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes], fol
     return seen
 
 
-def _targets(saved: dict[str, SavedProbes], text: Text, marked: Sequence[Marked]) -> dict[str, tuple[Edge, ...]]:
+def _arity(saved: SavedProbes) -> int:
+    return saved.probes.project.shape[1]
+
+
+def _targets(tasks: dict[str, Asked], text: Text, marked: Sequence[Marked]) -> dict[str, tuple[Edge, ...]]:
     """Task -> its targets in the sentence."""
-    targets = {task: [Edge((), Span(at, at + 1)) for at in range(len(text.words))] for task in UNASKED if task in saved}
+    targets = {task: [Edge((), Span(at, at + 1)) for at in range(len(text.words))] for task in UNASKED if task in tasks}
     for task, span1, span2 in marked:
-        if task not in saved:
-            raise TaskError(f"there are no probes of {task!r} here; there are: {', '.join(saved)}")
-        arity = saved[task].probes.project.shape[1]
+        if task not in tasks:
+            raise TaskError(f"there are no probes of {task!r} here; there are: {', '.join(tasks)}")
+        arity = tasks[task].arity
         if arity != 1 + (span2 is not None):
             raise SpanError(f"{task} asks about {'one span' if arity == 1 else 'a pair of spans'}; mark as many")
         edge = Edge((), span1, span2)
         if edge not in targets.setdefault(task, []):
             targets[task].append(edge)
-    if not targets:
-        raise InputError(f"mark the spans to trace; there are probes of: {', '.join(saved)}")
     # Checks that every span lies inside the sentence.
-    Text(_ID, text.words, edges={task: tuple(edges) for task, edges in targets.items()})
+    Text(ID, text.words, edges={task: tuple(edges) for task, edges in targets.items()})
     return {task: tuple(edges) for task, edges in targets.items()}
 
 
-def _trace(saved: SavedProbes, text: Text, states: StoredActivations) -> list[Trace]:
-    edges = text.edges[_MARKED]
+class _OneText:
+    """A sentence's states as a stream of targets asks for them."""
+
+    def __init__(self, states: torch.Tensor) -> None:
+        self._states = states
+        self.token_bytes = states[0].nbytes
+
+    def size(self, index: int) -> int:
+        return len(self._states)
+
+    def load(self, index: int) -> torch.Tensor:
+        return self._states
+
+
+def _believed(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], made: Activations) -> Beliefs:
+    if made.states is None:
+        raise ModelError("the sentence was encoded without its states")
     # The bare question: what a task keeps or leaves out of a corpus does not matter for what the user marked.
     task = Task(saved.task, saved.task, _MARKED, edges[0].arity, "", "")
-    found = find_targets(task, [text], [states[0].tokens], saved.labels)
-    (batch,) = Stream(states, found).in_order()
+    found = find_targets(task, [Text(ID, text.words, edges={_MARKED: edges})], [made.tokens], saved.labels)
+    (batch,) = Stream(_OneText(made.states), found).in_order()
     told = np.empty((saved.probes.mixing, len(found), len(saved.labels)))
-    told[:, batch.rows] = predict(saved, batch)[: saved.probes.mixing].numpy()
-    return trace_rows(saved.task, text.id, found.words, told, saved.labels, None, saved.seed)
+    told[:, batch.rows] = predict(saved, batch).numpy()
+    return Beliefs(saved.task, saved.seed, saved.labels, found.words, told)
 
 
 def _in_words(task: str, span1: Span, span2: Span | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
@@ -85,19 +86,37 @@ def load_questions(
     return Questions(**common, asked=read)
 
 
-def typed_question(question: str, context: str) -> Questions:
-    """A question and a context as somebody typed them; what the answer is, nobody said.
+def typed_question(question: str, context: str, answer: str = "") -> Questions:
+    """A question and a context as somebody typed them, with the answer that is expected where it was given.
+
+    The answer is accepted wherever it stands in the context, in capitals or not; the sentences that hold it are the
+    supporting facts.
 
     Example:
         >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
         'a typed question'
+        >>> next(typed_question("Who barks?", "Dogs bark. Cats mew.", "dogs").questions()).answers
+        ('Dogs',)
     """
     if not split_words(question).words:
         raise InputError("the question is empty; give its words, in quotes")
     if not split_words(context).words:
         raise InputError("the context is empty; give the text that holds the answer, in quotes")
-    made = make_question("typed", question, context, split_sentences(context), (), ())
+    places = _places(answer.strip(), context)
+    sentences = split_sentences(context, whole=places)
+    support = {n for n, (start, end) in enumerate(sentences) for first, _ in places if start <= first < end}
+    made = make_question("typed", question, context, sentences, places, support)
     return questions_from([made], "a typed question")
+
+
+def _places(answer: str, context: str) -> list[tuple[int, int]]:
+    """Wherever an answer stands by itself, not as part of a word."""
+    if not answer:
+        return []
+    found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
+    if not found:
+        raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
+    return found
 
 
 def questions_from(made: Sequence[Question], name: str, split: str = "") -> Questions:

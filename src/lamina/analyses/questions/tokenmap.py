@@ -23,6 +23,8 @@ from lamina.results import Provenance, Result
 
 LEFT_OUT = -1
 """The cluster of an outlier."""
+OUTLIERS = f"tokens left out at some layer: their vectors are more than {TIMES:g} times as long as the median"
+NO_GOLD = "questions without an accepted answer: neither gold nor support is known"
 
 
 class _Seen(NamedTuple):
@@ -51,8 +53,9 @@ def token_map(
     """The tokens of one question, special ones too, at every layer.
 
     Tables: `tokens` (a row a token and layer: where it is drawn, its roles, its sentence, its cluster), `projection`
-    (a row a layer: how much the picture shows) and `answer`. A token whose vector is more than ten times as long as
-    the layer's median is left out of fits and clusters: its place is empty, its cluster -1.
+    (a row a layer: how much the picture shows) and `answer` (`start` and `end` are characters of the context). A token
+    whose vector is more than ten times as long as the layer's median is left out of fits and clusters: its place is
+    empty, its cluster -1.
 
     Args:
         encoder: whose layers; where it was fine-tuned to answer questions, its answer is there too.
@@ -136,26 +139,29 @@ def _projection(seen: _Seen, shares: np.ndarray, labels: np.ndarray, silhouettes
 
 def _answer(seen: _Seen) -> pd.DataFrame:
     answered = seen.judged
+    start, end = seen.question.characters(answered.answer.span) if answered else (None, None)
     said = {
         "example": seen.question.text.id,
         "question": seen.question.question,
         "accepted": " | ".join(seen.question.answers),
         "predicted": answered.answer.text if answered else "",
+        "start": start,
+        "end": end,
         "confidence": answered.answer.confidence if answered else np.nan,
         "exact_match": np.nan if answered is None or answered.exact is None else answered.exact,
         "f1": np.nan if answered is None or answered.f1 is None else answered.f1,
     }
-    return pd.DataFrame([said])
+    return pd.DataFrame([said]).astype({"start": "Int64", "end": "Int64"})
 
 
 def _left_out(seen: _Seen) -> dict[str, int]:
     outliers = int((~seen.keep).any(0).sum())
     windows = seen.activations.windows
     return {
-        f"tokens left out at some layer: their vectors are more than {TIMES:g} times as long as the median": outliers,
+        OUTLIERS: outliers,
         "words without a piece, replaced by the unknown token": seen.activations.tokens.unknown,
         "overlapping windows, since the text is longer than the model takes": windows if windows > 1 else 0,
         CUT: int(seen.judged is not None and is_cut(seen.activations.tokens, seen.question)),
         SILENT: int(seen.judged is None),
-        "questions without an accepted answer: neither gold nor support is known": int(not seen.question.answers),
+        NO_GOLD: int(not seen.question.answers),
     }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 if TYPE_CHECKING:
     import pandas
@@ -27,6 +27,17 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     429: {"model": Problem, "description": "Too many requests or computations at once."},
 }
 """For `responses` of a router."""
+
+
+def _whole(text: str) -> str:
+    """Half a character (a lone surrogate, which JSON can spell) is no text: it can be neither read nor sent back."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("half a character stands in it, a surrogate without its other half")
+    return text
+
+
+Typed = Annotated[str, AfterValidator(_whole)]
+"""Any string that a request brings."""
 
 
 def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:

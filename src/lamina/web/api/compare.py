@@ -9,7 +9,7 @@ from lamina import analyses
 from lamina.errors import InputError
 from lamina.figures import draw, spec_of
 from lamina.report.wording import section_of
-from lamina.web.api.answers import ERRORS
+from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, Summary, summary_of
 from lamina.web.desk import Desk, TheDesk
 from lamina.web.shelf import Entry
@@ -25,8 +25,8 @@ _OF_TWO = ("diff", "compare")
 class Two(BaseModel):
     """Two models, by the names of the list of models."""
 
-    model: str = Field(max_length=1000)
-    other: str = Field(max_length=1000)
+    model: Typed = Field(max_length=1000)
+    other: Typed = Field(max_length=1000)
 
 
 class Pair(BaseModel):

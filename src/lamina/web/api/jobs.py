@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError
-from lamina.web.api.answers import ERRORS
+from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.desk import Desk, TheDesk
 from lamina.web.jobs import Job, State
 
@@ -28,9 +28,9 @@ class Wanted(BaseModel):
     """What to compute."""
 
     analysis: Analysis
-    model: str = Field(max_length=1000)
-    other: str | None = Field(None, max_length=1000, description="diff: the model to compare with.")
-    corpus: str | None = Field(None, max_length=200, description="One of the server's; the first where not given.")
+    model: Typed = Field(max_length=1000)
+    other: Typed | None = Field(None, max_length=1000, description="diff: the model to compare with.")
+    corpus: Typed | None = Field(None, max_length=200, description="One of the server's; the first where not given.")
     limit: int | None = Field(None, ge=1, le=1_000_000, description="Only the first so many texts.")
 
 

@@ -20,7 +20,9 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
   const embed = await vega();
   let columns;
   let view;
-  const panel = el("div", { class: "chart", role: "group", "aria-label": summary, tabindex: "0" });
+  // Vega makes its element as wide as the chart; the panel around it scrolls.
+  const live = el("div");
+  const panel = el("div", { class: "chart", role: "group", "aria-label": summary, tabindex: "0" }, live);
   box.replaceChildren(panel);
 
   async function redraw() {
@@ -28,7 +30,7 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
     if (view && fit.columns === columns) return;
     columns = fit.columns;
     view?.finalize();
-    ({ view } = await embed(panel, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
+    ({ view } = await embed(live, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
   }
 
   await redraw();

@@ -1,0 +1,100 @@
+"""The web app under load: a real server, real sentences of 20 words, 20 visitors at once."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+
+from benchmarks.bars import Bar
+from lamina.analyses import load_splits, probe
+from lamina.corpora import load_corpus
+from lamina.encoders import load_encoder
+
+WORDS = 20
+VISITORS = 20
+ROUNDS = 5
+_VIEW = ("/", "/static/base.css", "/static/page.js", "/static/lens.js", "/static/lens.css", "/api/about", "/api/jobs")
+"""What a first visit fetches before it asks for the sentence."""
+
+
+def bars() -> Iterator[Bar]:
+    """All of them, on this machine as it is."""
+    sentences = _sentences()
+    with tempfile.TemporaryDirectory() as folder:
+        _train(Path(folder) / "probe")
+        with _server(folder) as client:
+            client.post("/api/lens", json=_asked(sentences[0])).raise_for_status()
+            yield Bar("first view, model loaded", _first_view(client, sentences[1]), 2.0, at_least=False, unit=" s")
+            each = [_timed(client, sentence) for sentence in sentences[: 4 * ROUNDS]]
+            what = f"sentence lens, {WORDS} words, minilm with probes of two tasks"
+            yield Bar(what, 1000 * median(each), 300, at_least=False, unit=" ms")
+            times = [time for _ in range(ROUNDS) for time in _crowd(client, sentences)]
+            print(f"{VISITORS} visitors at once: median {median(times):.2f} s, p95 {quantiles(times, n=20)[-1]:.2f} s")
+            lost = VISITORS * ROUNDS - len(times)
+            yield Bar(f"sentences lost of {VISITORS * ROUNDS}, {VISITORS} at once", lost, 0, at_least=False, unit="")
+
+
+def _sentences() -> list[str]:
+    fitting = (text for text in load_corpus("ewt", "dev") if len(text.words) == WORDS)
+    return [" ".join(text.words) for text in islice(fitting, VISITORS)]
+
+
+def _train(folder: Path) -> None:
+    """Probes to look through; how well they know it does not matter here."""
+    splits = load_splits("ewt", limit=300)
+    probe(load_encoder("minilm", device="cpu"), splits, tasks=["pos", "dep"], twin=False).save(folder, charts=False)
+
+
+@contextmanager
+def _server(folder: str) -> Iterator[httpx.Client]:
+    command = [sys.executable, "-m", "lamina", "serve", folder, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = re.match(r"http\S+", process.stdout.readline() if process.stdout else "")
+            if address is None:
+                raise RuntimeError("the server did not start")
+            with httpx.Client(base_url=address[0], timeout=120) as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+def _asked(sentence: str) -> dict[str, str]:
+    return {"model": "minilm", "sentence": sentence}
+
+
+def _first_view(client: httpx.Client, sentence: str) -> float:
+    start = time.perf_counter()
+    for path in _VIEW:
+        client.get(path).raise_for_status()
+    client.post("/api/lens", json=_asked(sentence)).raise_for_status()
+    return time.perf_counter() - start
+
+
+def _timed(client: httpx.Client, sentence: str) -> float:
+    start = time.perf_counter()
+    client.post("/api/lens", json=_asked(sentence)).raise_for_status()
+    return time.perf_counter() - start
+
+
+def _crowd(client: httpx.Client, sentences: list[str]) -> list[float]:
+    """The times of those that were answered."""
+
+    def visit(sentence: str) -> float | None:
+        start = time.perf_counter()
+        answer = client.post("/api/lens", json=_asked(sentence))
+        return time.perf_counter() - start if answer.status_code == 200 else None
+
+    with ThreadPoolExecutor(VISITORS) as visitors:
+        return [time for time in visitors.map(visit, sentences) if time is not None]

@@ -1,0 +1,181 @@
+"""All heads at a glance: one number a head for everything that was measured, on one sentence or on a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.attention_maps.look import Chosen, standing_out
+from lamina.analyses.attention_maps.sentences import reach, see
+from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
+from lamina.encoders import Encoder
+from lamina.results import Result
+
+SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"
+SENTENCE = "sentence"
+"""Where measures of one sentence come from; others are named by their analysis."""
+
+TITLES = {
+    "to_self": "to itself",
+    "to_previous": "to the previous token",
+    "to_next": "to the next token",
+    "to_first": "to the first token",
+    "to_separator": "to separators",
+    "to_punctuation": "to full stops and commas",
+    "separator_to_separator": "from separators to separators",
+    "other_to_separator": "from other tokens to separators",
+    "entropy": "entropy",
+    "entropy_first": "entropy of the first token's attention",
+    "reach": "to farther words (the largest, more than one away)",
+}
+"""Measure -> in words."""
+
+OFTEN = 20
+"""Words that a relation must have: a few lucky ones say little of a head."""
+
+
+class Measure(NamedTuple):
+    """One number for each head."""
+
+    source: str
+    """`sentence`, or the analysis that measured it."""
+    name: str
+    """Unique within its source."""
+    title: str
+    unit: str
+    values: Float[np.ndarray, "block head"]
+    """NaN where there is none."""
+    baseline: float = float("nan")
+    """What uniform attention, or the best simple rule, would give; NaN where there is none."""
+    names: tuple[str, ...] = ()
+    """Where the measure is a kind and no amount: value i means the i-th name."""
+
+
+class SentenceAtlas(NamedTuple):
+    """One sentence, as every head looks at it."""
+
+    measures: list[Measure]
+    outstanding: list[Chosen]
+    """The heads that stand out on it, and by what."""
+    tokens: int
+
+
+def sentence_atlas(encoder: Encoder, sentence: str, *, most: int | None = None) -> SentenceAtlas:
+    """The surface measures of every head on one sentence, and how far it looks.
+
+    Args:
+        encoder: whose heads.
+        sentence: running text.
+        most: tokens, where less than the model takes.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> found = sentence_atlas(TinyEncoder(), "Dogs bark.")
+        >>> found.measures[0].title, found.measures[0].values.shape
+        ('to itself', (2, 2))
+    """
+    surface = SurfaceMeter(encoder, samples=1)
+    seen = see(encoder, sentence, [surface], most=most)
+    far, measured = reach(seen), surface.measured()
+    found = [
+        Measure(SENTENCE, name, TITLES[name], _unit(name), value, float(baseline))
+        for name, value, baseline in zip(MEASURES, measured.value, measured.baseline, strict=True)
+    ]
+    found.append(Measure(SENTENCE, "reach", TITLES["reach"], SHARE, far.astype(float)))
+    return SentenceAtlas(found, standing_out(surface.table(), far), len(seen.tokens.ids))
+
+
+def result_atlas(result: Result, blocks: int, heads: int) -> list[Measure]:
+    """What a saved result of `attention`, `heads`, `corefheads` or `headmap` says of every head; nothing of others.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> result = lamina.attention(TinyEncoder(), lamina.corpus_from(SAMPLE_TEXTS, name="samples"), samples=10)
+        >>> [measure.title for measure in result_atlas(result, 2, 2)][:2]
+        ['to itself', 'to the previous token']
+    """
+    made = _READERS.get(result.analysis)
+    return [] if made is None else made(result, (blocks, heads))
+
+
+def _attention(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    found = []
+    for name, own in _apart(result.tables["surface"], "measure"):
+        values, baseline = _grid(own, "value", shape), float(own["baseline"].to_numpy()[0])
+        found.append(Measure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
+    for name, own in _apart(result.tables["patterns"], "pattern"):
+        values = _grid(own, "share", shape)
+        found.append(Measure("attention", f"pattern {name}", f"maps that are {name}", "share of texts", values))
+    return found
+
+
+def _heads(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    """The better of both directions, relations by how common they are."""
+    found = []
+    for name, own in _apart(result.tables["relations"].sort_values("accuracy"), "relation"):
+        title = f"finds the head of {name if name != 'all' else 'any word'}"
+        count, baseline = int(own["count"].to_numpy().max()), float(own["offset_accuracy"].to_numpy().max())
+        found.append((count, Measure("heads", name, title, ACCURACY, _grid(own, "accuracy", shape), baseline)))
+    return [measure for count, measure in sorted(found, key=lambda each: -each[0]) if count >= OFTEN]
+
+
+def _corefheads(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    systems = dict(_apart(result.tables["coref"], "system"))
+    nearest = {name: float(own["accuracy"].to_numpy()[0]) for name, own in _apart(systems["nearest"], "mention_type")}
+    return [
+        Measure(
+            "corefheads",
+            name,
+            f"finds the antecedent: {name}",
+            ACCURACY,
+            _grid(own, "accuracy", shape),
+            nearest.get(name, np.nan),
+        )
+        for name, own in _apart(systems["head"], "mention_type")
+    ]
+
+
+def _headmap(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    points, pairs, sums = result.tables["points"], result.tables["divergences"], np.zeros(shape)
+    for side in "ab":
+        np.add.at(sums, _places(pairs, f"layer_{side}", f"head_{side}"), pairs["mean"].to_numpy(float))
+    codes = pd.DataFrame(points).assign(code=[BEHAVIOURS.index(name) for name in points["behaviour"]])
+    return [
+        Measure("headmap", "role", "role", "role", _grid(codes, "code", shape), names=BEHAVIOURS),
+        Measure("headmap", "apart", "mean divergence from all other heads", NATS, sums / max(1, sums.size - 1)),
+    ]
+
+
+_READERS: dict[str, Callable[[Result, tuple[int, int]], list[Measure]]] = {
+    "attention": _attention,
+    "heads": _heads,
+    "corefheads": _corefheads,
+    "headmap": _headmap,
+}
+
+
+def _unit(measure: str) -> str:
+    return NATS if measure.startswith("entropy") else SHARE
+
+
+def _apart(table: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each value of a column, values in the order in which they come."""
+    for name, own in table.groupby(column, sort=False):
+        yield str(name), pd.DataFrame(own)
+
+
+def _grid(table: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
+    """The column, laid out by layer and head; where a head has several rows the last counts."""
+    values = np.full(shape, np.nan)
+    values[_places(table, "layer", "head")] = table[column].to_numpy(float)
+    return values
+
+
+def _places(table: pd.DataFrame, layer: str, head: str) -> tuple[np.ndarray, np.ndarray]:
+    return table[layer].to_numpy(int) - 1, table[head].to_numpy(int) - 1

@@ -1,0 +1,259 @@
+"""The view Heads: all heads at a glance, one head's card, and lines of attention on a sentence."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from lamina.results import Result
+from lamina.web.api.answers import ERRORS, Typed, rows_of
+from lamina.web.desk import Desk, TheDesk
+
+if TYPE_CHECKING:
+    from lamina.analyses.attention_maps.atlas import Measure as Measured
+    from lamina.analyses.attention_maps.links import Links
+    from lamina.encoders import Encoder
+    from lamina.web.shelf import Entry
+
+router = APIRouter(
+    prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
+)
+
+MOST_TOKENS = 512
+"""Of a sentence: all maps of a model are in memory at once, and grow with the square."""
+MOST_HEADS = 6
+ANALYSES = ("attention", "heads", "headmap", "corefheads")
+"""Whose saved results are read."""
+
+Head = Annotated[str, Field(description="LAYER-HEAD, from 1.", pattern=r"^[0-9]{1,4}-[0-9]{1,4}$", examples=["3-1"])]
+Model = Annotated[Typed, Field(max_length=1000, examples=["minilm"])]
+Sentence = Annotated[Typed, Field(examples=["The old man the boats ."])]
+
+
+class AtlasWanted(BaseModel):
+    """Which model, on which sentence."""
+
+    model: Model
+    sentence: Sentence
+
+
+class Source(BaseModel):
+    """A saved result that numbers come from."""
+
+    analysis: str
+    id: str
+    name: str
+    corpus: str
+    created: str
+
+
+class Measure(BaseModel):
+    """One number a head; a kind where `names` is not empty."""
+
+    source: str
+    name: str
+    title: str
+    unit: str
+    values: list[list[float | None]]
+    """By layer, then head."""
+    low: float | None
+    high: float | None
+    baseline: float | None
+    names: list[str]
+
+
+class Outstanding(BaseModel):
+    """A head that stands out on the sentence, and by what."""
+
+    head: str
+    why: str
+    value: float
+
+
+class Atlas(BaseModel):
+    """Every head, by every measure there is."""
+
+    layers: int
+    heads: int
+    tokens: int
+    measures: list[Measure]
+    outstanding: list[Outstanding]
+    sources: list[Source]
+    missing: list[str]
+    """Analyses of which this model has no saved result."""
+
+
+class LinesWanted(BaseModel):
+    """Which heads, on which sentence."""
+
+    model: Model
+    sentence: Sentence
+    heads: list[Head] = Field(min_length=1, max_length=MOST_HEADS)
+    level: Literal["word", "piece"] = "word"
+
+
+class HeadLinks(BaseModel):
+    """The strongest links of one head: `counts[i]` of them start at unit i, the strongest first."""
+
+    head: str
+    counts: list[int]
+    to: list[int]
+    weight: list[float]
+    rest: list[float]
+    """What each unit gives to all others together."""
+
+
+class Lines(BaseModel):
+    """Words or pieces, and the links between them."""
+
+    tokens: list[str]
+    special: list[bool]
+    words: list[int]
+    """The word each belongs to; -1 for special tokens."""
+    heads: list[HeadLinks]
+
+
+class CardWanted(BaseModel):
+    """Which head of which model."""
+
+    model: Model
+    head: Head
+
+
+class CardOfHead(BaseModel):
+    """What saved results say of one head; lists are empty where the analysis was not run."""
+
+    head: str
+    role: str
+    behaviours: list[dict[str, Any]]
+    relations: list[dict[str, Any]]
+    coreference: list[dict[str, Any]]
+    pattern: list[dict[str, Any]]
+    shapes: list[dict[str, Any]]
+    neighbours: list[dict[str, Any]]
+    points: list[dict[str, Any]]
+    sources: list[Source]
+    missing: list[str]
+
+
+@router.post("/atlas")
+def atlas(desk: TheDesk, wanted: AtlasWanted) -> Atlas:
+    """One number a head: of this sentence, and of saved results of this model."""
+    from lamina.analyses.attention_maps.atlas import result_atlas, sentence_atlas
+
+    desk.check_length(wanted.sentence)
+    with desk.model(wanted.model) as encoder:
+        found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS)
+    entries, results = _saved(desk, encoder)
+    measures = list(found.measures)
+    for result in results.values():
+        measures += result_atlas(result, encoder.blocks, encoder.heads)
+    return Atlas(
+        layers=encoder.blocks,
+        heads=encoder.heads,
+        tokens=found.tokens,
+        measures=[_measure(each) for each in measures],
+        outstanding=[
+            Outstanding(head=f"{each.layer}-{each.head}", why=each.why, value=each.value) for each in found.outstanding
+        ],
+        sources=[_source(entry) for entry in entries],
+        missing=_missing(results),
+    )
+
+
+@router.post("/lines")
+def lines(desk: TheDesk, wanted: LinesWanted) -> Lines:
+    """Where some heads look in a sentence: of each word its strongest links, and the sum of all others."""
+    from lamina.analyses.attention_maps.links import lines as linked
+    from lamina.analyses.attention_maps.sentences import head_of
+
+    desk.check_length(wanted.sentence)
+    with desk.model(wanted.model) as encoder:
+        heads = [head_of(encoder, said) for said in wanted.heads]
+        found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS)
+    return Lines(
+        tokens=found.units.names,
+        special=found.units.special.tolist(),
+        words=found.words,
+        heads=[_links(f"{layer}-{head}", each) for (layer, head), each in zip(heads, found.links, strict=True)],
+    )
+
+
+@router.post("/card")
+def card(desk: TheDesk, wanted: CardWanted) -> CardOfHead:
+    """What saved results say of one head: its role, relations, pattern and neighbours."""
+    from lamina.analyses.attention_maps.card import card as card_of
+    from lamina.analyses.attention_maps.sentences import head_of
+
+    with desk.model(wanted.model) as encoder:
+        layer, head = head_of(encoder, wanted.head)
+    entries, results = _saved(desk, encoder)
+    found = card_of(layer, head, results)
+    tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
+    return CardOfHead(
+        head=f"{layer}-{head}",
+        role=found.role,
+        **tables,
+        sources=[_source(entry) for entry in entries],
+        missing=_missing(results),
+    )
+
+
+def _saved(desk: Desk, encoder: Encoder) -> tuple[list[Entry], dict[str, Result]]:
+    """The newest result of each analysis of this very model: two fine-tuned ones may have the same name."""
+    newest: dict[str, Entry] = {}
+    for entry in desk.shelf.entries():
+        made_of = entry.head["provenance"]["model"].get("fingerprint")
+        if entry.analysis in ANALYSES and made_of == encoder.fingerprint:
+            newest.setdefault(entry.analysis, entry)
+    ordered = [newest[name] for name in ANALYSES if name in newest]
+    return ordered, {entry.analysis: desk.shelf.result(entry.id) for entry in ordered}
+
+
+def _missing(results: dict[str, Result]) -> list[str]:
+    return [name for name in ANALYSES if name not in results]
+
+
+def _source(entry: Entry) -> Source:
+    provenance = entry.head["provenance"]
+    corpus = provenance.get("corpus", {})
+    return Source(
+        analysis=entry.analysis,
+        id=entry.id,
+        name=entry.name,
+        corpus=f"{corpus.get('name', '')} {corpus.get('split', '')}".strip(),
+        created=str(provenance.get("created", "")),
+    )
+
+
+def _measure(measure: Measured) -> Measure:
+    values = [[_number(value) for value in row] for row in measure.values.tolist()]
+    known = [value for row in values for value in row if value is not None]
+    return Measure(
+        source=measure.source,
+        name=measure.name,
+        title=measure.title,
+        unit=measure.unit,
+        values=values,
+        low=min(known, default=None),
+        high=max(known, default=None),
+        baseline=_number(measure.baseline),
+        names=list(measure.names),
+    )
+
+
+def _links(head: str, links: Links) -> HeadLinks:
+    return HeadLinks(
+        head=head,
+        counts=links.counts.tolist(),
+        to=links.to.tolist(),
+        weight=[round(weight, 4) for weight in links.weight.tolist()],
+        rest=[round(rest, 4) for rest in links.rest.tolist()],
+    )
+
+
+def _number(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None

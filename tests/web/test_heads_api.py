@@ -1,0 +1,137 @@
+"""The view Heads over HTTP: what is measured, what is read from results, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import lamina
+from lamina.encoders.static import StaticEncoder
+from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+
+SENTENCE = "The dogs that chased the cats barked."
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A folder with results of the tiny model, and a newer one of another model of the same name."""
+    folder = tmp_path_factory.mktemp("results")
+    corpus = lamina.corpus_from(SAMPLE_TEXTS, name="samples")
+    lamina.attention(TinyEncoder(), corpus, samples=20).save(folder / "attention", charts=False)
+    lamina.headmap(TinyEncoder(), corpus, samples=20).save(folder / "headmap", charts=False)
+    lamina.attention(TinyEncoder(seed=1, heads=1), corpus, samples=20).save(folder / "namesake", charts=False)
+    return folder
+
+
+def atlas(client, **body) -> dict:
+    answer = client.post("/api/heads/atlas", json={"model": "tiny", "sentence": SENTENCE} | body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_every_head_is_measured_on_the_sentence(client):
+    found = atlas(client({"tiny": TinyEncoder(blocks=3, heads=4, width=16)}))
+    assert (found["layers"], found["heads"]) == (3, 4)
+    assert {measure["source"] for measure in found["measures"]} == {"sentence"}
+    for measure in found["measures"]:
+        values = [value for row in measure["values"] for value in row]
+        assert len(values) == 12
+        assert (measure["low"], measure["high"]) == (min(values), max(values))
+    assert found["missing"] == ["attention", "heads", "headmap", "corefheads"]
+    assert found["outstanding"][0]["why"] == "previous token"
+
+
+def test_saved_results_of_this_very_model_are_measures_too(client, results):
+    found = atlas(client(folders=[results]))
+    assert {measure["source"] for measure in found["measures"]} == {"sentence", "attention", "headmap"}
+    assert [source["name"].split("/")[-1] for source in found["sources"]] == ["attention", "headmap"]
+    assert found["missing"] == ["heads", "corefheads"]
+    (role,) = [measure for measure in found["measures"] if measure["name"] == "role"]
+    assert "broad" in role["names"]
+
+
+def test_lines_carry_few_numbers_and_lose_nothing(client):
+    body = {"model": "tiny", "sentence": SENTENCE, "heads": ["2-1", "1-2"], "level": "piece"}
+    found = client().post("/api/heads/lines", json=body).json()
+    assert [head["head"] for head in found["heads"]] == ["2-1", "1-2"]
+    assert found["special"][0]
+    assert found["words"][:2] == [-1, 0]
+    for head in found["heads"]:
+        assert len(head["counts"]) == len(head["rest"]) == len(found["tokens"])
+        assert sum(head["counts"]) == len(head["to"]) == len(head["weight"])
+        assert sum(head["weight"]) + sum(head["rest"]) == pytest.approx(len(found["tokens"]), abs=0.05)
+
+
+def test_words_and_pieces(client):
+    body = {"model": "tiny", "sentence": "unhesitating dogs", "heads": ["1-1"]}
+    words = client().post("/api/heads/lines", json=body).json()["tokens"]
+    pieces = client().post("/api/heads/lines", json=body | {"level": "piece"}).json()["tokens"]
+    assert words == ["[special]", "unhesitating", "dogs", "[special]"]
+    assert len(pieces) == 8
+
+
+def test_a_card_says_what_results_say(client, results):
+    found = client(folders=[results]).post("/api/heads/card", json={"model": "tiny", "head": "2-1"}).json()
+    assert found["head"] == "2-1"
+    assert found["role"]
+    assert len(found["neighbours"]) == 3
+    assert len(found["points"]) == 4
+    assert {row["of"] for row in found["pattern"]} == {4}
+    assert found["relations"] == found["coreference"] == []
+
+
+def test_a_card_without_results_says_what_is_missing(client):
+    found = client().post("/api/heads/card", json={"model": "tiny", "head": "1-1"}).json()
+    assert found["missing"] == ["attention", "heads", "headmap", "corefheads"]
+    assert found["role"] == ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "code", "why"),
+    [
+        ("   ", 400, "no words"),
+        ("word " * 600, 400, "at most 512"),
+        ("\ud800", 422, "half a character"),
+        ("x" * 20_001, 413, "characters"),
+    ],
+    ids=["blank", "long", "broken", "huge"],
+)
+@pytest.mark.parametrize("path", ["atlas", "lines"])
+def test_sentences_that_cannot_be_looked_at(client, path, sentence, code, why):
+    body = {"model": "tiny", "sentence": sentence} | ({"heads": ["1-1"]} if path == "lines" else {})
+    # By hand: the client's own JSON cannot hold half a surrogate pair.
+    answer = client().post(f"/api/heads/{path}", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert (answer.status_code, why in answer.json()["error"]) == (code, True), answer.text
+
+
+@pytest.mark.parametrize(
+    ("head", "code"), [("3-1", 400), ("1-0", 400), ("9999-9999", 400), ("1", 422), ("-1-1", 422), ("1-1\n", 422)]
+)
+def test_heads_that_are_not_there(client, head, code):
+    assert client().post("/api/heads/card", json={"model": "tiny", "head": head}).status_code == code
+    body = {"model": "tiny", "sentence": SENTENCE, "heads": [head]}
+    assert client().post("/api/heads/lines", json=body).status_code == code
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_one_to_six_heads_at_once(client, count):
+    body = {"model": "tiny", "sentence": SENTENCE, "heads": ["1-1"] * count}
+    assert client().post("/api/heads/lines", json=body).status_code == 422
+
+
+def test_models_without_heads_are_told_apart(client, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("dogs 1 2\nbarked 3 4\n", encoding="utf-8")
+    asking = client({"vectors": StaticEncoder.read(vectors, name="vectors")})
+    for path, more in (("atlas", {"sentence": SENTENCE}), ("lines", {"sentence": SENTENCE, "heads": ["1-1"]})):
+        answer = asking.post(f"/api/heads/{path}", json={"model": "vectors"} | more)
+        assert (answer.status_code, "no attention heads" in answer.json()["error"]) == (400, True), answer.text
+    assert asking.post("/api/heads/card", json={"model": "vectors", "head": "1-1"}).status_code == 400
+    assert asking.post("/api/heads/card", json={"model": "other", "head": "1-1"}).status_code == 404
+
+
+def test_the_page_has_what_its_script_fills(client):
+    page = client().get("/heads").text
+    for id in ("atlas", "measure", "legend", "lines", "links", "card", "chosen", "missing", "least"):
+        assert f'id="{id}"' in page

@@ -1,0 +1,226 @@
+"""The app as a person uses it: a real server, a real model, a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from lamina import analyses, finetune, load_corpus
+from lamina.analyses.probing.presets import PRESETS
+from lamina.analyses.probing.splits import Splits
+from lamina.probes.bank import Schedule
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+VIEWS = ["/", "/heads", "/questions", "/layers", "/compare", "/results"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.real,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install the system's package `chromium`"),
+]
+
+
+@pytest.fixture(scope="module")
+def results(real_encoder, tmp_path_factory) -> Path:
+    """Small runs of the real model: what they say does not matter here, what the pages make of it does."""
+    root = tmp_path_factory.mktemp("app") / "results"
+    dev = load_corpus("ewt", "dev", limit=30)
+    splits = Splits(load_corpus("ewt", "train", limit=200), dev)
+    with pytest.MonkeyPatch.context() as patch:
+        short = Schedule(learning_rate=1e-3, validate_every=5, max_validations=1, halve_after=1, batch_texts=32)
+        patch.setitem(PRESETS, "moment", replace(PRESETS["quick"], schedule=short, small=short, seeds=1))
+        probed = analyses.probe(
+            real_encoder, splits, tasks=["pos", "dep"], preset="moment", twin=False, root=root / ".store"
+        )
+    probed.save(root / "probe")
+    analyses.heads(real_encoder, dev).save(root / "heads")
+    finetune("minilm", "babi", "stories", out=root / "stories", max_steps=2, limit=20, babi_tasks=[1], batch=4)
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(results) -> Iterator[str]:
+    command = [sys.executable, "-m", "lamina", "serve", str(results), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield re.match(r"http://[^/]+", process.stdout.readline())[0]
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        profile = tmp_path_factory.mktemp("profile")
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=CHROMIUM, args=FLAGS, viewport={"width": 1200, "height": 900}
+        )
+        context.set_default_timeout(60_000)
+        yield context
+        context.close()
+
+
+@pytest.fixture
+def page(chromium, address):
+    """A fresh page; afterwards: nothing was logged, and nothing left the machine."""
+    page, logged, asked = chromium.new_page(), [], []
+    page.on("console", lambda message: logged.append(message.text))
+    page.on("pageerror", lambda error: logged.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
+    page.close()
+    assert logged == []
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def settled(page) -> None:
+    page.wait_for_function("document.getElementById('status').textContent === ''")
+
+
+def test_a_first_visit_shows_beliefs_and_a_word_typed_nothing(page, address):
+    page.goto(f"{address}/")
+    page.wait_for_selector("button.word .bars")
+    assert page.locator("button.word[aria-pressed=true]").count() == 1
+    page.wait_for_selector("#near table.brief")
+    page.locator('button.word[data-word="3"]').click()
+    page.wait_for_function("location.search.includes('word=3')")
+    page.fill("#layer", "2")
+    assert "2 of 6" in page.locator("#layer-said").inner_text()
+
+
+def test_a_sentence_is_typed_and_a_script_in_it_is_text(page, address):
+    page.goto(f"{address}/")
+    page.wait_for_selector("button.word .bars")
+    page.fill("#sentence", "Dogs <script>document.title='gone'</script> bark")
+    page.click("#ask button[type=submit]")
+    page.locator("button.word", has_text="script").first.wait_for()
+    assert "Sentence lens" in page.title()
+    assert "sentence=Dogs" in page.url
+
+
+def test_a_span_is_marked_and_asked_about(page, address):
+    page.goto(f"{address}/?sentence=Dogs chase cats .")
+    page.wait_for_selector("button.word .bars")
+    page.select_option("#task", "dep")
+    page.locator('fieldset[data-span="1"] button[data-at="2"]').click()
+    page.locator('fieldset[data-span="2"] button[data-at="1"]').click()
+    page.click("#mark button[type=submit]")
+    page.wait_for_selector('[data-mark="dep:2:1"]')
+
+
+def test_a_head_is_clicked_and_its_lines_are_drawn(page, address):
+    page.goto(f"{address}/heads?sentence=Dogs chase cats .")
+    page.locator('[data-head="3-9"]').first.click()
+    page.wait_for_function("location.search.includes('head=3-9')")
+    page.locator("#card-title", has_text="3-9").wait_for()
+    page.wait_for_selector("#lines canvas")
+    page.locator("#links summary").click()
+    page.locator("#links td", has_text="[CLS]").first.wait_for()
+    page.uncheck("#special")
+    page.locator("#links td", has_text="[CLS]").first.wait_for(state="detached")
+    page.locator("#links td", has_text="chase").first.wait_for()
+    page.select_option("#level", "piece")
+    page.wait_for_function("location.search.includes('level=piece')")
+
+
+def test_arrow_keys_move_over_the_heads(page, address):
+    page.goto(f"{address}/heads?head=2-2")
+    page.locator('[data-head="2-2"]').first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.search.includes('head=3-3')")
+
+
+def test_the_slider_moves_the_tokens_of_both_models(page, address):
+    page.goto(f"{address}/questions")
+    page.wait_for_selector("#maps .token")
+    settled(page)
+    assert page.locator(".map-column").count() == 2
+    places = "[...document.querySelectorAll('#maps .token')].map((each) => each.style.transform).join()"
+    before = page.evaluate(places)
+    page.locator("#layer").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("location.search.includes('layer=5')")
+    page.wait_for_function(f"{places} !== {before!r}")
+    page.click("#play")
+    page.wait_for_function("document.getElementById('layer').value === '6'")
+
+
+def test_a_question_is_typed_and_its_script_is_text(page, address):
+    page.goto(f"{address}/questions")
+    page.wait_for_selector("#maps .token")
+    page.fill("#question", "Who barks?")
+    page.fill("#context", "Dogs bark <script>document.title='gone'</script>. Cats mew.")
+    page.click("#asking button[type=submit]")
+    page.locator("#text", has_text="<script>").wait_for()
+    assert "Questions" in page.title()
+
+
+def test_a_chart_is_downloaded_in_every_kind(page, address):
+    page.goto(f"{address}/layers?analysis=probe")
+    page.wait_for_selector('[data-chart="pipeline"] .chart svg')
+    for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("PDF", b"%PDF"), ("scores.csv", b"model,task")):
+        with page.expect_download() as download:
+            page.locator('[data-chart="pipeline"]').get_by_role("link", name=kind, exact=True).click()
+        assert Path(download.value.path()).read_bytes().startswith(start)
+    page.select_option("#task", "pos")
+    page.wait_for_function("location.search.includes('task=pos')")
+    settled(page)
+    assert "dep" not in page.locator('[data-chart="pipeline"] .chart').inner_text()
+
+
+def test_results_tell_where_they_came_from(page, address):
+    page.goto(f"{address}/results")
+    page.get_by_role("link", name="Edge probing").click()
+    page.wait_for_selector("#one .command")
+    (probed,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == "probe")
+    assert page.locator("#one .command code").inner_text() == probed["command"]
+    page.locator("#one details.provenance summary").click()
+    assert "fingerprint" in page.locator("#one details.provenance").inner_text()
+
+
+def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
+    page.goto(f"{address}/results")
+    page.select_option("#analysis", "probe")
+    page.get_by_role("button", name="Compute").click()
+    page.wait_for_selector('#jobs li[data-state="running"]')
+    page.goto(f"{address}/heads")
+    page.locator("#jobs").get_by_role("button", name="Cancel").click()
+    page.wait_for_selector('#jobs li[data-state="cancelled"]')
+
+
+def test_two_models_are_compared(page, address):
+    page.goto(f"{address}/compare")
+    page.wait_for_selector("#atlases .grid button")
+    settled(page)
+    assert page.locator("#atlases .grid").count() == 3
+    assert "no trained probes of results/stories" in page.locator("#beliefs").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", VIEWS)
+def test_no_view_scrolls_sideways_on_a_phone(page, address, path, scheme):
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}{path}")
+    page.wait_for_selector("#main")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
