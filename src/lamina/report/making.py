@@ -41,6 +41,9 @@ LEARNING = frozenset({"probe"})
 WITHIN_TRAINING = frozenset({"contextualize", "neighbours"})
 """Those that need many words, and split them by themselves: asked of the training texts where there are any."""
 
+MOST_TRAINING = 8000
+"""Training texts that they are asked of: enough words for every class, within the report's time."""
+
 
 def choose(only: Sequence[str] | None = None) -> list[str]:
     """The analyses named, in the order of the page; all of them where none is named.
@@ -116,7 +119,7 @@ def _answers(
         return answer_questions(encoder, folder, **ANALYSES[name])
     texts = _splits(corpus, train) if name in LEARNING else corpus
     if name in WITHIN_TRAINING and train is not None:
-        texts = train
+        texts = train.take(MOST_TRAINING)
     result = analyses.ask(getattr(analyses, name), encoder, texts, folder / name, root=root, **ANALYSES[name])
     return [(folder / name, result)]
 
