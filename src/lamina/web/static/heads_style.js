@@ -53,5 +53,6 @@ export const roleColours = (name) => painted(channels(ROLES[name]?.colour ?? ROL
 // .43 where a number lies below 1: cells are small.
 export function short(value) {
   if (value === null || value === undefined) return "–";
+  if (Math.abs(value) < 0.005) return ".00"; // never -.00
   return Math.abs(value) < 1 ? value.toFixed(2).replace(/^(-?)0/, "$1") : value.toFixed(value < 10 ? 2 : 1);
 }
