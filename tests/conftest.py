@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Callable, Collection, Generator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +30,16 @@ SHAPED = (
     "lamina.probes",
 )
 install_import_hook(SHAPED, "beartype.beartype")
+
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -76,6 +88,26 @@ def real_encoder():
     except AssetError as error:
         pytest.skip(f"no real model: {error}")
     return load_encoder("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Callable[..., AbstractContextManager]:
+    """Opens the system's Chromium with a profile of its own; tests that need it are skipped where there is none."""
+    binary = shutil.which("chromium")
+    if binary is None:
+        pytest.skip("no Chromium: install the system's package `chromium`")
+
+    @contextmanager
+    def opened(profile: Path, **options):
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            launch = playwright.chromium.launch_persistent_context
+            context = launch(profile, executable_path=binary, args=CHROMIUM_FLAGS, **options)
+            yield context
+            context.close()
+
+    return opened
 
 
 @pytest.fixture

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lamina.report import write_report
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install the system's package `chromium`"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +24,20 @@ def report(make_geometry, tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def browser(tmp_path):
+def browser(chromium, tmp_path):
     """Opens a page in a fresh Chromium and keeps what it logged and asked for."""
-    from playwright.sync_api import Page, sync_playwright
 
     @contextmanager
     def open_page(path: Path, *, width: int = 1100, **options) -> Iterator[tuple[Page, list[str], list[str]]]:
         logged: list[str] = []
         requested: list[str] = []
-        with sync_playwright() as playwright:
-            context = playwright.chromium.launch_persistent_context(
-                tmp_path / "profile",
-                executable_path=CHROMIUM,
-                args=FLAGS,
-                viewport={"width": width, "height": 800},
-                **options,
-            )
+        with chromium(tmp_path / "profile", viewport={"width": width, "height": 800}, **options) as context:
             page = context.new_page()
             page.on("console", lambda message: logged.append(message.text))
             page.on("pageerror", lambda error: logged.append(str(error)))
             page.on("request", lambda request: requested.append(request.url))
             page.goto(path.as_uri())
             yield page, logged, requested
-            context.close()
 
     return open_page
 

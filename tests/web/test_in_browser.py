@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,27 +17,13 @@ from lamina.analyses.probing.presets import PRESETS
 from lamina.analyses.probing.splits import Splits
 from lamina.probes.bank import Schedule
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 VIEWS = ["/", "/heads", "/questions", "/layers", "/compare", "/results"]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.real,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install the system's package `chromium`"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.real]
 
 
 @pytest.fixture(scope="module")
-def results(real_encoder, tmp_path_factory) -> Path:
+def results(chromium, real_encoder, tmp_path_factory) -> Path:
     """Small runs of the real model: what they say does not matter here, what the pages make of it does."""
     root = tmp_path_factory.mktemp("app") / "results"
     dev = load_corpus("ewt", "dev", limit=30)
@@ -64,23 +49,16 @@ def address(results) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        profile = tmp_path_factory.mktemp("profile")
-        context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=CHROMIUM, args=FLAGS, viewport={"width": 1200, "height": 900}
-        )
+def browser(chromium, tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile"), viewport={"width": 1200, "height": 900}) as context:
         context.set_default_timeout(60_000)
         yield context
-        context.close()
 
 
 @pytest.fixture
-def page(chromium, address):
+def page(browser, address):
     """A fresh page; afterwards: nothing was logged, and nothing left the machine."""
-    page, logged, asked = chromium.new_page(), [], []
+    page, logged, asked = browser.new_page(), [], []
     page.on("console", lambda message: logged.append(message.text))
     page.on("pageerror", lambda error: logged.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))

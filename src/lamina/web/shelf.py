@@ -72,6 +72,10 @@ class Shelf:
                 return entry
         return None
 
+    def of_model(self, fingerprint: str) -> list[Entry]:
+        """Results of this very model, the newest first: its weights, not its name, say whose a result is."""
+        return [each for each in self.entries() if each.head["provenance"]["model"].get("fingerprint") == fingerprint]
+
     def models(self) -> dict[str, str]:
         """Fine-tuned models among the results: name -> the folder, which loads as a model."""
         return {entry.name: str(entry.folder) for entry in self.entries() if (entry.folder / "config.json").is_file()}

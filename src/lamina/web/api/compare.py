@@ -18,9 +18,6 @@ router = APIRouter(
     prefix="/compare", tags=["compare"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
 )
 
-_OF_TWO = ("diff", "compare")
-"""Analyses that are of two models already."""
-
 
 class Two(BaseModel):
     """Two models, by the names of the list of models."""
@@ -74,13 +71,12 @@ def _name(desk: Desk, model: str) -> str:
 
 
 def _results_of(desk: Desk, model: str) -> dict[str, Entry]:
-    """Analysis -> the newest result of this very model: its weights, not its name, say whose a result is."""
+    """Analysis -> the newest result of this model."""
     with desk.model(model) as encoder:
-        fingerprint = encoder.fingerprint
+        own = desk.shelf.of_model(encoder.fingerprint)
     found: dict[str, Entry] = {}
-    for entry in desk.shelf.entries():
-        if entry.head["provenance"]["model"].get("fingerprint") == fingerprint and entry.analysis not in _OF_TWO:
-            found.setdefault(entry.analysis, entry)
+    for entry in own:
+        found.setdefault(entry.analysis, entry)
     return found
 
 

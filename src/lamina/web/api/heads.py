@@ -203,12 +203,10 @@ def card(desk: TheDesk, wanted: CardWanted) -> CardOfHead:
 
 
 def _saved(desk: Desk, encoder: Encoder) -> tuple[list[Entry], dict[str, Result]]:
-    """The newest result of each analysis of this very model: two fine-tuned ones may have the same name."""
+    """The newest result of each analysis that tells of heads."""
     newest: dict[str, Entry] = {}
-    for entry in desk.shelf.entries():
-        made_of = entry.head["provenance"]["model"].get("fingerprint")
-        if entry.analysis in ANALYSES and made_of == encoder.fingerprint:
-            newest.setdefault(entry.analysis, entry)
+    for entry in desk.shelf.of_model(encoder.fingerprint):
+        newest.setdefault(entry.analysis, entry)
     ordered = [newest[name] for name in ANALYSES if name in newest]
     return ordered, {entry.analysis: desk.shelf.result(entry.id) for entry in ordered}
 

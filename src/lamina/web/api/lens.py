@@ -150,10 +150,9 @@ def _marked(mark: Mark) -> Marked:
 
 def _tracer_of(desk: Desk, encoder: Encoder) -> SentenceTracer | None:
     """The newest saved probes that were trained on this very model."""
-    for entry in desk.shelf.entries():
-        provenance = entry.head["provenance"]
-        if entry.analysis == "probe" and provenance["model"].get("fingerprint") == encoder.fingerprint:
-            tracer = _tracer(encoder, entry.folder, str(provenance.get("created")))
+    for entry in desk.shelf.of_model(encoder.fingerprint):
+        if entry.analysis == "probe":
+            tracer = _tracer(encoder, entry.folder, str(entry.head["provenance"].get("created")))
             if tracer is not None:
                 return tracer
     return None

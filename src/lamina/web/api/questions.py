@@ -212,11 +212,8 @@ def _notes(result: Result) -> list[str]:
 
 
 def _phases(desk: Desk, result: Result) -> str | None:
-    fingerprint = result.provenance.model["fingerprint"]
-    for entry in desk.shelf.entries():
-        if entry.analysis == "phases" and entry.head["provenance"]["model"].get("fingerprint") == fingerprint:
-            return entry.id
-    return None
+    own = desk.shelf.of_model(result.provenance.model["fingerprint"])
+    return next((entry.id for entry in own if entry.analysis == "phases"), None)
 
 
 def _answering(desk: Desk, name: str, folder: str) -> Answering | None:
