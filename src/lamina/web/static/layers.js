@@ -76,6 +76,7 @@ async function show() {
       box.append(chapter(result));
     }
     filters([...tasks]);
+    if (!box.children.length) box.append(el("p", {}, `No saved result has the task ${task}.`));
   });
 }
 

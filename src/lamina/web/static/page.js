@@ -12,7 +12,8 @@ async function begin() {
   const known = about.models.map((model) => model.name);
   const model = known.includes(state.get("model")) ? state.get("model") : known[0];
   if (state.get("model") && model !== state.get("model")) {
-    say(`this server has no model ${state.get("model")}; ${model} is shown`, { wrong: true });
+    const missing = `This server has no model ${state.get("model")}; ${model} is shown. Others are named when it is started, with --model.`;
+    byId("status").before(el("p", { class: "wrong", role: "alert" }, missing)); // it stays, unlike a status
   }
   select.replaceChildren(...about.models.map(({ name, title }) => el("option", { value: name }, title)));
   select.value = model;
