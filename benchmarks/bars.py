@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Bar(NamedTuple):
-    """One measured number beside its bar."""
+    """One measured number and its bar."""
 
     what: str
     value: float

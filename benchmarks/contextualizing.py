@@ -21,17 +21,17 @@ LAYERS, WIDTH, CLASSES = 7, 384, 26
 EXAMPLES, BATCH, HIDDEN = 128 * 8, 128, 1024
 RUNS = 3
 EPOCHS = {"cpu": 1, "cuda": 20}
-"""So many that drawing initial weights does not matter."""
+"""Enough that drawing initial weights does not matter."""
 
 
 def bars() -> Iterator[Bar]:
-    """On this machine's cores, on its GPU where there is one, then the real command."""
+    """On this machine's cores, on its GPU if there is one, then the real command."""
     yield from ratios()
     yield from _command()
 
 
 def ratios() -> Iterator[Bar]:
-    """Alone and together in turns, since a shared machine is never the same twice."""
+    """Alone and together in turn, since the speed of a shared machine varies."""
     devices = [("cpu", 1.3), *([("cuda", 20.0)] if torch.cuda.is_available() else [])]
     for device, bar in devices:
         told = _told()
@@ -61,7 +61,7 @@ def _together(told: Examples, device: str) -> float:
 
 
 def _all_alone(told: Examples, device: str) -> float:
-    """One layer timed, and taken as often as there are layers."""
+    """Time one layer, and multiply by the number of layers."""
     start = time.perf_counter()
     for label in range(CLASSES):
         _alone(told, ClassProbe(0, label), device)
@@ -70,7 +70,7 @@ def _all_alone(told: Examples, device: str) -> float:
 
 
 def _alone(told: Examples, probe: ClassProbe, device: str) -> None:
-    """As torch's own modules and optimiser do it."""
+    """With torch's own modules and optimiser."""
     linear = torch.nn.Linear
     model = torch.nn.Sequential(linear(WIDTH, HIDDEN), torch.nn.ReLU(), linear(HIDDEN, 1)).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -89,7 +89,7 @@ def _wait(device: str) -> None:
 
 
 def _command() -> Iterator[Bar]:
-    """The real thing, once, with nothing stored; models and corpora come from the cache."""
+    """The real command, once, with nothing stored; models and corpora come from the cache."""
     with tempfile.TemporaryDirectory() as holder:
         asked = ["contextualize", "minilm", "--corpus", "ewt", "--preset", "quick", "--out", f"{holder}/out"]
         start = time.perf_counter()
@@ -99,7 +99,7 @@ def _command() -> Iterator[Bar]:
                 stdout=said,
                 stderr=said,
             )
-            # Of this child alone, which `resource` cannot tell from those before it.
+            # For this child only, which `resource` cannot separate from earlier ones.
             _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)

@@ -22,7 +22,7 @@ LOOP_PAIRS = 3
 
 
 def bars() -> Iterator[Bar]:
-    """The three ratios of tokens a second."""
+    """The three ratios of tokens per second."""
     encoder = cast(HuggingFaceEncoder, load_encoder("minilm", device="cpu"))
     texts = list(load_corpus("ewt", split="dev"))
     batches = _batches(encoder, texts)
@@ -53,7 +53,7 @@ def _store(encoder: HuggingFaceEncoder, texts: list[Text]) -> float:
 
 
 def _batches(encoder: HuggingFaceEncoder, texts: list[Text]) -> list[dict[str, torch.Tensor]]:
-    """The very batches the encoder makes, caught on their way into the model."""
+    """The batches that the encoder makes, intercepted before the model."""
     caught: list[dict[str, torch.Tensor]] = []
     hook = encoder.model.register_forward_pre_hook(
         lambda _module, _args, inputs: caught.append({k: v for k, v in inputs.items() if isinstance(v, torch.Tensor)}),
@@ -72,7 +72,7 @@ def _forward(encoder: HuggingFaceEncoder, batches: list[dict[str, torch.Tensor]]
 
 
 def _plain(encoder: HuggingFaceEncoder, texts: list[Text], size: int) -> None:
-    """What people write first: tokenizer with padding, batches in file order, hidden states thrown away."""
+    """The usual loop: tokenizer with padding, batches in file order, hidden states thrown away."""
     with torch.no_grad():
         for at in range(0, len(texts), size):
             words = [list(text.words) for text in texts[at : at + size]]

@@ -1,4 +1,4 @@
-"""The probe bank on a CUDA GPU, at BERT-base's shape on the English Web Treebank. Nothing to say without one."""
+"""The probe bank on a CUDA GPU, at BERT-base's shape on the English Web Treebank. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS, RUNS = 300, 5
 
 
 class _RandomStates:
-    """What a store of activations offers to a stream, made of random numbers."""
+    """Random numbers in place of stored activations."""
 
     def __init__(self) -> None:
         draw = torch.Generator().manual_seed(0)
@@ -50,14 +50,14 @@ def bars() -> Iterator[Bar]:
             (_seconds(stream, cuts, (0, 1, 2), arity), _seconds(stream, cuts[12:13], (0,), arity)) for _ in range(RUNS)
         ]
         bank, one = median(a for a, _ in pairs), median(b for _, b in pairs)
-        note = f"[{bank / STEPS * 1e3:.2f} ms a step against {one / STEPS * 1e3:.2f}; {torch.cuda.get_device_name()}]"
+        note = f"[{bank / STEPS * 1e3:.2f} ms per step against {one / STEPS * 1e3:.2f}; {torch.cuda.get_device_name()}]"
         ratio = median(a / b for a, b in pairs)
         yield Bar(f"78 probes / 1 probe, {what}", ratio, 1.5, at_least=False, note=note)
 
 
 def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int) -> float:
     probes = EdgeProbes(cuts, layers=LAYERS, width=WIDTH, labels=LABELS, arity=arity, seed=seeds)
-    # One small validation at the end: what is timed is training.
+    # Only one small validation at the end, so that mostly training is timed.
     valid = Stream(_RandomStates(), stream.targets.among(range(32)), device="cuda")
     group = Group(probes, stream.targets.gold, valid.targets)
     schedule = Schedule(validate_every=STEPS, max_validations=1)

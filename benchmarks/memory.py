@@ -29,7 +29,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def bars() -> Iterator[Bar]:
-    """Ten times the text; and opening what was stored."""
+    """Memory for ten times the text, and the time to open the store."""
     with tempfile.TemporaryDirectory() as root:
         some = float(_run(_ENCODE, "1200", f"{root}/some"))
         more = float(_run(_ENCODE, "12000", f"{root}/more"))

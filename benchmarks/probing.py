@@ -1,4 +1,4 @@
-"""Probing minilm on EWT: the bank against one probe after another, and against encoding anew at every step."""
+"""Probing minilm on EWT: the bank against one probe after another, and against encoding again at every step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXTS = 1000
 STEPS = 12
 SEEDS = 3
 ENCODED = 8
-"""Batches encoded to tell what encoding at every step would take."""
+"""Batches encoded to estimate the cost of encoding at every step."""
 BATCH = 32
 
 
@@ -46,12 +46,12 @@ def bars() -> Iterator[Bar]:
         yield Bar("one probe after another / bank", alone / bank, 2.0, at_least=True, note=note)
         anew = count * STEPS * setting.encoding() + alone
         note = f"[{ENCODED} steps timed, {count * STEPS} extrapolated: {anew:,.0f} s]"
-        yield Bar("encoding anew at every step / bank", anew / bank, 30.0, at_least=True, note=note)
+        yield Bar("encoding again at every step / bank", anew / bank, 30.0, at_least=True, note=note)
     yield from _command()
 
 
 class _Setting(NamedTuple):
-    """Part of speech, learned from the first texts of train."""
+    """Part of speech, on the first training texts."""
 
     encoder: HuggingFaceEncoder
     texts: list[Text]
@@ -68,7 +68,7 @@ class _Setting(NamedTuple):
         task, texts = get_task("pos"), list(corpus)
         targets = find_targets(task, texts, (each.tokens for each in stored), label_set(task, texts))
         cuts = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(encoder.layers)]
-        # A validation of one batch: it is the same share of either side's time.
+        # A validation of one batch, which takes the same share of time on both sides.
         valid = Stream(stored, targets.among(range(BATCH)))
         return cls(encoder, texts, Stream(stored, targets, batch_texts=BATCH), valid, cuts)
 
@@ -77,7 +77,7 @@ class _Setting(NamedTuple):
         return self.stream.targets
 
     def seconds(self, cuts: list[Cut], seeds: int) -> float:
-        """Of training these cuts, each with so many seeds, as one bank."""
+        """Seconds to train these cuts, each with `seeds` seeds, as one bank."""
         shape = {"layers": self.encoder.layers, "width": self.encoder.width, "labels": len(self.targets.labels)}
         labelled = self.targets.gold, self.valid.targets
         groups = [Group(EdgeProbes(cuts, **shape, arity=1, seed=seed), *labelled) for seed in range(seeds)]
@@ -87,7 +87,7 @@ class _Setting(NamedTuple):
         return time.perf_counter() - start
 
     def encoding(self) -> float:
-        """Seconds a step to encode a batch in file order, as people do who keep no activations."""
+        """Seconds per step to encode a batch in file order, as without stored activations."""
         batches = (self.texts[at : at + BATCH] for at in range(0, len(self.texts), BATCH))
         start = time.perf_counter()
         with torch.no_grad():
@@ -99,7 +99,7 @@ class _Setting(NamedTuple):
 
 
 def _command() -> Iterator[Bar]:
-    """The real thing, once, with nothing stored and no run to continue; models and corpora come from the cache."""
+    """The real command, once, with nothing stored and no run to continue; models and corpora come from the cache."""
     from lamina.assets import cache_dir
 
     with tempfile.TemporaryDirectory() as holder:
@@ -115,7 +115,7 @@ def _command() -> Iterator[Bar]:
             child = subprocess.Popen(
                 [sys.executable, "-m", "lamina", *asked], env=os.environ | places, stdout=said, stderr=said
             )
-            # Of this child alone, which `resource` cannot tell from those before it.
+            # For this child only, which `resource` cannot separate from earlier ones.
             _, status, used = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
         child.returncode = os.waitstatus_to_exitcode(status)

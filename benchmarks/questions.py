@@ -1,4 +1,4 @@
-"""Question answering: one token map, and whole-data phases against the bare forward passes; memory."""
+"""Question answering: one token map, phases of a data set against the bare forward passes, and memory."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from statistics import median
 
 from benchmarks.bars import Bar
 from lamina.analyses.questions.phases import phases
-from lamina.analyses.questions.reading import Questions, load_questions
-from lamina.analyses.questions.tokenmap import token_map
+from lamina.analyses.questions.token_map import token_map
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.encoders import Encoder, load_encoder
 
 PAIRS = 3
 _AT_ONCE = 64
-"""Questions encoded together, as the phases do."""
+"""Questions encoded together, as in `phases`."""
 
 
 def bars() -> Iterator[Bar]:
-    """All of them, on this machine as it is."""
+    """All bars, on this machine."""
     encoder = load_encoder("minilm", device="cpu")
     yield _map(encoder)
     yield _phases(encoder)
@@ -38,7 +38,7 @@ def _map(encoder: Encoder) -> Bar:
 
 
 def _phases(encoder: Encoder) -> Bar:
-    """The model and its twin, which are two passes over the questions."""
+    """The model and its twin: two passes over the questions."""
     questions = load_questions("xquad_en", "all")
     twin = encoder.random_twin(0)
 
@@ -55,7 +55,7 @@ def _phases(encoder: Encoder) -> Bar:
 
 
 def _memory() -> Bar:
-    """Peak memory of four times as many questions, in processes of their own."""
+    """Peak memory of four times as many questions, each measured in its own process."""
     few, many = (_peak(count) for count in (250, 1000))
     said = f"{few:.0f} MB for 250 questions, {many:.0f} MB for 1,000"
     return Bar("phases: peak memory of four times as many questions", many / few, 1.15, False, "x", said)
@@ -68,7 +68,7 @@ def _peak(count: int) -> float:
 
 
 def peak(count: int) -> float:
-    """Megabytes this process has held at most, after the phases of so many questions."""
+    """Peak memory of this process in MB, after the phases of `count` questions."""
     questions: Questions = load_questions("xquad_en", "all", limit=count)
     phases(load_encoder("minilm", device="cpu"), questions, clustered=20)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -17,19 +17,27 @@ from statistics import median, quantiles
 import httpx
 
 from benchmarks.bars import Bar
-from lamina.analyses import load_splits, probe
+from lamina import load_splits, probe
 from lamina.corpora import load_corpus
 from lamina.encoders import load_encoder
 
 WORDS = 20
 VISITORS = 20
 ROUNDS = 5
-_VIEW = ("/", "/static/base.css", "/static/page.js", "/static/lens.js", "/static/lens.css", "/api/about", "/api/jobs")
-"""What a first visit fetches before it asks for the sentence."""
+_VIEW = (
+    "/",
+    "/static/shared/base.css",
+    "/static/shared/page.js",
+    "/static/views/lens/view.js",
+    "/static/views/lens/view.css",
+    "/api/about",
+    "/api/jobs",
+)
+"""Pages and files that a first visit loads before it requests the sentence."""
 
 
 def bars() -> Iterator[Bar]:
-    """All of them, on this machine as it is."""
+    """All bars, on this machine."""
     sentences = _sentences()
     with tempfile.TemporaryDirectory() as folder:
         _train(Path(folder) / "probe")
@@ -51,7 +59,7 @@ def _sentences() -> list[str]:
 
 
 def _train(folder: Path) -> None:
-    """Probes to look through; how well they know it does not matter here."""
+    """Train probes for the lens; their quality does not matter here."""
     splits = load_splits("ewt", limit=300)
     probe(load_encoder("minilm", device="cpu"), splits, tasks=["pos", "dep"], twin=False).save(folder, charts=False)
 
@@ -89,7 +97,7 @@ def _timed(client: httpx.Client, sentence: str) -> float:
 
 
 def _crowd(client: httpx.Client, sentences: list[str]) -> list[float]:
-    """The times of those that were answered."""
+    """The times of the requests that were answered."""
 
     def visit(sentence: str) -> float | None:
         start = time.perf_counter()

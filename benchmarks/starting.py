@@ -1,4 +1,4 @@
-"""How long it takes until something happens."""
+"""Start-up time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNS = 9
 
 
 def bars() -> Iterator[Bar]:
-    """Import and help, above a bare interpreter started in turn with them."""
+    """Time of import and help beyond that of a bare interpreter; runs alternate."""
     yield _above_bare("import lamina", ["-c", "import lamina"], 0.3)
     yield _above_bare("lamina --help", ["-m", "lamina", "--help"], 0.5)
 

@@ -1,10 +1,11 @@
-"""Write the pages that the code itself can tell: commands, catalogue, Python names. Run by mkdocs at each build."""
+"""Generate pages from the code: commands, catalogue, Python API. Run by mkdocs at each build."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import mkdocs_gen_files
 import typer.main
 
 import lamina
+from lamina.analyses import all_analyses, get_analysis
+from lamina.analyses.declaration import Analysis
 from lamina.assets import cards
 from lamina.cli.main import app
 from lamina.corpora.catalogue import CATALOGUE
@@ -19,7 +22,9 @@ from lamina.corpora.formats import FORMATS
 from lamina.tasks import TASKS
 
 _NOT_SHOWN = {"cli", "web", "__main__"}
-"""The command line and the web app have pages of their own."""
+"""The command line and the web app have their own pages."""
+MARK = re.compile(r"<!-- analysis: (\w+) -->")
+"""In a method page: put the head of this analysis here."""
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -33,8 +38,8 @@ def _cell(value: object) -> str:
 
 
 def command_pages() -> Iterator[str]:
-    """The whole command tree, one section a command."""
-    yield "# The command line\n\nEvery command also tells this about itself: `lamina COMMAND --help`.\n"
+    """The whole command tree, one section per command."""
+    yield "# The command line\n\n`lamina COMMAND --help` prints the same.\n"
     yield from _command("lamina", typer.main.get_command(app))
 
 
@@ -48,8 +53,10 @@ def _command(path: str, command) -> Iterator[str]:
         yield table(("argument", "what"), rows)
     if options:
         yield table(("option", "default", "what"), [_option(each) for each in options])
-    for name, inner in sorted(getattr(command, "commands", {}).items()):
-        yield from _command(f"{path} {name}", inner)
+    if hasattr(command, "list_commands"):
+        for name in sorted(command.list_commands(None)):
+            inner = command.get_command(None, name)
+            yield from _command(f"{path} {name}", getattr(inner, "whole", inner))
 
 
 def _option(option) -> tuple[str, str, str]:
@@ -58,8 +65,43 @@ def _option(option) -> tuple[str, str, str]:
     return names, default, option.help or ""
 
 
+def analyses_page() -> Iterator[str]:
+    """Every analysis with its declaration."""
+    yield "# The analyses\n\nEach is a command, a Python function, a request and (some) a chapter of the report.\n"
+    yield "`lamina describe NAME` prints the same as JSON.\n"
+    rows = [(f"[`{each.name}`](#{each.name})", each.title, each.question, each.chapter) for each in all_analyses()]
+    yield table(("analysis", "title", "question", "chapter"), rows)
+    for each in all_analyses():
+        yield f"## {each.name}\n\n{head_of(each)}"
+
+
+def head_of(each: Analysis) -> str:
+    """What an analysis answers, how, from what, with which settings and tables."""
+    inputs = ", ".join(given.name for given in each.reads.given)
+    papers = f" After {'; '.join(each.cites)}." if each.cites else ""
+    settings = [
+        (f"`{name}`", "required" if one.required else f"`{one.default}`", one.about.help)
+        for name, one in each.settings.items()
+    ]
+    tables = [(f"`{name}.csv`", one.rows, ", ".join(one.columns)) for name, one in each.tables.items()]
+    parts = [
+        f"**{each.question}** {each.method}{papers}\n",
+        f"`lamina.{each.name}({inputs}, **settings)`, version {each.version}.\n",
+        f"`{each.example or 'lamina ' + each.name}`\n",
+    ]
+    if settings:
+        parts.append(table(("setting", "default", "what"), settings))
+    return "\n".join([*parts, table(("table", "rows", "columns"), tables)])
+
+
+def method_page(path: Path) -> str:
+    """A method page, with the declarations of its analyses inserted at `<!-- analysis: heads -->`."""
+    text = path.read_text(encoding="utf-8")
+    return MARK.sub(lambda found: head_of(get_analysis(found[1])), text)
+
+
 def catalogue_page() -> Iterator[str]:
-    """Models, vectors, corpora, formats and tasks, from where the code keeps them."""
+    """Models, vectors, corpora, formats and tasks, from the code."""
     yield "# The catalogue\n\nWhat lamina knows by name. `lamina assets show NAME` prints a whole card.\n"
     titles = (("model", "Models"), ("vectors", "Word vectors"), ("corpus", "Corpora"))
     for kind, title in titles:
@@ -83,7 +125,7 @@ def catalogue_page() -> Iterator[str]:
 
 
 def api_pages() -> Iterator[tuple[str, list[str]]]:
-    """Page name -> the modules it shows: one page a folder, one for the modules beside them."""
+    """Page name -> the modules it shows: one page per folder, one for the modules outside folders."""
     beside = []
     for module in pkgutil.iter_modules(lamina.__path__):
         if module.name in _NOT_SHOWN:
@@ -107,7 +149,7 @@ def _modules(package: str, folder: Path) -> Iterator[str]:
 
 
 def shown(module: str) -> str:
-    """A module for mkdocstrings; of a package only what it defines itself, for the rest has its own module."""
+    """A module for mkdocstrings; for a package only what it defines itself, since the rest has its own module."""
     home = Path(lamina.__path__[0], *module.split(".")[1:], "__init__.py")
     if not home.exists():
         return f"::: {module}\n"
@@ -123,16 +165,19 @@ def write(path: str, parts: Iterable[str]) -> None:
 
 
 def check_formats_page() -> None:
-    """Stop the build where the page on formats, written by hand, has fallen behind the code."""
+    """Stop the build if the hand-written page on formats is out of date."""
     page = (Path(__file__).parent / "formats.md").read_text(encoding="utf-8")
     names = {form.name for form in FORMATS} | {name for entry in CATALOGUE for name in entry.annotations}
     missing = sorted(name for name in names if f"`{name}`" not in page)
     if missing:
-        raise SystemExit(f"docs/formats.md does not speak of: {', '.join(missing)}")
+        raise SystemExit(f"docs/formats.md does not mention: {', '.join(missing)}")
 
 
 check_formats_page()
 write("reference/cli.md", command_pages())
+write("reference/analyses.md", analyses_page())
+for page in sorted((Path(__file__).parent / "methods").glob("*.md")):
+    write(f"methods/{page.name}", [method_page(page)])
 write("reference/catalogue.md", catalogue_page())
 for name, modules in api_pages():
     title = "Shared names" if name == "lamina" else name.capitalize()

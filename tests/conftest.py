@@ -17,15 +17,15 @@ from jaxtyping import install_import_hook
 # The shapes in annotations are checked while tests run.
 SHAPED = (
     "lamina.encoders.contract",
-    "lamina.activations.words",
+    "lamina.activations.reading",
     "lamina.analyses.attention_maps",
     "lamina.analyses.contextualization",
     "lamina.analyses.geometry",
-    "lamina.analyses.head_similarity",
-    "lamina.analyses.layer_similarity",
+    "lamina.analyses.similarity",
+    "lamina.analyses.similarity",
     "lamina.analyses.questions",
     "lamina.analyses.resampling",
-    "lamina.analyses.sentence",
+    "lamina.analyses.typed_sentence",
     "lamina.analyses.similarity",
     "lamina.probes",
 )
@@ -115,7 +115,7 @@ def hasty_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes trained for a moment, where it does not matter what they learn."""
     from dataclasses import replace
 
-    from lamina.analyses.probing.presets import PRESETS
+    from lamina.analyses.probing.running import PRESETS
 
     quick = PRESETS["quick"]
     short = replace(quick.schedule, validate_every=2, max_validations=1)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import ResultError
-from lamina.results import FORMAT, Provenance, Result, read_head, result_key
+from lamina.results import FORMAT, Finding, Provenance, Result, answer_key, question_key, read_head, strongest_first
 
 PROVENANCE = Provenance(
     {"name": "m", "fingerprint": "f"},
@@ -109,7 +109,7 @@ def test_a_failed_save_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
-    with pytest.raises(ResultError, match=r"cannot be saved as .*No space left"):
+    with pytest.raises(ResultError, match=r"cannot save the result to .*No space left"):
         make(pd.DataFrame({"value": [7]})).save(tmp_path / "r", charts=False)
 
     assert Result.load(tmp_path / "r").tables["scores"]["value"].tolist() == [0.5, 0.25]
@@ -135,7 +135,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ResultError, match="is a file"):
         make().save(tmp_path / "r", charts=False)
-    with pytest.raises(ResultError, match="cannot be saved"):
+    with pytest.raises(ResultError, match="cannot save"):
         make().save(tmp_path / "r" / "below", charts=False)
 
 
@@ -150,17 +150,17 @@ def test_loading_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=r"result\.json cannot be read .*make the result again"):
         Result.load(folder)
     path.write_text(json.dumps(good | {"format": FORMAT + 1}))
-    with pytest.raises(ResultError, match=f"format {FORMAT + 1}, this lamina reads {FORMAT}"):
+    with pytest.raises(ResultError, match=f"format {FORMAT + 1}, this lamina reads up to {FORMAT}"):
         Result.load(folder)
     path.write_text("[]")
     with pytest.raises(ResultError, match="format None"):
         Result.load(folder)
     path.write_text(json.dumps({key: value for key, value in good.items() if key != "provenance"}))
-    with pytest.raises(ResultError, match="does not hold what its"):
+    with pytest.raises(ResultError, match="does not match its"):
         Result.load(folder)
     path.write_text(json.dumps(good))
     (folder / "scores.csv").unlink()
-    with pytest.raises(ResultError, match="does not hold what its"):
+    with pytest.raises(ResultError, match="does not match its"):
         Result.load(folder)
 
 
@@ -174,7 +174,45 @@ def test_the_key_tells_questions_apart() -> None:
         ("geometry", "m", "c", {"samples": 10, "seed": 1}),
     ]
 
-    assert len({result_key(*each) for each in (asked, *others)}) == 6
+    assert len({question_key(*each) for each in (asked, *others)}) == 6
+    assert answer_key("q", 1) != answer_key("q", 2) != answer_key("p", 2)
+
+
+def test_findings_version_and_question_come_back(tmp_path: Path) -> None:
+    found = (Finding("Layer 3 is best.", "clear", 0.9, 0.89, 0.91, 0.51, "layers"), Finding("Open.", "open", np.nan))
+    result = Result("demo", {}, PROVENANCE, findings=found, version=3, asked="the question")
+
+    back = Result.load(result.save(tmp_path / "r", charts=False))
+
+    assert (back.version, back.question, back.key) == (3, "the question", result.key)
+    assert back.findings[0] == found[0]
+    assert back.findings[1].value is None, "NaN becomes null"
+    assert "NaN" not in (tmp_path / "r" / "result.json").read_text()
+
+
+def test_clear_findings_come_first() -> None:
+    said = [Finding("a", "null"), Finding("b", "open"), Finding("c", "clear"), Finding("d", "clear")]
+    assert [each.text for each in strongest_first(said)] == ["c", "d", "b", "a"]
+
+
+def test_a_result_of_another_question_is_not_replaced(tmp_path: Path) -> None:
+    make().save(tmp_path / "r", charts=False)
+    other = Result("demo", {}, PROVENANCE, asked="another question")
+
+    with pytest.raises(ResultError, match=r"holds another result \(demo: m on c"):
+        other.save(tmp_path / "r", charts=False)
+    assert Result.load(tmp_path / "r").tables["scores"]["value"].tolist() == [0.5, 0.25]
+    other.save(tmp_path / "r", charts=False, replace=True)
+    assert Result.load(tmp_path / "r").question == "another question"
+
+
+def test_a_result_that_cannot_be_used_names_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    folder = make().save(tmp_path / "r", charts=False)
+    head = json.loads((folder / "result.json").read_text())
+    head["provenance"]["command"] = "lamina demo m"
+    (folder / "result.json").write_text(json.dumps(head | {"format": 99}))
+    with pytest.raises(ResultError, match="make it again with `lamina demo m`"):
+        Result.load(folder)
 
 
 def test_a_notebook_shows_charts_and_tables(make_geometry) -> None:
@@ -193,7 +231,7 @@ def test_charts_by_name(make_geometry) -> None:
     assert result.chart().to_dict() == result.chart(name).to_dict()
     with pytest.raises(ResultError, match=f"no chart 'pie'; it has: {name}"):
         result.chart("pie")
-    with pytest.raises(ResultError, match="no chart for a 'demo' result"):
+    with pytest.raises(ResultError, match="a 'demo' result has no charts"):
         make().chart()
 
 

@@ -1,6 +1,7 @@
 """lamina: what every layer and every head of a transformer knows.
 
-Names resolve when they are first used, so that `import lamina` costs next to nothing.
+Names are loaded on first use, so that `import lamina` is fast. Every analysis is a public name:
+`lamina.geometry(model, data, **settings)`.
 
 Example:
     >>> import lamina
@@ -14,103 +15,81 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.activations import ActivationStore, extract
-    from lamina.analyses import (
-        attention,
-        compare,
-        contextualize,
-        corefheads,
-        diff,
-        geometry,
-        headmap,
-        heads,
-        load_splits,
-        look,
-        neighbours,
-        parse,
-        phases,
-        probe,
-        token_map,
+    from lamina.activations import ActivationStore, Runtime, extract
+    from lamina.analyses.declaration import Analysis, Table, Tables, analysis
+    from lamina.analyses.estimate import Cost
+    from lamina.analyses.inputs import (
+        Documents,
+        QuestionSet,
+        SavedResults,
+        Sentence,
+        Texts,
+        TrainedTexts,
+        Treebank,
+        TwoModels,
     )
-    from lamina.corpora import Corpus, corpus_from, load_corpus
+    from lamina.analyses.settings import Setting
+    from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
-    from lamina.results import Provenance, Result
-    from lamina.training.finetune import finetune
+    from lamina.report import make_report
+    from lamina.results import Finding, Provenance, Result
+    from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
 _HOME = {
     "ActivationStore": "lamina.activations",
     "Activations": "lamina.encoders",
+    "Analysis": "lamina.analyses.declaration",
     "Corpus": "lamina.corpora",
+    "Cost": "lamina.analyses.estimate",
+    "Documents": "lamina.analyses.inputs",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
+    "Finding": "lamina.results",
     "LaminaError": "lamina.errors",
     "Provenance": "lamina.results",
+    "QuestionSet": "lamina.analyses.inputs",
+    "Questions": "lamina.corpora",
     "Result": "lamina.results",
+    "Runtime": "lamina.activations",
+    "SavedResults": "lamina.analyses.inputs",
+    "Sentence": "lamina.analyses.inputs",
+    "Setting": "lamina.analyses.settings",
     "Span": "lamina.types",
+    "Splits": "lamina.corpora",
+    "Table": "lamina.analyses.declaration",
+    "Tables": "lamina.analyses.declaration",
+    "Task": "lamina.tasks",
     "Text": "lamina.types",
-    "attention": "lamina.analyses",
-    "compare": "lamina.analyses",
-    "contextualize": "lamina.analyses",
-    "finetune": "lamina.training.finetune",
-    "corefheads": "lamina.analyses",
+    "Texts": "lamina.analyses.inputs",
+    "TrainedTexts": "lamina.analyses.inputs",
+    "Treebank": "lamina.analyses.inputs",
+    "TwoModels": "lamina.analyses.inputs",
+    "analysis": "lamina.analyses.declaration",
     "corpus_from": "lamina.corpora",
-    "diff": "lamina.analyses",
     "extract": "lamina.activations",
-    "geometry": "lamina.analyses",
-    "headmap": "lamina.analyses",
-    "heads": "lamina.analyses",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
-    "load_splits": "lamina.analyses",
-    "look": "lamina.analyses",
-    "neighbours": "lamina.analyses",
-    "parse": "lamina.analyses",
-    "phases": "lamina.analyses",
-    "probe": "lamina.analyses",
-    "token_map": "lamina.analyses",
+    "load_questions": "lamina.corpora",
+    "load_splits": "lamina.corpora",
+    "make_report": "lamina.report",
 }
-
-__all__ = [
-    "ActivationStore",
-    "Activations",
-    "Corpus",
-    "Edge",
-    "Encoder",
-    "LaminaError",
-    "Provenance",
-    "Result",
-    "Span",
-    "Text",
-    "attention",
-    "compare",
-    "contextualize",
-    "corefheads",
-    "corpus_from",
-    "diff",
-    "extract",
-    "finetune",
-    "geometry",
-    "headmap",
-    "heads",
-    "load_corpus",
-    "load_encoder",
-    "load_splits",
-    "look",
-    "neighbours",
-    "parse",
-    "phases",
-    "probe",
-    "token_map",
-]
+"""Where each public name lives; analyses are found by `lamina.analyses`."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'lamina' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name == "__all__" or not name.startswith("_"):
+        from lamina.analyses import get_analysis, names
+
+        if name == "__all__":
+            return [*_HOME, *names()]
+        if name in names():
+            return get_analysis(name)
+    raise AttributeError(f"module 'lamina' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

@@ -1,19 +1,19 @@
 """Every error lamina raises on purpose.
 
     LaminaError
-    ├── InputError             what the user gave cannot be used
+    ├── InputError             the user's input cannot be used
     │   ├── SpanError          a span that is empty, reversed or outside its text
-    │   ├── CorpusError        a corpus that is unknown or lacks what is asked of it
+    │   ├── CorpusError        a corpus that is unknown or lacks what was requested
     │   │   └── FormatError    a file that breaks its format: path, line, what was expected
-    │   ├── ModelError         a model that cannot be loaded or cannot do what is asked
-    │   ├── TaskError          a task that is unknown or that the corpus does not carry
+    │   ├── ModelError         a model that cannot be loaded or cannot do what was requested
+    │   ├── TaskError          a task that is unknown or not in the corpus
     │   └── ResultError        a result folder that cannot be read or written
-    ├── AssetError             an asset that cannot be had
+    ├── AssetError             an asset that is unknown or cannot be fetched
     │   ├── OfflineError       nothing cached and no source reachable
-    │   └── HashError          what was fetched is not what the card promises
+    │   └── HashError          a download whose hash does not match the card
     └── StoreError             the activation store cannot be written or read
         ├── DamagedShardError  a shard whose checksum does not match
-        └── DiskFullError      no room left; the store itself is still good
+        └── DiskFullError      no disk space left; the store itself is still valid
 
 A message says what is wrong, where, and what to do next. The command line prints it as it is,
 without a traceback.
@@ -28,11 +28,11 @@ from __future__ import annotations
 
 
 class LaminaError(Exception):
-    """The root: catch this to catch everything lamina raises on purpose."""
+    """The base class: catch this to catch everything lamina raises on purpose."""
 
 
 class InputError(LaminaError):
-    """What the user gave cannot be used."""
+    """The user's input cannot be used."""
 
 
 class SpanError(InputError, ValueError):
@@ -40,7 +40,7 @@ class SpanError(InputError, ValueError):
 
 
 class CorpusError(InputError):
-    """A corpus that is unknown or lacks what is asked of it."""
+    """A corpus that is unknown or lacks what was requested."""
 
 
 class FormatError(CorpusError):
@@ -48,11 +48,11 @@ class FormatError(CorpusError):
 
 
 class ModelError(InputError):
-    """A model that cannot be loaded or cannot do what is asked."""
+    """A model that cannot be loaded or cannot do what was requested."""
 
 
 class TaskError(InputError):
-    """A task that is unknown or that the corpus does not carry."""
+    """A task that is unknown or not in the corpus."""
 
 
 class ResultError(InputError):
@@ -60,7 +60,7 @@ class ResultError(InputError):
 
 
 class AssetError(LaminaError):
-    """An asset that cannot be had."""
+    """An asset that is unknown or cannot be fetched."""
 
 
 class OfflineError(AssetError):
@@ -68,7 +68,7 @@ class OfflineError(AssetError):
 
 
 class HashError(AssetError):
-    """What was fetched is not what the card promises."""
+    """A download whose hash does not match the card."""
 
 
 class StoreError(LaminaError):
@@ -80,4 +80,4 @@ class DamagedShardError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """No room left on the disk; what was stored before is still good."""
+    """No disk space left; everything stored before is still valid."""

@@ -1,4 +1,4 @@
-"""Progress of long steps, on standard error: bars for people, lines of JSON for programs that ask for them."""
+"""Progress of long steps, on standard error: bars in a terminal, lines in a pipe or a log, JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,37 +8,62 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Literal, Protocol
 
-LINES = "LAMINA_PROGRESS"
-"""The environment variable that, set to `json`, asks for lines: `{"what": ..., "done": ..., "total": ...}`."""
+VARIABLE = "LAMINA_PROGRESS"
+"""Environment variable: `none`, `lines` or `json`; if unset, bars in a terminal and lines elsewhere."""
 
-_PAUSE = 0.2
-"""Seconds between two lines at least."""
+Kind = Literal["bars", "none", "lines", "json"]
+
+_JSON_PAUSE = 0.2
+"""Minimum seconds between two lines of JSON."""
+_LINE_PAUSE = 30.0
+"""Minimum seconds between two text lines, apart from the first and the last of a step."""
 
 
 class Advance(Protocol):
-    """Call it to say that `by` more units are done; a `note` stands beside the bar until the next one."""
+    """Call it to report `by` more units; a `note` is shown next to the bar until the next one."""
 
     def __call__(self, by: float = 1, note: str | None = None) -> None: ...
 
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Advance]:
-    """A bar named `what` up to `total` (unknown: a pulse), for the time of a `with` block.
+    """Show the progress of a step `what` with `total` units (None: unknown) during a `with` block.
 
     Example:
         >>> with progress("counting", total=3) as advance:
         ...     for _ in range(3):
         ...         advance()
     """
-    if os.environ.get(LINES) == "json":
-        yield _line_by_line(what, total)
+    kind = _kind()
+    if kind == "bars":
+        with _bar(what, total) as advance:
+            yield advance
         return
+    shown = {"json": _JsonLines, "lines": _Lines, "none": _Silence}[kind](what, total)
+    yield shown.advance
+    shown.end()
+
+
+def say(text: str) -> None:
+    """Print a one-line message to standard error, unless progress is switched off."""
+    if _kind() != "none":
+        print(f"lamina: {text}", file=sys.stderr, flush=True)
+
+
+def _kind() -> Kind:
+    asked = os.environ.get(VARIABLE, "")
+    if asked in ("none", "lines", "json"):
+        return asked
+    return "bars" if sys.stderr is not None and sys.stderr.isatty() else "lines"
+
+
+@contextmanager
+def _bar(what: str, total: float | None) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -46,7 +71,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=False) as bars:
+    with Progress(*columns, console=Console(stderr=True), transient=False) as bars:
         task = bars.add_task(what, total=total)
 
         def advance(by: float = 1, note: str | None = None) -> None:
@@ -55,17 +80,62 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
         yield advance
 
 
-def _line_by_line(what: str, total: float | None) -> Advance:
-    done, told = 0.0, 0.0
+class _Silence:
+    """Counts but prints nothing."""
 
-    def advance(by: float = 1, note: str | None = None) -> None:
-        nonlocal done, told
-        done += by
+    def __init__(self, what: str, total: float | None) -> None:
+        self.what, self.total = what, total
+        self.done, self.note = 0.0, None
+        self.start = self.told = time.monotonic()
+
+    def advance(self, by: float = 1, note: str | None = None) -> None:
+        """See `Advance`."""
+        self.done += by
+        self.note = note or self.note
+
+    def end(self) -> None:
+        """The step is done."""
+
+
+class _Lines(_Silence):
+    """A line when a step starts and ends, and regular lines in between."""
+
+    def __init__(self, what: str, total: float | None) -> None:
+        super().__init__(what, total)
+        self._print("...")
+
+    def advance(self, by: float = 1, note: str | None = None) -> None:
+        """See `Advance`."""
+        super().advance(by, note)
         now = time.monotonic()
-        if now - told >= _PAUSE or done == total:
-            told = now
-            said = what if note is None else f"{what} ({note})"
-            print(json.dumps({"what": said, "done": done, "total": total}), file=sys.stderr, flush=True)
+        if now - self.told >= _LINE_PAUSE:
+            self.told = now
+            of = "" if self.total is None else f" of {self.total:,.0f}"
+            self._print(f"{self.done:,.0f}{of}{'' if self.note is None else f' ({self.note})'}")
 
-    advance(0)
-    return advance
+    def end(self) -> None:
+        """See `_Silence.end`."""
+        self._print(f"done in {time.monotonic() - self.start:.1f} s")
+
+    def _print(self, text: str) -> None:
+        print(f"{self.what}: {text}", file=sys.stderr, flush=True)
+
+
+class _JsonLines(_Silence):
+    """One JSON object per line: `{"what": ..., "done": ..., "total": ...}`."""
+
+    def __init__(self, what: str, total: float | None) -> None:
+        super().__init__(what, total)
+        self._print()
+
+    def advance(self, by: float = 1, note: str | None = None) -> None:
+        """See `Advance`."""
+        super().advance(by, note)
+        now = time.monotonic()
+        if now - self.told >= _JSON_PAUSE or self.done == self.total:
+            self.told = now
+            self._print()
+
+    def _print(self) -> None:
+        what = self.what if self.note is None else f"{self.what} ({self.note})"
+        print(json.dumps({"what": what, "done": self.done, "total": self.total}), file=sys.stderr, flush=True)

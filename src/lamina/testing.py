@@ -1,4 +1,4 @@
-"""For those who test against lamina, and for lamina's own tests: the contract as a check, and a fake that keeps it."""
+"""For testing your own code and lamina itself: a check of the encoder contract, and a tiny encoder that passes it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SAMPLE_TEXTS = (
         ("the", "lazy", "dog", "runs", "far", "and", "further", "away", "from", "the", "quick", "fox"),
     ),
 )
-"""Texts that have tripped word alignment before."""
+"""Texts that have broken word alignment before."""
 
 
 class TinyEncoder(Encoder):
-    """A random transformer of almost no size: real blocks and heads, no weights to download.
+    """A tiny random transformer: real blocks and heads, no weights to download.
 
-    Words are cut into pieces of three letters; `[CLS]` and separators are there as in BERT.
+    Words are split into pieces of three letters; `[CLS]` and separators are added as in BERT.
 
     Example:
         >>> activations = next(TinyEncoder(blocks=2).encode([Text("a", ("Hello", "you"))]))
@@ -113,11 +113,11 @@ def _piece_id(piece: str) -> int:
 
 
 def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> None:
-    """Raise an AssertionError where an encoder breaks its contract; run it on encoders of your own.
+    """Raise an AssertionError if an encoder breaks its contract; run it on your own encoders.
 
-    Checked: every word has a token and tokens follow the words; ids are those of the joined text;
-    shapes; batching changes neither order nor numbers (1e-5 of a vector's norm); rows of attention
-    sum to 1; asking twice gives the same fingerprint.
+    Checked: every word has a token, and tokens are in word order; ids are those of the joined text; shapes; batching
+    changes neither order nor numbers (1e-5 of a vector's norm); attention rows sum to 1; the fingerprint does not
+    change between calls.
 
     Example:
         >>> check_encoder(TinyEncoder())
@@ -137,7 +137,7 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
 
 def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> None:
     tokens = encoder.tokenize(text)
-    _expect(np.array_equal(tokens.ids, activations.tokens.ids), f"{text.id!r}: encode and tokenize give other tokens")
+    _expect(np.array_equal(tokens.ids, activations.tokens.ids), f"{text.id!r}: encode and tokenize disagree on tokens")
     words = tokens.words[tokens.words != SPECIAL]
     _expect(np.array_equal(np.unique(words), np.arange(len(text.words))), f"{text.id!r}: a word has no token")
     _expect(bool((np.diff(words) >= 0).all()), f"{text.id!r}: tokens are not in the order of their words")
@@ -151,7 +151,7 @@ def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> 
 def _check_states(encoder: Encoder, text: Text, batched: Activations, alone: Activations) -> None:
     shape = (len(batched.tokens.ids), encoder.layers, encoder.width)
     if batched.states is None or alone.states is None:
-        raise AssertionError(f"{text.id!r}: states were asked for and are missing")
+        raise AssertionError(f"{text.id!r}: states were requested but are missing")
     _expect(tuple(batched.states.shape) == shape, f"{text.id!r}: states are {tuple(batched.states.shape)}, not {shape}")
     apart = (batched.states - alone.states).norm(dim=-1) / alone.states.norm(dim=-1).clamp_min(1e-12)
     _expect(apart.max().item() <= 1e-5, f"{text.id!r}: batching changes states by {apart.max():.1e} of their norm")
@@ -164,11 +164,11 @@ def _check_maps(encoder: Encoder, texts: Sequence[Text]) -> None:
         size = len(activations.tokens.ids)
         shape = (encoder.blocks, encoder.heads, size, size)
         if activations.maps is None:
-            _expect(activations.windows > 1, f"{activations.text!r}: maps were asked for and are missing")
+            _expect(activations.windows > 1, f"{activations.text!r}: maps were requested but are missing")
             continue
         _expect(tuple(activations.maps.shape) == shape, f"{activations.text!r}: maps are not {shape}")
         off = (activations.maps.sum(-1) - 1).abs().max().item()
-        _expect(off <= 1e-4, f"{activations.text!r}: rows of attention miss 1 by {off:.1e}")
+        _expect(off <= 1e-4, f"{activations.text!r}: attention rows differ from a sum of 1 by {off:.1e}")
 
 
 def _expect(holds: bool, otherwise: str) -> None:

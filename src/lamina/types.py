@@ -1,7 +1,9 @@
-"""The words and targets everything else speaks of. Frozen, validated, free of tensors and files."""
+"""The basic types: spans, targets and texts. Frozen, validated, free of tensors and files."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One annotated target: a POS tag, an entity, a dependency, a coreference link alike.
+    """One annotated target of any kind: a POS tag, an entity, a dependency, a coreference link.
 
     Example:
         >>> Edge(("nsubj",), Span(0, 1), Span(1, 2)).arity
@@ -51,15 +53,15 @@ class Edge:
     """
 
     labels: tuple[str, ...]
-    """What holds of the target; several where the annotation is multi-label, none where nothing holds."""
+    """The target's labels: several if the annotation is multi-label, none if no label holds."""
     span: Span
-    """The target's words; for a dependency the dependent, for a role the predicate."""
+    """The target's words; the dependent of a dependency, the predicate of a role."""
     other: Span | None = None
-    """The second span of a pair; for a dependency the head, for a role the argument."""
+    """The second span of a pair; the head of a dependency, the argument of a role."""
     rated: tuple[str, ...] | None = None
     """The labels annotators were asked about; None means all of them. A label not rated is unknown, never negative."""
     value: float | None = None
-    """A graded judgement, where the annotation has one (factuality)."""
+    """A graded judgement, if the annotation has one (factuality)."""
 
     @property
     def arity(self) -> int:
@@ -74,7 +76,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What is encoded at once: a sentence, a window, a document, a question with its context.
+    """The unit of encoding: a sentence, a window, a document, or a question with its context.
 
     Example:
         >>> text = Text("s1", ("Dogs", "bark"), edges={"pos": (Edge(("NOUN",), Span(0, 1)),)})
@@ -87,11 +89,11 @@ class Text:
     words: tuple[str, ...]
     """The words, as the annotation splits them."""
     segments: tuple[Span, ...] = ()
-    """How the words fall into the model's segments, in order and without gaps; one by default."""
+    """The words of each of the model's segments, in order and without gaps; one segment by default."""
     edges: Mapping[str, tuple[Edge, ...]] = field(default_factory=dict, hash=False)
     """Annotation name -> its targets."""
     doc: str | None = None
-    """The document it comes from, where known."""
+    """The document it comes from, if known."""
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -105,9 +107,7 @@ class Text:
         at = 0
         for segment in self.segments:
             if segment.start != at:
-                raise SpanError(
-                    f"text {self.id!r}: segments must follow each other; expected one at {at}, got {segment}"
-                )
+                raise SpanError(f"text {self.id!r}: segments must be consecutive; expected one at {at}, got {segment}")
             at = segment.end
         if at != len(self.words):
             raise SpanError(f"text {self.id!r}: segments end at word {at} of {len(self.words)}")
@@ -117,4 +117,17 @@ class Text:
         for name, edges in self.edges.items():
             for edge in edges:
                 if edge.span.end > size or (edge.other is not None and edge.other.end > size):
-                    raise SpanError(f"text {self.id!r}: a {name} edge {edge} lies outside its {size} words")
+                    raise SpanError(f"text {self.id!r}: a {name} edge {edge} is outside its {size} words")
+
+
+def text_key(text: Text) -> bytes:
+    """The content of a text as a 16-byte key: equal words in equal segments have equal keys.
+
+    Example:
+        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("b", ("Hi", "you")))
+        True
+        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("a", ("Hi you",)))
+        False
+    """
+    said = json.dumps([text.words, [segment.end for segment in text.segments]], ensure_ascii=False)
+    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from lamina.activations import ActivationStore, ThisMachine, default_root, estimate, extract, stores, text_key
+from lamina.activations import ActivationStore, ThisMachine, default_root, estimate, extract, stores
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations
 from lamina.errors import ModelError, StoreError
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
-from lamina.types import Span, Text
+from lamina.types import Span, Text, text_key
 
 # Of odd width and an odd number of layers: nothing in a shard is aligned by luck.
 ODD = TinyEncoder(blocks=2, heads=1, width=5)
@@ -165,7 +165,7 @@ class Rotten(TinyEncoder):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
     monkeypatch.setattr(Rotten, "value", value)
-    with pytest.raises(ModelError, match="not numbers"):
+    with pytest.raises(ModelError, match="not finite"):
         extract(Rotten(), corpus_from([["bad"]]), root=tmp_path)
 
     assert ActivationStore.of(Rotten(), tmp_path).shards == []
@@ -174,7 +174,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nan_does_not_cost_what_was_stored(tmp_path: Path, assert_holds) -> None:
     good = Text("good", ("fine",))
     extract(Rotten(), corpus_from([good]), root=tmp_path)
-    with pytest.raises(ModelError, match="not numbers"):
+    with pytest.raises(ModelError, match="not finite"):
         extract(Rotten(), corpus_from([["bad"]]), root=tmp_path)
 
     store = ActivationStore.of(Rotten(), tmp_path)
@@ -185,7 +185,7 @@ def test_nan_does_not_cost_what_was_stored(tmp_path: Path, assert_holds) -> None
 def test_maps_alone_cannot_be_stored(tmp_path: Path) -> None:
     (maps,) = ODD.encode([Text("a", ("b",))], ("maps",))
     with (
-        pytest.raises(StoreError, match="came without states"),
+        pytest.raises(StoreError, match="has no states to store"),
         ActivationStore.of(ODD, tmp_path).writing() as writer,
     ):
         writer.add(b"0" * 16, maps)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lamina.activations import ActivationStore, ThisMachine, extract, text_key
+from lamina.activations import ActivationStore, ThisMachine, extract
 from lamina.corpora import corpus_from
 from lamina.errors import DiskFullError, StoreError
 from lamina.testing import TinyEncoder
-from lamina.types import Text
+from lamina.types import Text, text_key
 
 ENCODER = TinyEncoder()
 SHARD_BYTES = 3000
@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 from lamina.activations import ActivationStore, ThisMachine
 from lamina.testing import TinyEncoder
-from lamina.types import Text
+from lamina.types import Text, text_key
 
 texts = [Text(str(i), tuple(words)) for i, words in enumerate(json.load(sys.stdin))]
 root, mode = sys.argv[1:]
@@ -155,7 +155,7 @@ def test_a_full_disk_is_said_in_one_line(small_disk: Path, tmp_path: Path, many_
     with pytest.raises(DiskFullError) as told:
         ThisMachine(shard_bytes=2**15).fill(ENCODER, many_texts, store)
 
-    assert str(told.value).startswith(f"no room left for activations in {store.folder}")
+    assert str(told.value).startswith(f"no space left for activations in {store.folder}")
     assert "\n" not in str(told.value)
     lost = set(store.missing(many_texts))
     held = [text for text in many_texts if text not in lost]
@@ -199,17 +199,17 @@ def test_a_read_only_store_can_be_read_and_says_it_cannot_be_written(tmp_path: P
     seal(ActivationStore.of(ENCODER, folder).folder)
 
     assert len(extract(ENCODER, known, root=folder)) == 1
-    with pytest.raises(StoreError, match=r"cannot write .*; name a folder that can be written"):
+    with pytest.raises(StoreError, match=r"cannot write .*; choose a writable folder"):
         extract(ENCODER, new, root=folder)
 
 
 def test_a_root_that_cannot_be_written_is_told(tmp_path: Path, seal) -> None:
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(StoreError, match=r"no store can be made in .*name another"):
+    with pytest.raises(StoreError, match=r"cannot create a store in .*give another"):
         ActivationStore.of(ENCODER, tmp_path / "file")
 
     sealed = tmp_path / "sealed"
     sealed.mkdir()
     seal(sealed)
-    with pytest.raises(StoreError, match=r"no store can be made in .*name another"):
+    with pytest.raises(StoreError, match=r"cannot create a store in .*give another"):
         ActivationStore.of(ENCODER, sealed)

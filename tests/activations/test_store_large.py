@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from lamina.activations import ActivationStore, text_key
+from lamina.activations import ActivationStore
 from lamina.activations.shards import Entry, write_index
 from lamina.testing import TinyEncoder
-from lamina.types import Text
+from lamina.types import Text, text_key
 
 LAYERS, WIDTH, TOKENS, TEXTS, SHARDS = 7, 384, 200_000, 1_000, 5
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from lamina.activations import extract
-from lamina.activations.words import WordVectors
+from lamina.activations.reading import WordVectors
 from lamina.corpora import corpus_from
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses import compare
-from lamina.analyses.compare import Estimate, difference
-from lamina.analyses.probing.merging import by_model
+from lamina.analyses.compare import Estimate, by_model, compare, difference
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 
@@ -159,7 +157,7 @@ def test_common_tasks_only_and_the_others_are_counted():
     result = compare(probed(tasks=("pos", "dep", "ner")), probed("large", tasks=("ner", "pos")))
 
     assert result.tables["compare"]["task"].unique().tolist() == ["pos", "ner"]
-    assert result.provenance.skipped == {"tasks of small alone": 1, "tasks of large alone": 0}
+    assert result.provenance.skipped == {"tasks of small alone": 1}
 
 
 def test_results_on_several_corpora_stand_side_by_side():
@@ -168,7 +166,7 @@ def test_results_on_several_corpora_stand_side_by_side():
         for corpus, tasks in (("squad", ("sup", "ner")), ("babi", ("sup",)))
         for model in ("base", "tuned")
     ]
-    result = compare(*by_model(given))
+    result = compare(given)
     assert result.tables["compare"]["task"].unique().tolist() == ["sup (squad)", "ner", "sup (babi)"]
     assert result.tables["layers"]["model"].unique().tolist() == ["base", "tuned"]
     assert result.provenance.corpus["name"] == "squad, babi"
@@ -191,6 +189,8 @@ def test_a_comparison_is_saved_and_read_back(tmp_path):
 
 
 def test_what_cannot_be_compared_is_told(make_geometry):
+    with pytest.raises(InputError, match="a comparison needs two results"):
+        compare(probed())
     with pytest.raises(InputError, match="is a 'geometry' result; only results of `lamina probe`"):
         compare(probed(), make_geometry())
     with pytest.raises(InputError, match="no task in common: small has pos, large has dep"):
@@ -205,3 +205,58 @@ def test_the_interval_of_a_difference_covers_as_often_as_it_says():
         found = difference(Estimate(a, a - 1.96, a + 1.96), Estimate(b, b - 3.92, b + 3.92))
         inside += found.low <= 2 <= found.high
     assert inside / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_findings_say_who_is_better_where():
+    ahead, deeper = compare(probed("small", lift=0.05), probed("large")).findings
+    assert ahead.status == "clear"
+    assert ahead.text == "small is better than large at 2 of 2 tasks, most at pos: F1 .05 [.03, .07] higher."
+    assert (ahead.value, ahead.low, ahead.against) == pytest.approx((0.05, 0.05 - np.hypot(0.02, 0.01), 0.0))
+    assert deeper.status == "open"
+    assert deeper.text.startswith("Neither model resolves any of 2 tasks clearly deeper")
+    turned, _ = compare(probed("large"), probed("small", lift=0.05)).findings
+    assert turned.text == ahead.text
+
+
+def test_findings_say_where_a_task_lies_deeper():
+    a = probed("small")
+    places = a.tables["summary"].assign(expected_layer=3.0, el_low=2.9, el_high=3.1)
+    result = compare(replace(a, tables={**a.tables, "summary": places}), probed("large"))
+    (deeper,) = (each for each in result.findings if "deeper" in each.text)
+    assert deeper.status == "clear"
+    assert deeper.text.startswith(
+        "small resolves 2 of 2 tasks deeper than large, most pos: its expected layer lies .50 ["
+    )
+
+
+def test_equal_results_find_nothing_and_other_texts_are_not_compared():
+    same = probed()
+    narrow = same.tables["scores"].assign(low=same.tables["scores"]["value"], high=same.tables["scores"]["value"])
+    precise = replace(same, tables={**same.tables, "scores": narrow})
+    nothing = next(each for each in compare(precise, precise).findings if "better" in each.text)
+    assert nothing.status == "null"
+    assert nothing.text.startswith(
+        "Neither model is clearly better at any of 2 tasks: F1 differs most at pos, by .00 ["
+    )
+    elsewhere = compare(probed(corpus="ewt"), probed(corpus="gum")).findings
+    assert [each.status for each in elsewhere] == ["open", "open"]
+    assert elsewhere[0].text.startswith("F1 is not compared: no task has a score of both on the same texts")
+
+
+def test_findings_survive_what_is_missing():
+    assert [each.status for each in compare(probed(probes=("layer",)), probed("large")).findings] == ["open"]
+    result = compare(probed(), probed("large"))
+    empty = replace(result, tables={name: table.head(0) for name, table in result.tables.items()})
+    assert compare.findings(empty) == ()
+
+
+def test_both_results_are_recorded_and_shown():
+    a, b = probed("small"), probed("large", last=8)
+    result = compare(a, b)
+    assert result.provenance.model["name"] == "small and large"
+    assert result.provenance.model["a"]["key"] == a.key
+    assert result.provenance.model["b"]["parameters"] == {"preset": "quick"}
+    both, best = compare.overview(result)
+    assert both.title == "a: small on ewt   b: large on ewt"
+    assert both.rows[1][:3] == ("pos", "f1_full", "0.800 [0.780, 0.810]")
+    assert ("pos", "large", 8, "1.200 [1.180, 1.210]") in best.rows

@@ -7,23 +7,22 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from lamina.analyses import head_similarity
-from lamina.analyses import unseen as unseen_module
-from lamina.analyses.diff import diff
-from lamina.analyses.layer_similarity import word_vectors
+from lamina.analyses import similarity as head_similarity
+from lamina.analyses.diff import Difference, diff
 from lamina.analyses.probing.probe import probe
-from lamina.analyses.probing.splits import Splits
-from lamina.analyses.similarity import Likeness
-from lamina.analyses.unseen import refuse_seen, unseen
+from lamina.analyses.similarity import Likeness, word_vectors
 from lamina.corpora import Corpus, corpus_from
+from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.results import Result
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
-from lamina.training.provenance import TEXTS, text_hash
+from lamina.training import provenance as unseen_module
+from lamina.training.provenance import TEXTS, refuse_seen, text_hash, unseen
 from lamina.types import Edge, Span, Text
 
 WORDS = ("the", "dogs", "barked", "at", "a", "quick", "unhesitating", "fox", "and", "ran")
@@ -73,7 +72,7 @@ def vectors(encoder: Encoder, corpus: Corpus, layer: int) -> list[torch.Tensor]:
 
 
 def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path):
-    result = diff(a, b, corpus, samples=200, root=tmp_path)
+    result = diff(a, b, corpus, samples=200, store=tmp_path)
 
     assert ",".join(result.tables["diff"].columns) == "layer,head,measure,value,low,high,baseline"
     cka, cosine, heads = (rows(result, name) for name in ("cka", "cosine", "attention_similarity"))
@@ -104,31 +103,31 @@ def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path
 
 
 def test_a_model_is_like_itself(a, corpus, tmp_path):
-    table: Any = diff(a, a, corpus, samples=20, root=tmp_path).tables["diff"]
+    table: Any = diff(a, a, corpus, samples=20, store=tmp_path).tables["diff"]
     assert table["value"].tolist() == pytest.approx([1.0] * len(table), abs=1e-5)
     assert (table["baseline"] < 0.99).all()
 
 
 def test_without_twin_and_heads(a, b, corpus, tmp_path):
-    result = diff(a, b, corpus, samples=20, twin=False, attention=False, root=tmp_path)
+    result = diff(a, b, corpus, samples=20, twin=False, attention=False, store=tmp_path)
     assert set(result.tables["diff"]["measure"]) == {"cka", "cosine"}
     assert rows(result, "cka")["baseline"].isna().all()
     assert result.provenance.parameters["twin"] is False
 
 
 def test_other_widths_have_no_cosine_and_other_shapes_are_refused(a, corpus, tmp_path):
-    wide = diff(a, TinyEncoder(width=32), corpus, samples=20, twin=False, root=tmp_path)
+    wide = diff(a, TinyEncoder(width=32), corpus, samples=20, twin=False, store=tmp_path)
     assert set(wide.tables["diff"]["measure"]) == {"cka", "attention_similarity"}
     with pytest.raises(ModelError, match="tiny has 2 blocks and tiny has 3; layers are compared one with one"):
-        diff(a, TinyEncoder(blocks=3), corpus, root=tmp_path)
-    with pytest.raises(ModelError, match=r"2 heads a block and tiny has 4.*--no-attention"):
-        diff(a, TinyEncoder(heads=4), corpus, root=tmp_path)
-    assert len(diff(a, TinyEncoder(heads=4), corpus, attention=False, samples=20, root=tmp_path).tables["diff"])
+        diff(a, TinyEncoder(blocks=3), corpus, store=tmp_path)
+    with pytest.raises(ModelError, match=r"2 heads per block and tiny has 4.*--no-attention"):
+        diff(a, TinyEncoder(heads=4), corpus, store=tmp_path)
+    assert len(diff(a, TinyEncoder(heads=4), corpus, attention=False, samples=20, store=tmp_path).tables["diff"])
 
 
 def test_a_head_alone_in_its_layer_has_no_others(corpus, tmp_path):
     heads = rows(
-        diff(TinyEncoder(heads=1), TinyEncoder(heads=1, seed=2), corpus, samples=20, root=tmp_path),
+        diff(TinyEncoder(heads=1), TinyEncoder(heads=1, seed=2), corpus, samples=20, store=tmp_path),
         "attention_similarity",
     )
     assert heads["value"].notna().all()
@@ -143,7 +142,7 @@ def test_other_tokens_are_not_compared_but_counted(a, b, corpus, tmp_path, monke
         return tokens._replace(ids=tokens.ids[::-1].copy()) if text.id == "scored3" else tokens
 
     monkeypatch.setattr(b, "tokenize", other)
-    found = diff(a, b, corpus, samples=20, twin=False, root=tmp_path)
+    found = diff(a, b, corpus, samples=20, twin=False, store=tmp_path)
     assert found.provenance.skipped[head_similarity.OTHER_TOKENS] == 1
 
 
@@ -162,7 +161,7 @@ def test_texts_may_come_in_any_order(a, b, corpus, monkeypatch):
 
 @pytest.mark.usefixtures("hasty_probes")
 def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
-    settings: dict[str, Any] = {"samples": 20, "twin": False, "seeds": 1, "root": tmp_path}
+    settings: dict[str, Any] = {"samples": 20, "twin": False, "seeds": 1, "store": tmp_path}
     result = diff(a, b, splits, tasks=["pos"], attention=False, **settings)
     before, after, apart = (rows(result, f"probe_{which}:pos") for which in ("a", "b", "difference"))
 
@@ -176,16 +175,18 @@ def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
     assert after["baseline"][0] == scores.loc[scores["probe"] == "constant", "value"].iloc[0]
 
     given = diff(
-        a, b, splits.scored, probed=(probed[0], probed[1]), attention=False, twin=False, samples=20, root=tmp_path
+        a, b, splits.scored, probed=(probed[0], probed[1]), attention=False, twin=False, samples=20, store=tmp_path
     )
     assert rows(given, "probe_difference:pos")["value"].tolist() == pytest.approx(apart["value"].tolist())
     with pytest.raises(InputError, match="given for tiny is of another model, tuned"):
-        diff(a, b, splits.scored, probed=(probed[1], probed[0]), attention=False, twin=False, root=tmp_path)
-    with pytest.raises(InputError, match="give `load_splits"):
-        diff(a, b, splits.scored, tasks=["pos"], attention=False, twin=False, root=tmp_path)
+        diff(a, b, splits.scored, probed=(probed[1], probed[0]), attention=False, twin=False, store=tmp_path)
+    with pytest.raises(InputError, match="or two probing results"):
+        diff(a, b, splits, tasks=["pos"], probed=probed, store=tmp_path)
+    with pytest.raises(InputError, match="of the model before and of the model after; got 1"):
+        diff(a, b, splits.scored, probed=[probed[0]], store=tmp_path)
     elsewhere = replace(probed[1].provenance, corpus={"name": "other", "fingerprint": "other"})
     with pytest.raises(InputError, match="probed with different corpus"):
-        diff(a, b, splits.scored, probed=(probed[0], replace(probed[1], provenance=elsewhere)), root=tmp_path)
+        diff(a, b, splits.scored, probed=(probed[0], replace(probed[1], provenance=elsewhere)), store=tmp_path)
 
 
 @pytest.fixture
@@ -205,27 +206,125 @@ def test_texts_a_model_was_tuned_on_are_left_out(a, b, splits, tuned, tmp_path):
     assert len(kept) == len(splits.scored) - count
     assert kept.fingerprint != splits.scored.fingerprint
     assert unseen(splits.scored, (a,)) == (splits.scored, 0)
-    result = diff(a, b, splits, samples=20, attention=False, twin=False, root=tmp_path)
+    result = diff(a, b, splits, samples=20, attention=False, twin=False, store=tmp_path)
     assert result.provenance.skipped["texts that a model was fine-tuned on, left out"] == count
-    assert result.provenance.skipped["training texts that a model was fine-tuned on, left out"] >= 1
+    assert result.provenance.corpus["fingerprint"] == kept.fingerprint
     with pytest.raises(CorpusError, match="was fine-tuned on every text of animals"):
-        diff(a, b, splits.scored.take(5), root=tmp_path)
+        diff(a, b, splits.scored.take(5), store=tmp_path)
 
 
 def test_probing_refuses_texts_the_model_was_tuned_on(b, splits, tuned, tmp_path):
     with pytest.raises(CorpusError, match=r"was fine-tuned on .* of the texts of animals \(train\)"):
-        probe(b, splits, root=tmp_path)
+        probe(b, splits, store=tmp_path)
     refuse_seen(TinyEncoder(), splits.scored)
 
 
 def test_one_text_is_too_few(a, b, corpus, tmp_path):
     with pytest.raises(CorpusError, match="needs at least 2 texts; there are 1"):
-        diff(a, b, corpus.take(1), root=tmp_path)
+        diff(a, b, corpus.take(1), store=tmp_path)
 
 
 def test_a_difference_is_saved_and_read_back(a, b, corpus, tmp_path):
-    result = diff(a, b, corpus, samples=20, root=tmp_path / "store")
+    result = diff(a, b, corpus, samples=20, store=tmp_path / "store")
     read = Result.load(result.save(tmp_path / "out", charts=False))
     assert read.key == result.key
     assert read.tables["diff"]["measure"].tolist() == result.tables["diff"]["measure"].tolist()
     assert read.tables["diff"]["head"].isna().sum() == 6
+
+
+def made(rows: list[tuple]) -> Result:
+    """A result by hand: layer, head, measure, value, low, high, baseline."""
+    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
+    return Result("diff", {"diff": table}, Provenance({"name": "a and b"}, {"name": "c"}, {}))
+
+
+NAN = float("nan")
+
+
+def test_findings_name_the_layer_that_changed_most():
+    layers = [(0, 0.99, 0.98, 1.0), (1, 0.90, 0.88, 0.92), (2, 0.71, 0.68, 0.74)]
+    (found,) = diff.findings(made([(at, None, "cka", *rest, 0.31) for at, *rest in layers]))
+    assert found.status == "clear"
+    assert found.text == (
+        "Layer 2 changed most: CKA before and after is lowest at layer 2, .71 [.68, .74]; unchanged is 1, a "
+        "random-weights twin has .31."
+    )
+    assert (found.value, found.low, found.high, found.against) == (0.71, 0.68, 0.74, 0.31)
+    wide = [*layers, (3, 0.73, 0.70, 0.76)]
+    (tied,) = diff.findings(made([(at, None, "cka", *rest, NAN) for at, *rest in wide]))
+    assert tied.text.startswith("Layers 2-3 changed most")
+    assert "twin" not in tied.text
+
+
+@pytest.mark.parametrize(
+    ("low", "status", "said"),
+    [(0.985, "null", "No layer changed"), (0.9, "open", "Whether any layer changed is undec")],
+)
+def test_layers_that_did_not_change(low, status, said):
+    (found,) = diff.findings(made([(1, None, "cka", 0.99, low, 1.0, 0.3)]))
+    assert found.status == status
+    assert found.text.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("heads", "status", "said"),
+    [
+        (
+            [(0.21, 0.19, 0.23, 0.4), (0.9, 0.8, 1.0, 0.4)],
+            "clear",
+            "1 of 2 heads changed role, most clearly: head 1-1 ",
+        ),
+        ([(0.35, 0.25, 0.45, 0.4), (0.9, 0.8, 1.0, 0.4)], "open", "Whether a head changed its role is undecided: "),
+        (
+            [(0.6, 0.5, 0.7, 0.4), (0.9, 0.8, 1.0, 0.4)],
+            "null",
+            "No head changed its role: head 1-1 has a cosine of .60",
+        ),
+    ],
+)
+def test_findings_name_heads_that_changed_role(heads, status, said):
+    (found,) = diff.findings(made([(1, at, "attention_similarity", *each) for at, each in enumerate(heads, start=1)]))
+    assert found.status == status
+    assert found.text.startswith(said)
+    assert found.against == 0.4
+
+
+def test_findings_say_what_probes_read_better_or_worse():
+    rows = [
+        (0, None, "probe_difference:pos", 0.0, -0.05, 0.05, 0.0),
+        (1, None, "probe_difference:pos", -0.1, -0.15, -0.05, 0.0),
+        (0, None, "probe_difference:ner", 0.01, -0.04, 0.06, 0.0),
+        (0, None, "probe_difference:sup", 0.001, -0.01, 0.01, 0.0),
+    ]
+    worse, unknown, same = diff.findings(made(rows))
+    assert [each.status for each in (worse, unknown, same)] == ["clear", "open", "null"]
+    assert worse.text == (
+        "pos is read worse after fine-tuning at 1 of 2 layers: F1 changes most at layer 1, by -.10 [-.15, -.05]; "
+        "unchanged is 0."
+    )
+    assert unknown.text.startswith("ner may or may not be read as well")
+    assert same.text.startswith("sup is read as well after fine-tuning as before")
+
+
+def test_findings_say_nothing_without_numbers():
+    rows = [(0, None, "cka", NAN, NAN, NAN, 0.3), (1, 1, "attention_similarity", 0.5, 0.4, 0.6, NAN)]
+    assert diff.findings(made(rows)) == ()
+    assert diff.findings(made([])) == ()
+
+
+def test_a_dry_run_counts_passes_and_probing(a, b, splits, tmp_path):
+    plain = diff.estimate(a, b, splits, samples=20, store=tmp_path)
+    assert (plain.passes, plain.texts, plain.steps) == (5, 24, 0)
+    assert plain.seconds > 0
+    assert diff.estimate(a, b, splits, samples=20, twin=False, attention=False, store=tmp_path).passes == 2
+    probing = diff.estimate(a, b, splits, tasks=["pos"], seeds=1, samples=20, store=tmp_path)
+    assert probing.steps > 0
+    assert probing.seconds > plain.seconds
+    assert not [*tmp_path.rglob("*.npy")], "a trial stores nothing"
+
+
+def test_one_row_per_layer_is_shown(a, b, corpus, tmp_path):
+    (shown,) = diff.overview(diff(a, b, corpus, samples=20, store=tmp_path))
+    assert shown.columns == ("layer", "cka", "cosine", "attention_similarity")
+    assert [row[0] for row in shown.rows] == [0, 1, 2]
+    assert shown.rows[0][3] == "-"

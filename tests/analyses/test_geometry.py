@@ -13,7 +13,7 @@ import pytest
 import torch
 from sklearn.metrics.pairwise import cosine_similarity
 
-from lamina.analyses import geometry
+from lamina import geometry
 from lamina.corpora import Corpus, corpus_from, load_corpus
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import AssetError, CorpusError, InputError
@@ -63,7 +63,7 @@ def ask(tmp_path: Path):
     """Geometry's table with `measure` -> row, of one model's layer."""
 
     def table(encoder: Encoder, corpus: Corpus, **settings) -> pd.DataFrame:
-        return geometry(encoder, corpus, root=tmp_path / "store", **{"samples": 200} | settings).tables["layers"]
+        return geometry(encoder, corpus, store=tmp_path / "store", **{"samples": 200} | settings).tables["layers"]
 
     return table
 
@@ -191,7 +191,7 @@ def test_texts_of_one_word_have_no_intra_similarity(ask) -> None:
 
 
 def test_what_was_left_out_is_told(tmp_path: Path) -> None:
-    result = geometry(ENCODER, corpus_from([["a"], ["b", "a"], ["c"]]), root=tmp_path, samples=10, min_count=2)
+    result = geometry(ENCODER, corpus_from([["a"], ["b", "a"], ["c"]]), store=tmp_path, samples=10, min_count=2)
 
     skipped = result.provenance.skipped
     assert skipped["word types with fewer than 2 occurrences"] == 2
@@ -208,7 +208,7 @@ def test_the_twin_can_be_left_out_and_is_where_there_are_no_blocks(ask) -> None:
 def test_what_cannot_be_measured_is_refused(ask) -> None:
     with pytest.raises(CorpusError, match="at least 2"):
         ask(ENCODER, corpus_from([["only", "one"]]))
-    with pytest.raises(InputError, match="min_count must be at least 2, not 1"):
+    with pytest.raises(InputError, match="min_count must be a whole number of at least 2; got 1"):
         ask(ENCODER, spoken(9), min_count=1)
 
 
@@ -219,7 +219,7 @@ def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None
     except AssetError as error:
         pytest.skip(f"cannot be had here: {error}")
 
-    table = geometry(real_encoder, corpus, root=tmp_path, samples=50).tables["layers"]
+    table = geometry(real_encoder, corpus, store=tmp_path, samples=50).tables["layers"]
 
     assert table.groupby("model")["layer"].nunique().to_dict() == {"minilm": 7, "minilm (random)": 7}
     assert table["value"].between(-1, 1).all()

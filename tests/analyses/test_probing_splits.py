@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.probing.splits import Splits, divide, load_splits, thin
 from lamina.corpora import Corpus, corpus_from
+from lamina.corpora.learning import Splits, divide, load_splits, thin
 from lamina.errors import CorpusError
 from lamina.types import Text
 

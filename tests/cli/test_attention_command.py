@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from lamina.cli.attention import attention
+from lamina.cli import main
 from lamina.errors import CorpusError, ModelError
-
-app = typer.Typer()
-app.command()(attention)
 
 
 def run(*args: object, fails: bool = False) -> Result:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args], catch_exceptions=fails)
+    words = ["attention", *map(str, args)]
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(main.app, words, catch_exceptions=fails)
     assert fails or result.exit_code == 0, result.output
     return result
 
@@ -48,7 +45,9 @@ def test_pairs_of_paragraphs(bert: Path, articles: Path, tmp_path: Path):
     told = run(*asked).stdout
     assert told.startswith("all 2 pairs of consecutive texts of one document")
     assert "cut at the last whole word" in told
-    assert "texts    2\n" in run(*asked, "--dry-run").stdout
+    expected = run(*asked, "--dry-run").stdout
+    assert "passes   1\ntexts    2\n" in expected
+    assert "tokens   22\n" in expected
 
 
 def test_a_dry_run_writes_nothing(bert: Path, treebank: Path, tmp_path: Path):

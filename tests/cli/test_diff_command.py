@@ -6,22 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner
 from typer.testing import Result as Told
 
-from lamina.cli.compare import compare
-from lamina.cli.diff import diff
-from lamina.cli.probe import probe
+from lamina.cli.main import app
 from lamina.corpora import load_corpus
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.results import Result
 from lamina.training.provenance import TEXTS, text_hash
-
-app = typer.Typer()
-app.command()(diff)
-app.command()(probe)
-app.command()(compare)
 
 
 def run(command: str, *args: object) -> Told:
@@ -102,13 +94,13 @@ def test_probes_asked_for_or_given(bert, tuned, treebank, store, tmp_path):
             tmp_path / f"probed-{side}",
         )
         assert told.exit_code == 0, (told.output, told.exception)
-    given = ("--probed-a", tmp_path / "probed-a", "--probed-b", tmp_path / "probed-b")
+    given = ("--probed", tmp_path / "probed-a", "--probed", tmp_path / "probed-b")
     told = run("diff", bert, tuned, *corpus, *few, *given, "--no-attention", "--no-twin", "--out", tmp_path / "b")
     assert told.exit_code == 0, (told.output, told.exception)
     pd.testing.assert_frame_equal(Result.load(tmp_path / "b").tables["diff"], asked)
     told = run("compare", tmp_path / "probed-a", tmp_path / "probed-b", "--out", tmp_path / "both")
     assert told.exit_code == 0, (told.output, told.exception)
-    assert "The best layer alone" in told.stdout
+    assert "The best single layer" in told.stdout
     assert (tmp_path / "both" / "heatmap.svg").exists()
     told = run("compare", tmp_path / "probed-a", "--out", tmp_path / "one")
     assert isinstance(told.exception, InputError)
@@ -117,7 +109,7 @@ def test_probes_asked_for_or_given(bert, tuned, treebank, store, tmp_path):
 def test_dry_run_computes_nothing(bert, tuned, treebank, store, tmp_path):
     told = run("diff", bert, tuned, "--corpus", treebank, "--store", store, "--dry-run", "--out", tmp_path / "out")
     assert told.exit_code == 0, (told.output, told.exception)
-    assert told.stdout.startswith("texts    6")
+    assert told.stdout.splitlines()[:2] == ["passes   5", "texts    6"]
     assert not (tmp_path / "out").exists()
 
 
@@ -138,7 +130,8 @@ def test_mistakes_are_told(bert, tuned, shallow, treebank, store, tmp_path):
     told = run("diff", bert, shallow, "--corpus", treebank, "--store", store, "--out", tmp_path / "out")
     assert isinstance(told.exception, ModelError)
     assert "has 2 blocks and shallow has 1; layers are compared one with one" in str(told.exception)
-    for options in (("--probed-a", tmp_path), ("--probed-a", tmp_path, "--probed-b", tmp_path, "--probe", "pos")):
-        told = run("diff", bert, tuned, "--corpus", treebank, *options)
-        assert isinstance(told.exception, InputError)
-        assert "give --probed-a and --probed-b together, or --probe" in str(told.exception)
+    told = run("diff", bert, tuned, "--corpus", treebank, "--store", store, "--probed", tmp_path)
+    assert isinstance(told.exception, InputError)
+    assert "probed takes two results of `lamina probe`, of the model before and of the model after; got 1" in str(
+        told.exception
+    )

@@ -50,13 +50,10 @@ def test_limits_leave_their_trace(bert: Path, treebank: Path, store: Path) -> No
 
 
 def test_a_dry_run_counts_and_stores_nothing(bert: Path, treebank: Path, store: Path) -> None:
-    words = sum(line[:1].isdigit() for line in treebank.read_text().splitlines())
     for command in ("encode", "geometry"):
         told = output(command, bert, "--corpus", treebank, "--store", store, "--dry-run")
-        assert "texts    6 (6 not stored yet)" in told
-        assert f"words    {words}" in told
-        assert re.search(r"tokens   \d+ \(\d+ not stored yet\)", told)
-        assert "probes   0" in told
+        assert "texts    6\n" in told
+        assert re.search(r"tokens   \d+\n", told)
         assert re.search(r"time     about \d+ s", told)
         assert re.search(r"disk     about \d+ MB", told)
     assert shards(store) == []
@@ -83,14 +80,15 @@ def test_geometry_writes_its_table_charts_and_provenance(
     assert (out / "result.json").stat().st_mtime_ns == made
 
 
-def test_results_of_splits_do_not_share_a_folder(
+def test_results_of_two_questions_do_not_share_a_folder(
     bert: Path, treebank: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = output("geometry", bert, "--corpus", treebank, "--store", store, "--samples", 2, "--no-twin")
 
-    assert told.splitlines()[-1] == "results/geometry-tinybert-own-dev-dev"
-    assert (tmp_path / "results/geometry-tinybert-own-dev-dev/layers.csv").exists()
+    folder = Path(told.splitlines()[-1])
+    assert re.fullmatch(r"results/geometry-tinybert-own-dev-dev-[0-9a-f]{8}", str(folder))
+    assert (tmp_path / folder / "layers.csv").exists()
 
 
 def test_stores_are_listed(bert: Path, treebank: Path, store: Path) -> None:
@@ -114,15 +112,15 @@ def test_damage_is_found_dropped_and_repaired(bert: Path, treebank: Path, store:
         return shard
 
     output(*encode)
-    assert "1 of 1 shards are sound" in output(*verify)
+    assert "1 of 1 shards are intact" in output(*verify)
 
     bad = damage()
     found = run(*verify)
     assert found.exit_code == 1
     assert f"damaged: {bad}" in found.stdout
-    assert "0 of 1 shards are sound" in found.stdout
+    assert "0 of 1 shards are intact" in found.stdout
     output(*encode, "--repair")
-    assert "1 of 1 shards are sound" in output(*verify)
+    assert "1 of 1 shards are intact" in output(*verify)
 
     damage()
     assert "damaged, dropped" in output(*verify, "--drop")

@@ -5,21 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import lamina
-from lamina.cli.finetune import finetune
-from lamina.errors import InputError, LaminaError
 from lamina.figures.finetune import draw
-from lamina.results import Result as Answer
-
-app = typer.Typer()
-app.command()(finetune)
-
-
-def run(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args])
+from lamina.results import Result
 
 
 @pytest.fixture
@@ -40,26 +29,37 @@ def treebanks(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_model_learns_tags_and_is_a_model_folder(bert: Path, treebanks: Path, tmp_path: Path) -> None:
+def test_a_model_learns_tags_and_is_a_model_folder(bert: Path, treebanks: Path, tmp_path: Path, run) -> None:
     out = tmp_path / "runs" / "pos"
     asked = ("--task", "pos", "--data", treebanks, "--out", out, "--max-steps", 4, "--batch", 6, "--device", "cpu")
-    told = run(bert, *asked)
+    told = run("finetune", bert, *asked)
 
-    assert told.exit_code == 0, (told.output, told.exception)
-    assert "accuracy" in told.stdout
-    assert told.stdout.splitlines()[-1] == str(out)
+    assert told.exit_code == 0, told.output
+    assert "tinybert: pos on" in told.output
+    assert "always answering what is most frequent in training gives" in told.output
+    assert str(out) in told.output.splitlines()
     assert (out / "curve.csv").read_text().startswith("step,epoch,split,metric,value\n")
-    assert (out / "scores.csv").read_text().startswith("split,metric,count,value,low,high\n")
+    assert (out / "scores.csv").read_text().startswith("split,task,metric,count,value,low,high\n")
+    assert (out / "baseline.csv").read_text().startswith("metric,value\naccuracy,")
     assert lamina.load_encoder(str(out), device="cpu").layers == 3
     made = (out / "result.json").stat().st_mtime_ns
-    assert run(bert, *asked).exit_code == 0
+    assert run("finetune", bert, *asked).exit_code == 0
     assert (out / "result.json").stat().st_mtime_ns == made
 
 
-def test_the_learning_curve_is_drawn(bert: Path, treebanks: Path, tmp_path: Path) -> None:
+def test_a_dry_run_counts_the_steps(bert: Path, treebanks: Path, tmp_path: Path, run) -> None:
+    asked = ("--task", "pos", "--data", treebanks, "--epochs", 2, "--batch", 6, "--device", "cpu", "--dry-run")
+    told = run("finetune", bert, *asked, "--out", tmp_path / "out")
+    assert told.exit_code == 0, told.output
+    assert "steps    4\n" in told.output
+    assert "texts    20\n" in told.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_learning_curve_is_drawn(bert: Path, treebanks: Path, tmp_path: Path, run) -> None:
     out = tmp_path / "pos"
-    run(bert, "--task", "pos", "--data", treebanks, "--out", out, "--max-steps", 4, "--device", "cpu")
-    chart = draw(Answer.load(out))["learning"].to_dict()
+    run("finetune", bert, "--task", "pos", "--data", treebanks, "--out", out, "--max-steps", 4, "--device", "cpu")
+    chart = draw(Result.load(out))["learning"].to_dict()
 
     assert chart["title"]["text"] == "tinybert learns pos from " + str(treebanks)
     assert [panel["title"]["text"] for panel in chart["concat"]] == ["Loss", "Accuracy"]
@@ -69,18 +69,25 @@ def test_the_learning_curve_is_drawn(bert: Path, treebanks: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("--task", "chess"), "unknown task 'chess'"),
+        (("--task", "chess"), "'chess' is not one of"),
+        ((), "Missing option '--task'"),
         (("--task", "ner"), "has no ner annotation"),
         (("--task", "squad"), "takes questions with contexts"),
-        (("--task", "pos", "--schedule", "wild"), "unknown schedule"),
-        (("--task", "babi", "--babi-tasks", "one"), "takes numbers"),
+        (("--task", "pos", "--schedule", "wild"), "'wild' is not one of"),
+        (("--task", "babi", "--babi-tasks", "one"), "--babi-tasks takes whole numbers"),
+        (("--task", "classify", "--attention-window", "2"), "an attention window is for pos and ner"),
     ],
 )
 def test_mistakes_end_in_one_line(
-    bert: Path, treebanks: Path, tmp_path: Path, asked: tuple[str, ...], said: str
+    bert: Path, treebanks: Path, tmp_path: Path, run, asked: tuple[str, ...], said: str
 ) -> None:
-    told = run(bert, *asked, "--data", treebanks, "--out", tmp_path / "out", "--device", "cpu")
-    assert isinstance(told.exception, InputError)
-    assert isinstance(told.exception, LaminaError)
-    assert said in str(told.exception)
-    assert not (tmp_path / "out").exists()
+    told = run("finetune", bert, *asked, "--data", treebanks, "--out", tmp_path / "out", "--device", "cpu")
+    assert told.exit_code == 2
+    assert said in told.output
+    assert [path.name for path in tmp_path.iterdir()] == ["bank"]
+
+
+def test_data_has_to_be_named(bert: Path, run) -> None:
+    told = run("finetune", bert, "--task", "pos")
+    assert told.exit_code == 2
+    assert "Missing option '--data'" in told.output

@@ -6,19 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from lamina.cli import corefheads, heads
+from lamina.cli import main
 from lamina.errors import CorpusError
-
-app = typer.Typer()
-app.command()(heads.heads)
-app.command()(corefheads.corefheads)
 
 
 def run(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(main.app, [str(arg) for arg in args])
 
 
 def output(*args: object) -> str:
@@ -83,8 +78,8 @@ def test_corefheads_writes_its_table(bert: Path, pairs: Path, tmp_path: Path):
 def test_a_dry_run_counts_and_writes_nothing(bert: Path, treebank: Path, pairs: Path, tmp_path: Path):
     for command, corpus, texts in (("heads", treebank, 6), ("corefheads", pairs, 4)):
         told = output(command, bert, "--corpus", corpus, "--split", "all", "--out", tmp_path / "out", "--dry-run")
-        assert told.startswith(f"texts    {texts}\n")
-        assert "never stored" in told
+        assert told.startswith(f"passes   1\ntexts    {texts}\n")
+        assert "disk     about 0 MB" in told
     assert not (tmp_path / "out").exists()
 
 

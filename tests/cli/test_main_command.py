@@ -29,7 +29,7 @@ from lamina.cli import main
         ({"--device": "toaster"}, "toaster"),
         ({"--limit": "0"}, "limit"),
         ({"--max-tokens": "1"}, "1"),
-        ({"--store": "own-dev.conllu"}, "no store can be made"),
+        ({"--store": "own-dev.conllu"}, "cannot create a store"),
         ({"--nonsense": "1"}, "nonsense"),
     ],
     ids=str,

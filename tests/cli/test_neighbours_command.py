@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from typer.testing import CliRunner, Result
 
-from lamina.cli.neighbours import neighbours
+from lamina.cli import main
 from lamina.errors import InputError
-
-APP = typer.Typer()
-APP.command()(neighbours)
-APP.command("other")(lambda: None)
 
 
 def run(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(APP, ["neighbours", *map(str, args)])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(main.app, ["neighbours", *map(str, args)])
 
 
 def test_tables_and_what_is_printed(bert: Path, treebank: Path, store: Path, tmp_path: Path):
@@ -39,13 +34,14 @@ def test_tables_and_what_is_printed(bert: Path, treebank: Path, store: Path, tmp
     assert {row.partition(",")[0] for row in rows} == {"static", "input", "layer"}
     assert rows[0].startswith("static,,,,1,cat,,0.99")
     assert "The [dog] barked ." in result.stdout
-    assert str(out) in result.stdout
+    assert "Two contexts of “dog” share " in result.stdout
+    assert result.stdout.splitlines()[-1] == str(out)
 
 
 def test_dry_run_computes_nothing(bert: Path, treebank: Path, store: Path, tmp_path: Path):
     args = ("--word", "dog", "--corpus", treebank, "--split", "dev", "--store", store, "--out", tmp_path / "out")
-    result = run(bert, *args, "--dry-run")
-    assert result.exit_code == 0
+    result = run(bert, *args, "--vectors", "none", "--dry-run")
+    assert result.exit_code == 0, (result.output, result.exception)
     assert "texts    6" in result.stdout
     assert not (tmp_path / "out").exists()
 

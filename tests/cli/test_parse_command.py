@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from lamina.cli.parse import parse
-from lamina.errors import CorpusError, ModelError
+from lamina.cli.main import app
+from lamina.errors import CorpusError, ModelError, ResultError
 
 WORDS = ("the", "a", "dog", "cat", "ran", "barked", "and")
-app = typer.Typer()
-app.command()(parse)
 
 
 def conllu(sentences: range, *, heads: bool = True) -> str:
@@ -50,7 +47,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def run(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(arg) for arg in args])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["parse", *(str(arg) for arg in args)])
 
 
 def test_tables_probes_and_provenance_are_written_and_reused(bert: Path, corpus: Path, tmp_path: Path):
@@ -59,6 +56,7 @@ def test_tables_probes_and_provenance_are_written_and_reused(bert: Path, corpus:
     first = run(*asked)
     assert first.exit_code == 0, (first.output, first.exception)
     assert "attention+words, random blocks" in first.stdout
+    assert "Attention maps and word vectors find" in first.stdout
     table = pd.read_csv(out / "uas.csv")
     assert list(table.columns) == ["system", "uas", "uuas", "low", "high"]
     assert len(table) == 10
@@ -66,15 +64,19 @@ def test_tables_probes_and_provenance_are_written_and_reused(bert: Path, corpus:
     written = (out / "result.json").stat().st_mtime_ns
     assert run(*asked).exit_code == 0
     assert (out / "result.json").stat().st_mtime_ns == written
-    assert run(*asked, "--faithful", "--from", "first", "--texts", 20, "--no-twin").exit_code == 0
+    other = (*asked, "--faithful", "--from", "first", "--texts", 20, "--no-twin")
+    refused = run(*other)
+    assert isinstance(refused.exception, ResultError)
+    assert "holds another result" in str(refused.exception)
+    assert run(*other, "--replace").exit_code == 0
     assert len(pd.read_csv(out / "uas.csv")) == 8
 
 
 def test_a_dry_run_counts_and_writes_nothing(bert: Path, corpus: Path, tmp_path: Path):
     out = tmp_path / "out"
-    said = run(bert, "--corpus", corpus, "--dry-run", "--out", out, "--device", "cpu")
+    said = run(bert, "--corpus", corpus, "--vectors", "model", "--dry-run", "--out", out, "--device", "cpu")
     assert said.exit_code == 0, said.exception
-    assert "40 to learn from, 10 to score" in said.stdout
+    assert said.stdout.splitlines()[:2] == ["passes   2", "texts    50"]
     assert not out.exists()
 
 
@@ -90,4 +92,4 @@ def test_a_corpus_without_heads_and_vectors_with_contexts_are_refused(bert: Path
     assert isinstance(refused.exception, ModelError)
     assert "not word vectors" in str(refused.exception)
     refused = run(bert, "--corpus", corpus, "--split", "train", "--out", tmp_path / "out")
-    assert "never what is trained on" in str(refused.exception)
+    assert "must be dev or test" in str(refused.exception)

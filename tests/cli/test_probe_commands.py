@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lamina.activations import stores
-from lamina.analyses.probing.presets import PRESETS
+from lamina.analyses.probing.running import PRESETS
 from lamina.cli import main
 from lamina.probes.bank import Schedule
 from lamina.results import Result as Saved
@@ -150,11 +150,10 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--out", tmp_path / "out", "--dry-run")
     told = output(*asked)
 
-    assert "texts    120 to learn from, 24 to score (144 not stored yet)" in told
-    assert re.search(r"tokens   1,\d+ \(1,\d+ not stored yet\)", told)
-    # Two tasks: 3 + 3 cuts of 2 seeds, and 3 single layers of the control and of the twin.
-    assert "probes   36" in told
-    assert re.search(r"time     about \d+ s to encode and at most \d+ s to train", told)
+    assert "texts    144" in told
+    # Two tasks, on the model and on its twin, two validations of three steps.
+    assert "steps    24" in told
+    assert re.search(r"time     about \d+ s on this machine", told)
     assert re.search(r"disk     about \d+ MB", told)
     assert not (tmp_path / "out").exists()
     assert all(not store.shards for store in stores(tmp_path / "store"))
@@ -166,10 +165,10 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
         ({"model": "no/such-model"}, "there is no model 'no/such-model'"),
         ({"--task": "srl"}, "does not carry srl; it carries pos, dep"),
         ({"--task": "poss"}, "did you mean pos?"),
-        ({"--preset": "slow"}, "there is no preset 'slow'; there are: quick, paper"),
-        ({"--metric": "f2"}, "there is no metric 'f2'; there are: micro, macro"),
-        ({"--probes": "mixed"}, "there are no probes mixed; there are: cumulative, layer, mix"),
-        ({"--probes": ","}, "there are no probes (none given)"),
+        ({"--preset": "slow"}, "'slow' is not one of"),
+        ({"--metric": "f2"}, "'f2' is not one of"),
+        ({"--probes": "mixed"}, "each item one of cumulative, layer, mix; got 'mixed'"),
+        ({"--probes": "none"}, "name at least one of cumulative, layer, mix"),
         ({"--split": "train"}, "dev or test"),
         ({"--split": "validation"}, "validation"),
         ({"--limit": "3"}, "give more documents"),
@@ -209,6 +208,7 @@ def test_ambiguous_sentences_are_shown_and_drawn(probed, tmp_path) -> None:
     traces = pd.read_csv(out / "traces.csv", dtype={"span1": str})
     assert told.startswith("probabilities by layer, 0 to 2; probes of seed 0; * gold\n")
     assert told.splitlines()[-1] == str(tmp_path / "figure")
+    assert re.search(r"^open   \d+ of \d+ targets have another strongest label", told, flags=re.MULTILINE)
     shown = re.findall(r"^   [* ]\w+ +([▁▂▃▄▅▆▇█]{3})  \d\.\d\d to \d\.\d\d$", told, flags=re.MULTILINE)
     assert len(shown) == (traces["seed"] == 0).sum() / 3
     assert re.search(r"^0:\w+ 1:\w+", told, flags=re.MULTILINE)
@@ -233,7 +233,7 @@ def test_a_typed_sentence_is_traced(probed, bert, tmp_path) -> None:
         (["a dog"], "name the model that was probed with --model"),
         (["--model", "BERT", " "], "the sentence has no words"),
         (["--mark", "dep:1:0"], "give one, in quotes"),
-        (["--model", "BERT", "a dog", "--mark", "dep"], "--mark 'dep' cannot be read"),
+        (["--model", "BERT", "a dog", "--mark", "dep"], "the mark 'dep' cannot be read"),
         (["--model", "BERT", "a dog", "--mark", "dep:1-"], "cannot be read"),
         (["--model", "BERT", "a dog", "--mark", "dep:1:0:1"], "cannot be read"),
         (["--model", "BERT", "a dog", "--mark", "ner:1-0"], "cannot be read"),
@@ -259,6 +259,7 @@ def test_a_trace_that_cannot_be_is_told(asked, why, probed, bert, monkeypatch, c
 def test_two_results_are_compared(probed, tmp_path) -> None:
     out, _, _ = probed
     told = output("compare", out, out, "--out", tmp_path / "both")
+    assert "Neither model is clearly better" in told
 
     assert told.splitlines()[-1] == str(tmp_path / "both")
     assert re.search(r"│ pos +│ f1_full +│ \d\.\d{3} \[.+\] │ .+ │ 0\.000 \[-\d\.\d{3}, \d\.\d{3}\] │", told)

@@ -62,7 +62,7 @@ def test_another_address_makes_a_token_and_says_so(serve):
     [
         (["--token", "short"], "easily guessed"),
         (["a-file"], "a-file is not a folder"),
-        (["--host", "203.0.113.9"], "cannot listen at 203.0.113.9"),
+        (["--host", "203.0.113.9"], "cannot listen on 203.0.113.9"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_line(tmp_path, arguments, said):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lamina.corpora import babi
-from lamina.corpora.questions import answer_text, read_questions
+from lamina.corpora.question_sets import read_questions
+from lamina.corpora.questions import answer_text
 from lamina.errors import CorpusError
 
 STORY = """1 Mary got the milk.
@@ -73,7 +74,7 @@ def test_tasks_are_taken_by_number(tmp_path):
         ("1 A.\n2 Who left?\tBob", "qa1_who-4 is not complete"),
         ("1 A.\n2 Who left?\t\t1", "qa1_who-4 is not complete"),
         ("1 A.\n2 Who left?\tBob\tone", "qa1_who-4 is not complete"),
-        ("1 A.\n2 Who left?\tBob\t7", "supporting line 7 is no fact before it"),
+        ("1 A.\n2 Who left?\tBob\t7", "supporting line 7 is not a fact before the question"),
         ("1 A.\n3 B.", "not the next line of a story"),
         ("no number", "not the next line of a story"),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lamina.corpora import ptb
 from lamina.corpora.brackets import Tree, read_trees, starred, unescape, without_top
-from lamina.corpora.faults import Fault
+from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
@@ -79,14 +79,14 @@ def test_looks_like_by_content(tmp_path: Path, content: str, is_one: bool) -> No
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("(ROOT (NP (NN a))))", (1, "a closing bracket too many")),
+        ("(ROOT (NP (NN a))))", (1, "one closing bracket too many")),
         ("\n()", (2, "bracket () has no word")),
         ("(S (NP))", (1, "bracket (NP) has no word")),
         ("( (S\n (-NONE- *)))", (2, "the tree has no words")),
-        ("stray", (1, "'stray' stands outside any tree")),
-        ("(NP (NN a)) stray", (1, "'stray' stands outside any tree")),
-        ("(NP (NN a b))", (1, "'b' stands beside brackets or another word")),
-        ("(NP (NN a) b)", (1, "'b' stands beside brackets or another word")),
+        ("stray", (1, "'stray' is outside any tree")),
+        ("(NP (NN a)) stray", (1, "'stray' is outside any tree")),
+        ("(NP (NN a b))", (1, "'b' is next to brackets or another word")),
+        ("(NP (NN a) b)", (1, "'b' is next to brackets or another word")),
         ("(NP (NN a (NN b)))", (1, "a bracket follows the word 'a'")),
         ("(ROOT\n (NP (NN a))", (1, "the tree that starts here is never closed")),
     ],
@@ -142,9 +142,9 @@ def test_starred_columns() -> None:
     [
         (["(S*"], "never closed"),
         (["*)"], "too many"),
-        (["-"], "not made of"),
-        (["(S"], "not made of"),
-        (["(S*(NP*))"], "not made of"),
+        (["-"], "is not a starred cell"),
+        (["(S"], "is not a starred cell"),
+        (["(S*(NP*))"], "is not a starred cell"),
     ],
 )
 def test_starred_columns_that_break(column: list[str], message: str) -> None:

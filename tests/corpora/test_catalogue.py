@@ -10,7 +10,7 @@ import pytest
 from lamina.assets import cards
 from lamina.corpora import load_corpus
 from lamina.corpora.catalogue import CATALOGUE, get_entry, names
-from lamina.corpora.counting import Counts
+from lamina.corpora.corpus import Counts
 from lamina.corpora.formats import get_format
 from lamina.corpora.loading import find_source, splits_of
 

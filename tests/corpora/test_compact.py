@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import hashing
-from lamina.corpora.compact import from_line, parsed_once, to_line
-from lamina.corpora.hashing import file_sha256
+from lamina.corpora import caching as hashing
+from lamina.corpora.caching import file_sha256, from_line, parsed_once, to_line
 from lamina.types import Edge, Span, Text
 
 WORDS = st.text(min_size=1, max_size=6)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora import conllu
-from lamina.corpora.faults import Fault
+from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span, Text
 
@@ -120,7 +120,7 @@ def test_discontinuous_mentions_are_left_out_and_logged(tmp_path: Path, caplog: 
     with caplog.at_level(logging.WARNING):
         (text,) = conllu.read(write(tmp_path, content))
     assert text.edges["ner"] == (Edge(("place",), Span(1, 2)),)
-    assert "1 mentions in several parts" in caplog.text
+    assert "1 discontinuous mentions" in caplog.text
 
 
 def test_mentions_on_empty_nodes_keep_their_words(tmp_path: Path) -> None:

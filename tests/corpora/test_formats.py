@@ -55,7 +55,7 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     path = tmp_path / "blob.bin"
     path.write_bytes(bytes(range(256)))
 
-    with pytest.raises(CorpusError, match=r"cannot tell the format of .*blob.bin; give it with --format"):
+    with pytest.raises(CorpusError, match=r"cannot detect the format of .*blob.bin; give it with --format"):
         detect(path)
 
 

@@ -123,7 +123,7 @@ def test_what_cannot_be_used_is_said() -> None:
         corpus_from([[]])
     with pytest.raises(CorpusError, match="needs a column `text`"):
         corpus_from(pd.DataFrame({"word": ["Dogs"]}))
-    with pytest.raises(CorpusError, match="cannot tell the words: columns are sentence"):
+    with pytest.raises(CorpusError, match="no column of words: columns are sentence"):
         corpus_from(pd.DataFrame({"sentence": ["Dogs"]}))
     with pytest.raises(CorpusError, match="no column 'upos'"):
         corpus_from(pd.DataFrame({"words": [["Dogs"]], "pos": [["NOUN"]]}), annotations={"upos": "pos"})

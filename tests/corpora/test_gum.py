@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import gum
-from lamina.corpora.faults import Fault
+from lamina.corpora.reading import Fault
 from lamina.errors import CorpusError, FormatError
 from lamina.types import Edge, Span
 
@@ -119,6 +119,6 @@ def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
     faults: list[Fault] = []
     assert {text.doc for text in gum.read(folder, faults.append)} == {"a"}
     assert [(fault.path.name, fault.what) for fault in faults] == [
-        ("b.ptb", "no such file"),
-        ("b.conll", "no such file"),
+        ("b.ptb", "file not found"),
+        ("b.conll", "file not found"),
     ]

@@ -105,7 +105,7 @@ def test_what_is_left_out_is_noted_by_id(tmp_path):
         ({"supporting_facts": None}, "cannot be read"),
         ({"question": ""}, "the question is empty"),
         ({"answer": None}, "the answer is empty"),
-        ({"_id": "a"}, "the id stands a second time"),
+        ({"_id": "a"}, "the id is used twice"),
     ],
 )
 def test_faults_name_the_question_and_the_rest_is_read(tmp_path, changes, what):

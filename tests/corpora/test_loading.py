@@ -157,7 +157,7 @@ def test_what_is_empty(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="is empty"):
         load_corpus(path, "all", format="conllu")
     (tmp_path / "void").mkdir()
-    with pytest.raises(CorpusError, match="holds no file in a format that lamina reads"):
+    with pytest.raises(CorpusError, match="holds no file in a format lamina reads"):
         load_corpus(tmp_path / "void")
 
 

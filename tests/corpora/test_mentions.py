@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.headings import Heading
-from lamina.corpora.mentions import Cell, Mention, pair
+from lamina.corpora.entities import Cell, Mention, pair
+from lamina.corpora.reading import Heading
 from lamina.types import Span
 
 

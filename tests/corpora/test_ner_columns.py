@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora import ner_columns
-from lamina.corpora.entity_tags import Tagged, check_tags, scheme_of, spans_of
-from lamina.corpora.faults import Fault
+from lamina.corpora.entities import Tagged, check_tags, scheme_of, spans_of
+from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Span
 
@@ -73,13 +73,13 @@ def test_looks_like_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "line", "what"),
     [
-        ("a B-X\nb I-X\n\nc O\nd I-X\n", 5, "I-X after O, where nothing"),
+        ("a B-X\nb I-X\n\nc O\nd I-X\n", 5, "I-X after O, with nothing"),
         ("a B-X\nb I-X\n\nc I-X\nd O\n", 4, "I-X after the start of the sentence"),
         ("a B-X\nb I-Y\nc B-X\n", 2, "I-Y after B-X"),
         ("a S-X\nb E-X\n", 2, "E-X after S-X"),
         ("a B-X\nb E-X\n\nc B-X\nd O\n", 5, "O after B-X, which E- or L- should have ended"),
         ("a B-X\nb E-X\n\nc O\nd B-X\n", 5, "B-X at the end of the sentence"),
-        ("a I-X\nb I-Y\n\nc B-X\nd O\n", 4, "nothing of its type"),
+        ("a I-X\nb I-Y\n\nc B-X\nd O\n", 4, "no entity of its type"),
         ("a B-X\nb\nc O\n", 2, "1 columns"),
         ("a B-X\nb PER\n", 2, "column 2 is 'PER'"),
         ("a\tB-X\n\tO\n", 2, "no token"),

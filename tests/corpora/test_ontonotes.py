@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import ontonotes
-from lamina.corpora.faults import Fault
+from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
@@ -96,7 +96,7 @@ SOUND = "#begin document (fine); part 000\n" + ONE_WORD + "\n#end document\n"
         (PART.format("000", "").replace("(3)", "3)"), 2, "chains: mention '3' is closed"),
         ("#begin document fine\n" + ONE_WORD + "\n", 1, "'#begin document fine'"),
         (ONE_WORD + "\n", 1, "words outside any document"),
-        ("#begin document (d); part 000\n" + ONE_WORD + "\n", 1, "does not end"),
+        ("#begin document (d); part 000\n" + ONE_WORD + "\n", 1, "is never ended"),
     ],
 )
 def test_faults(tmp_path: Path, content: str, line: int, what: str) -> None:

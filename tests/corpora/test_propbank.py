@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lamina.corpora import propbank
-from lamina.corpora.faults import Fault
+from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 
@@ -55,7 +55,7 @@ def frame(**changes: object) -> dict[str, Any]:
         ({key: value for key, value in ROW.items() if key != "parse"}, "no field 'parse'"),
         ({**ROW, "pos": ["PRP"]}, "4 tokens, 1 tags and 4 parse bits"),
         ({**ROW, "parse": ["(S*", "*", "*", "*"]}, "never closed"),
-        (frame(pred=0), "marked elsewhere by V"),
+        (frame(pred=0), "has its V somewhere else"),
         (frame(pred="1"), "not the index of a word"),
         (frame(args=[["ARG0", 0, 9]]), "outside its 4 words"),
         (frame(args=[["ARG0", 2, 2]]), "start"),

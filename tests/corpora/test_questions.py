@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.questions import CUT, Passage, answer_text, make_question, read_questions
+from lamina.corpora.question_sets import read_questions
+from lamina.corpora.questions import CUT, Passage, answer_text, make_question
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Span
 

@@ -8,7 +8,8 @@ import pytest
 
 from lamina.corpora import load_corpus, trec
 from lamina.corpora.hotpot import YES_NO
-from lamina.corpora.questions import CUT, answer_text, read_questions
+from lamina.corpora.question_sets import read_questions
+from lamina.corpora.questions import CUT, answer_text
 from lamina.corpora.squad import SLIPPED
 
 pytestmark = pytest.mark.data

@@ -35,12 +35,12 @@ def test_the_second_nominal_may_come_first_and_the_comment_be_missing(tmp_path):
     ("record", "line", "what"),
     [
         ("no number\nOther\n\n", 5, "not the start of a record"),
-        ('2\t"<e1>a</e1> <e2>b</e2>"\nCause\n\n', 6, "'Cause' is no relation"),
-        ('2\t"<e1>a</e1> <e2>b</e2>"\n\n', 6, "nothing is no relation"),
+        ('2\t"<e1>a</e1> <e2>b</e2>"\nCause\n\n', 6, "'Cause' is not a relation"),
+        ('2\t"<e1>a</e1> <e2>b</e2>"\n\n', 6, "the relation is missing"),
         ('2\t"<e1>a</e1> <e2>b"\nOther\n\n', 5, "not marked"),
         ('2\t"<e1> </e1> <e2>b</e2>"\nOther\n\n', 5, "not marked"),
-        ('2\t"<e1>a</e1> <e2>b</e2>"\nOther\nComment:\nmore\n\n', 8, "a line too many"),
-        ('2\t"<e1>a</e1> <e2>b</e2>"\nOther\nmore\n\n', 7, "a line too many"),
+        ('2\t"<e1>a</e1> <e2>b</e2>"\nOther\nComment:\nmore\n\n', 8, "an extra line"),
+        ('2\t"<e1>a</e1> <e2>b</e2>"\nOther\nmore\n\n', 7, "an extra line"),
     ],
 )
 def test_faults_name_the_line(tmp_path, record, line, what):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.sentences import split_sentences
+from lamina.corpora.tokenising import split_sentences
 
 
 @pytest.mark.parametrize(

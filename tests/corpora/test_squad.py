@@ -69,8 +69,8 @@ def test_one_character_beside_is_a_slip_and_noted(tmp_path):
         (_qa("bad", answers=[("Bob", -30)]), "answer_start -30 points at 'Ann'"),
         (_qa("bad", answers=[("Bob", 4000)]), "answer_start 4000 points at ''"),
         (_qa("bad", answers=[("Ann Lee", 0), ("Cid", 3)]), "the answer 'Cid' is not in the context"),
-        (_qa("bad", answers=[("", 3)]), "is no answer"),
-        (_qa("bad", answers=[("Bob", "30")]), "is no answer"),
+        (_qa("bad", answers=[("", 3)]), "is not an answer"),
+        (_qa("bad", answers=[("Bob", "30")]), "is not an answer"),
         (_qa("bad", answers=[]), "the question has no answer"),
         (_qa("bad", question=" "), "the question is empty"),
     ],
@@ -90,7 +90,7 @@ def test_faults_name_the_question_and_the_rest_is_read(tmp_path, qa, what):
 def test_a_second_question_of_the_same_id_is_a_fault(tmp_path):
     found, faults = _sound(_file(tmp_path, _qa("a"), _qa("b"), _qa("a"), indent=1))
     assert [question.text.id for question in found] == ["a", "b"]
-    assert "question a: the id stands a second time" in faults[0].what
+    assert "question a: the id is used twice" in faults[0].what
 
 
 @pytest.mark.parametrize("context", ["", "  \n", None])

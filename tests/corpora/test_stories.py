@@ -105,7 +105,7 @@ def test_a_corpus_that_is_made():
 
 
 def test_what_cannot_be_made_is_said():
-    with pytest.raises(CorpusError, match="task 4 cannot be made; use 1, 2, 3, 15"):
+    with pytest.raises(CorpusError, match="no stories for task 4; use 1, 2, 3, 15"):
         make_stories(4, 1, 0)
     with pytest.raises(CorpusError, match="at least 1"):
         make_stories(1, 0, 0)

@@ -108,7 +108,7 @@ def test_it_is_told_from_other_json(write, tmp_path):
 
 
 def test_without_ids_it_says_what_is_missing(write):
-    with pytest.raises(FormatError, match=r"no ud_ids\.json beside it or in a folder above"):
+    with pytest.raises(FormatError, match=r"no ud_ids\.json next to it or in a folder above"):
         list(uds.read(write(_graph(), ids=False)))
 
 
@@ -154,7 +154,7 @@ def test_a_broken_graph_is_named_and_the_next_one_read(write, spoil, what):
 def test_a_graph_that_the_ids_do_not_know(write):
     faults = []
     assert len(list(uds.read(write(_graph(), _graph(), _graph()), faults.append))) == 2
-    assert "does not know 'ewt-dev-3'" in faults[0].what
+    assert "has no 'ewt-dev-3'" in faults[0].what
 
 
 def test_a_file_cut_short(write):

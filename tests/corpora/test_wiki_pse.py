@@ -60,7 +60,7 @@ def test_word_lists_beside_the_text_say_the_split(tmp_path, where):
 def test_a_word_in_two_lists_is_a_fault(tmp_path):
     lists = {"train_tsv": "@roberta@\t-art=1\n", "test_tsv": "@x@\t-art=1\n@Roberta@\t-art=1\n"}
     path = write(tmp_path, corpus_txt=TEXT, **lists)
-    with pytest.raises(FormatError, match=r"test\.tsv:2: 'roberta' is in train\.tsv too"):
+    with pytest.raises(FormatError, match=r"test\.tsv:2: 'roberta' is also in train\.tsv"):
         list(wiki_pse.read(path))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.words import split_words
+from lamina.corpora.tokenising import split_words
 
 
 @pytest.mark.parametrize(

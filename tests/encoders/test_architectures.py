@@ -174,5 +174,5 @@ def test_a_limit_can_be_lowered_but_not_raised(model_folder):
 
     assert lamina.load_encoder(str(model_folder("bert")), device="cpu", limit=16).limit == 16
     for limit in (4, 41):
-        with pytest.raises(ModelError, match=f"{limit} tokens is not possible; this model takes 8 to 40"):
+        with pytest.raises(ModelError, match=f"{limit} tokens is not possible; use 8 to 40 for this model"):
             lamina.load_encoder(str(model_folder("bert")), device="cpu", limit=limit)

@@ -12,8 +12,7 @@ import torch
 import transformers
 
 import lamina
-from lamina.analyses.attention_maps.attention import attention
-from lamina.analyses.attention_maps.gradients import GradientMeter
+from lamina.analyses.attention_maps.attention import GradientMeter, attention
 from lamina.analyses.attention_maps.surface import MEASURES
 from lamina.corpora import corpus_from
 from lamina.encoders import Tokens
@@ -136,7 +135,7 @@ def test_one_token_has_nothing_to_predict_and_is_counted(with_head):
 def test_a_model_without_its_head_is_refused_never_run_on_a_random_one(tiny_encoder, with_head, tmp_path: Path):
     with pytest.raises(ModelError, match="without a head"):
         OwnLoss(tiny_encoder("bert"))
-    with pytest.raises(ModelError, match="one number"):
+    with pytest.raises(ModelError, match="a single number"):
         OwnLoss(with_head("classes", num_labels=1))
     # A checkpoint that says it has a head, but does not hold its weights.
     bare = tiny_encoder("bert")

@@ -34,14 +34,14 @@ def padded(states):
 
 
 BREACHES = {
-    "states were asked for": lambda e, m: {"states": None},
+    "states were requested": lambda e, m: {"states": None},
     "not (7, 3, 16)": lambda e, m: {"states": None if m.states is None else m.states[:, :2].clone()},
     "batching changes states": lambda e, m: {"states": None if m.states is None else m.states + 0.01 * e.asked},
     "keeps more memory alive": lambda e, m: {"states": None if m.states is None else padded(m.states)},
-    "other tokens": lambda e, m: {"tokens": m.tokens._replace(ids=m.tokens.ids + 1)},
+    "disagree on tokens": lambda e, m: {"tokens": m.tokens._replace(ids=m.tokens.ids + 1)},
     "not in the order of the texts": lambda e, m: {"text": "x"},
-    "maps were asked for": lambda e, m: {"maps": None},
-    "rows of attention miss 1": lambda e, m: {"maps": None if m.maps is None else m.maps * 1.1},
+    "maps were requested": lambda e, m: {"maps": None},
+    "attention rows differ from a sum of 1": lambda e, m: {"maps": None if m.maps is None else m.maps * 1.1},
     "maps are not": lambda e, m: {"maps": None if m.maps is None else m.maps[:1]},
 }
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lamina.encoders.dropout import DropoutEncoder
-from lamina.encoders.lexical import LexicalFirst
+from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import ModelError
 from lamina.testing import SAMPLE_TEXTS, check_encoder
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 import lamina
-from lamina.encoders.precision import check_precision, cpu_multiplies
+from lamina.encoders.loading import check_precision, cpu_multiplies
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -55,7 +55,7 @@ def test_loading_leaves_the_users_logging_alone(model_folder):
 def test_an_unknown_name_says_what_could_be_named(name):
     message = refusal(name)
     assert repr(name) in message
-    assert "name an alias (minilm, mpnet, smollm2), a Hugging Face id, or a folder" in message
+    assert "give an alias (minilm, mpnet, smollm2), a Hugging Face id, or a folder" in message
 
 
 def test_a_corpus_is_not_a_model():
@@ -67,7 +67,7 @@ def test_a_corpus_is_not_a_model():
     [
         ("model.safetensors", "cannot be loaded as a model: Error no file named model.safetensors"),
         ("config.json", "cannot be loaded as a model: Unrecognized model"),
-        ("tokenizer.json", "has no tokenizer, or one without words; save the model's tokenizer beside it"),
+        ("tokenizer.json", "has no tokenizer, or an empty one; save the model's tokenizer in the same folder"),
     ],
 )
 def test_a_folder_that_lacks_a_part(copied, lost, said):
@@ -94,7 +94,7 @@ def test_weights_of_the_backbone_must_all_be_there(copied):
 
 def test_weights_of_another_shape_are_refused(copied):
     change_config(copied, intermediate_size=64)
-    assert "of another shape (first: encoder.layer.0.intermediate.dense.bias)" in refusal(copied)
+    assert "have another shape (first: encoder.layer.0.intermediate.dense.bias)" in refusal(copied)
 
 
 def test_code_that_comes_with_a_model_is_never_run(copied, capfd):
@@ -114,7 +114,7 @@ def test_a_precision_that_is_none(model_folder):
 
 
 def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch):
-    monkeypatch.setattr("lamina.encoders.precision.cpu_multiplies", lambda dtype: False)
+    monkeypatch.setattr("lamina.encoders.loading.cpu_multiplies", lambda dtype: False)
     assert "bfloat16 matrix products do not work on this machine's CPU" in refusal(
         model_folder("bert"), dtype="bfloat16"
     )
@@ -125,7 +125,7 @@ def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch)
 def test_trying_half_precision_never_kills_this_process(monkeypatch):
     assert cpu_multiplies("bfloat16") in (True, False)
     died = subprocess.CompletedProcess([], returncode=-4, stdout="", stderr="")
-    monkeypatch.setattr("lamina.encoders.precision.subprocess.run", lambda *a, **k: died)
+    monkeypatch.setattr("lamina.encoders.loading.subprocess.run", lambda *a, **k: died)
     assert cpu_multiplies.__wrapped__("bfloat16") is False
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lamina.encoders.gguf import converted
+from lamina.encoders.loading import converted
 from lamina.errors import ModelError
 
 WIDTH, HEADS, KEY_HEADS, INNER, BLOCKS = 32, 4, 2, 64, 2
@@ -103,14 +103,14 @@ def test_the_folder_holds_the_weights_of_the_file(packed, capfd):
 def test_the_work_is_done_once(packed, monkeypatch):
     write(packed, tensors())
     first = converted(packed)
-    monkeypatch.setattr("lamina.encoders.gguf._convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr("lamina.encoders.loading._convert", lambda *_: pytest.fail("converted again"))
     assert converted(packed) == first
     assert [path.name for path in first.parent.iterdir() if not path.name.endswith(".lock")] == [first.name]
 
 
 def test_a_file_that_lacks_weights_leaves_nothing_behind(packed):
     write(packed, {name: weight for name, weight in tensors().items() if name != "blk.1.ffn_up"})
-    with pytest.raises(ModelError, match=r"lacks 1 weights of its model \(first: model.layers.1.mlp.up_proj"):
+    with pytest.raises(ModelError, match=r"lacks 1 of the model's weights \(first: model.layers.1.mlp.up_proj"):
         converted(packed)
     left = [path for path in (packed.parents[1] / "cache" / "converted").iterdir() if path.suffix != ".lock"]
     assert not left

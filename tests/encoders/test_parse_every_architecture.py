@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lamina.analyses.attention_maps.parse import parse
-from lamina.analyses.probing.splits import Splits
 from lamina.corpora import corpus_from
+from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.types import Edge, Span, Text
 
@@ -40,7 +40,7 @@ def test_every_architecture_is_parsed(
 ):
     encoder = tiny_encoder(architecture)
     train, scored = (corpus_from(chained(split), name="odd", split=split) for split in ("train", "dev"))
-    result = parse(encoder, Splits(train, scored), vectors="model", samples=20, root=tmp_path)
+    result = parse(encoder, Splits(train, scored), vectors="model", samples=20, store=tmp_path)
     table: Any = result.tables["uas"]
     assert len(table) == 10
     assert table["uas"].dropna().between(0, 1).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from lamina.encoders.skipgram import train_skipgram
+from lamina.encoders.static import train_skipgram
 from lamina.types import Text
 
 

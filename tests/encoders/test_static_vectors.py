@@ -96,7 +96,7 @@ def test_there_are_no_maps_and_no_twin():
     encoder = StaticEncoder(WORDS, VECTORS, name="v")
     with pytest.raises(ModelError, match="no attention maps"):
         next(encoder.encode([Text("t", ("dog",))], ("maps",)))
-    with pytest.raises(ModelError, match="says nothing"):
+    with pytest.raises(ModelError, match="is meaningless"):
         encoder.random_twin()
     with pytest.raises(ModelError, match="4 words but 3 vectors"):
         StaticEncoder(WORDS, VECTORS[:3], name="v")
@@ -109,8 +109,8 @@ def test_there_are_no_maps_and_no_twin():
         ("letters.txt", "the 1 2 3\ndog 1 x 3\n", "letters.txt:2: expected a word and 3 numbers"),
         ("blank.txt", "\nthe 1 2 3\n", "blank.txt:1: expected a word and its numbers, got 1 fields"),
         ("gap.txt", "the 1 2 3\n\ndog 1 2 3\n", "gap.txt:2: expected a word and 3 numbers, got 1 fields"),
-        ("empty.txt", "", "empty.txt: no vectors in it"),
-        ("cut.vec", "3 2\nthe 1 2\n", "cut.vec:1: the header promises 3 words, the file has 1"),
+        ("empty.txt", "", "empty.txt: contains no vectors"),
+        ("cut.vec", "3 2\nthe 1 2\n", "cut.vec:1: the header says 3 words, but the file has 1"),
         ("header.vec", "3 x\nthe 1 2\n", "header.vec:1: expected a header"),
         ("zero.vec", "0 0\n", "zero.vec:1: expected a header"),
         ("text.bin", "hello\n", "text.bin:1: expected a header"),

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.encoders.batching import bucket, chunked
-from lamina.encoders.windows import plan_windows
+from lamina.encoders.batching import bucket, chunked, plan_windows
 
 quick = settings(max_examples=50, deadline=None)
 

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.patterns import PATTERNS
-from lamina.analyses.attention_maps.surface import MEASURES
+from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS
 from lamina.figures import to_svg
-from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, draw
-from lamina.figures.head_grid import cell_width
+from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, cell_width, draw
 from lamina.results import Provenance, Result
 
 

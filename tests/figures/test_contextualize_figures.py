@@ -48,7 +48,7 @@ def values(panel: dict, spec: dict) -> list[dict]:
     return spec["datasets"][panel["data"]["name"]]
 
 
-def test_layers_has_words_left_and_contexts_right():
+def test_layers_has_a_panel_for_words_and_one_for_contexts():
     spec = draw(made())["layers"].to_dict()
     left, right = spec["concat"]
     assert {row["model"] for row in values(left, spec)} == {"AVG-minilm", "glove", "random"}
@@ -72,7 +72,7 @@ def test_context_sizes_end_with_the_whole_text_in_order():
     rows = spec["concat"][0]["layer"][1]["encoding"]["color"]["scale"]
     assert rows["domain"] == ["layer 0", "layer 1", "layer 2", "P-minilm input"]
     assert len(set(rows["range"])) == 4
-    assert "0.40 with 2 words each side" in spec["description"]
+    assert "0.40 with 2 words on each side" in spec["description"]
 
 
 def test_no_sweep_no_chart():

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.analyses.attention_maps.look import ATTENTION, look
-from lamina.figures import headmap, to_svg
+from lamina.figures import captions_of, headmap, to_svg
 from lamina.figures import look as look_figure
-from lamina.figures.attention_lines import ROW, Panel, lines, text_width
-from lamina.figures.theme import themed
+from lamina.figures.look import ROW, Panel, lines, text_width
+from lamina.figures.theme import BEHAVIOUR_LOOKS, BehaviourLook, themed
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
@@ -67,6 +70,21 @@ def test_a_look_draws_a_panel_a_head_with_its_reason():
     assert "strongest" in spec["description"]
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_a_look_at_one_word_draws_its_lines_alone(old: bool):
+    result = look(TinyEncoder(), "The dogs bark.", heads=["1-1"], focus="dogs")
+    if old:
+        # Format 1 had the position among the parameters.
+        about = result.provenance
+        corpus = {name: value for name, value in about.corpus.items() if name != "focus"}
+        parameters = {**about.parameters, "focus": about.corpus["focus"]}
+        result = replace(result, provenance=replace(about, corpus=corpus, parameters=parameters))
+    spec = look_figure.draw(result)["lines"].to_dict()
+    rows = spec["datasets"][spec["concat"][0]["layer"][0]["data"]["name"]]
+    assert rows
+    assert all(2 in (row["from"], row["to"]) for row in rows)
+
+
 @pytest.mark.parametrize("behaviour", [["previous", "other"], ["syntactic", "broad"]])
 def test_the_map_shows_every_head_twice_on_equal_scales(behaviour: list[str]):
     points = pd.DataFrame([(1, 1, 0.3, 0.1, behaviour[0]), (2, 1, -0.3, -0.1, behaviour[1])])
@@ -81,7 +99,33 @@ def test_the_map_shows_every_head_twice_on_equal_scales(behaviour: list[str]):
         (left, right), (bottom, top) = (encoding[axis]["scale"]["domain"] for axis in "xy")
         size = panel["width"], panel["height"]
         assert size[0] / (right - left) == pytest.approx(size[1] / (top - bottom), rel=0.01)
-        assert encoding["x"]["title"] == "nats a token"
-    colours = spec["concat"][1]["layer"][0]["encoding"]["color"]["scale"]
-    assert set(colours["domain"]) == set(behaviour)
+        assert encoding["x"]["title"] == "nats per token"
+    encoding = spec["concat"][1]["layer"][0]["encoding"]
+    for channel in ("color", "shape"):
+        scale = encoding[channel]["scale"]
+        looks = [getattr(BEHAVIOUR_LOOKS[name], {"color": "colour"}.get(channel, channel)) for name in scale["domain"]]
+        assert set(scale["domain"]) == set(behaviour)
+        assert scale["range"] == looks
     assert "stress 0.12" in to_svg(chart)
+
+
+def test_every_behaviour_has_one_look_of_its_own_in_one_order():
+    assert tuple(BEHAVIOUR_LOOKS) == BEHAVIOURS
+    for field in BehaviourLook._fields:
+        assert len({getattr(look, field) for look in BEHAVIOUR_LOOKS.values()}) == len(BEHAVIOURS)
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_the_mark_of_every_behaviour_is_drawn(name: str):
+    points = pd.DataFrame([(1, 1, 0.0, 0.0, name)], columns=["layer", "head", "x", "y", "behaviour"])
+    tables = {"points": points, "fit": pd.DataFrame({"heads": [1], "tokens": [9], "stress": [0.0]})}
+    about = {"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}
+    svg = to_svg(headmap.draw(Result("headmap", tables, Provenance(*about, {})))["map"])
+    assert BEHAVIOUR_LOOKS[name].colour in svg
+
+
+@pytest.mark.parametrize("name", ["attention", "heads", "headmap", "corefheads"])
+def test_captions_name_panels_by_their_titles(name: str):
+    for caption in captions_of(name).values():
+        assert caption.endswith(".")
+        assert not {"left", "right"} & set(re.findall(r"\w+", caption))

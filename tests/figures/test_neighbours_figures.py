@@ -28,7 +28,7 @@ def made(tmp_path, *, blocks: int = 2, classes: tuple[str, ...] = CLASSES) -> Re
     corpus = Corpus("made", "dev", "sentence", "", f"{blocks} {classes}", source=lambda: iter(texts))
     vectors = tmp_path / "own.txt"
     vectors.write_text("suit 1 0\nsee 1 0.1\n")
-    return neighbours(TinyEncoder(blocks=blocks), corpus, word="suit", vectors=str(vectors), root=tmp_path)
+    return neighbours(TinyEncoder(blocks=blocks), corpus, word="suit", vectors=str(vectors), store=tmp_path)
 
 
 def test_a_panel_a_context_of_different_classes(tmp_path):

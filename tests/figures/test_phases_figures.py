@@ -57,7 +57,7 @@ def test_the_map_has_a_slider_over_layers_and_a_choice_of_colours() -> None:
     assert (bound["layer"]["min"], bound["layer"]["max"]) == (0, 2)
     assert bound["colouring"]["options"] == ["role", "sentence", "cluster"]
     assert "hold 30% to 30%" in " ".join(chart["title"]["subtitle"])
-    assert "1 outlier token a layer left out" in " ".join(chart["title"]["subtitle"])
+    assert "1 outlier token per layer left out" in " ".join(chart["title"]["subtitle"])
     assert "silhouette 0.50" in chart["description"]
 
 

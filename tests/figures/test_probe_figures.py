@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from lamina.figures import draw, to_svg
-from lamina.figures.pipeline import pipeline
-from lamina.figures.traces import Target, marked
-from lamina.figures.weights import differential_rows, mixing_rows
+from lamina.figures.probe import differential_rows, mixing_rows, pipeline
+from lamina.figures.trace import Target, marked
 from lamina.results import Result
 
 

@@ -10,12 +10,16 @@ import torch
 
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.scoring import Counts, count_decisions
 from lamina.probes.streams import Stream
+from lamina.probes.targets import Counts, count_decisions
 
 LAYERS = 3
 CUTS = [Cut("cumulative", layer) for layer in range(LAYERS)] + [Cut("layer", layer) for layer in range(LAYERS)]
 SCHEDULE = Schedule(learning_rate=5e-4, validate_every=5, max_validations=8, halve_after=1, stop_after=3)
+STEP = SCHEDULE.learning_rate
+"""Between weights: Adam can make a good part of a step out of the rounding of a gradient near zero."""
+EDGE = 0.02
+"""Between scores: other stacks and batches round otherwise, and a decision at the edge may flip."""
 
 
 def trained(cuts, found, stored, *, seed=0, schedule=SCHEDULE, order_seed=0, **settings):
@@ -44,10 +48,10 @@ def test_each_probe_of_a_bank_is_what_it_is_alone(task, find, stored):
     assert len(set(scores)) > 1, "members that all score the same would prove nothing"
     for member, cut in enumerate(bank.cuts):
         alone, (score,) = trained([cut], found, stored)
-        assert score == pytest.approx(scores[member], abs=1e-9)
+        assert score == pytest.approx(scores[member], abs=EDGE)
         for (name, together), single in zip(bank.named_parameters(), alone.parameters(), strict=True):
             if len(single):
-                torch.testing.assert_close(together[member], single[0], atol=1e-4, rtol=0, msg=f"{cut} {name}")
+                torch.testing.assert_close(together[member], single[0], atol=STEP, rtol=0, msg=f"{cut} {name}")
 
 
 def test_seeds_of_one_program_are_what_they_are_apart(find, stored):
@@ -59,9 +63,9 @@ def test_seeds_of_one_program_are_what_they_are_apart(find, stored):
         apart, best = trained(CUTS, found, stored, seed=seed)
         own = together.of_seed(seed)
         assert (own.cuts, own.seeds) == (CUTS, (seed,))
-        np.testing.assert_allclose(scores[np.array(together.seed_of) == seed], best, atol=1e-9)
+        np.testing.assert_allclose(scores[np.array(together.seed_of) == seed], best, atol=EDGE)
         for one, other in zip(own.parameters(), apart.parameters(), strict=True):
-            torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+            torch.testing.assert_close(one, other, atol=STEP, rtol=0)
     assert not torch.equal(together.of_seed(0).outer, together.of_seed(3).outer)
 
 
@@ -79,6 +83,7 @@ def test_groups_trained_together_are_what_they_are_apart(find, stored):
 
     for seed in (0, 1):
         apart, best = trained(CUTS, found, stored, seed=seed)
+        # Each group is a program of its own, of the same shapes: the very same computation.
         np.testing.assert_array_equal(together[seed], best)
         for one, other in zip(groups[seed].probes.parameters(), apart.parameters(), strict=True):
             assert torch.equal(one, other)
@@ -102,7 +107,7 @@ def test_what_is_kept_scores_what_the_best_validation_scored(find, stored):
     found = find("pos")
     probes, best = trained(CUTS, found, stored)
 
-    np.testing.assert_allclose(f1(probes, found, stored), best, atol=1e-9)
+    np.testing.assert_allclose(f1(probes, found, stored), best, atol=EDGE)
 
 
 def test_the_same_seed_gives_the_same_probes_resident_or_not(find, stored):

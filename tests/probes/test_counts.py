@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from lamina.probes.scoring import Counts, count_decisions
-from lamina.probes.targets import Targets
+from lamina.probes.targets import Counts, Targets, count_decisions
 from lamina.tasks.task import Average
 
 MEMBERS, TEXTS = 3, 7

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes import bank, resuming
-from lamina.probes.bank import Group, Schedule, train
+from lamina.probes import bank
+from lamina.probes.bank import Checkpoint, Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.resuming import Checkpoint
 from lamina.probes.streams import Stream
 
 CUTS = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
@@ -53,7 +52,7 @@ def kill_at(validation: int, patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("validation", [2, 4, 7])
 def test_a_killed_training_ends_as_if_it_had_not_been(validation, run: Run, tmp_path: Path, monkeypatch) -> None:
     expected, expected_best = run(None)
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    monkeypatch.setattr(bank, "SECONDS", 0.0)
     path = tmp_path / "pos.partial"
     with monkeypatch.context() as patch:
         kill_at(validation, patch)
@@ -74,7 +73,7 @@ def test_a_killed_training_ends_as_if_it_had_not_been(validation, run: Run, tmp_
 
 
 def test_a_finished_training_is_only_read(run: Run, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    monkeypatch.setattr(bank, "SECONDS", 0.0)
     expected, _ = run(Checkpoint(tmp_path / "pos.partial"))
     monkeypatch.delattr(bank._Learner, "step")
     again, _ = run(Checkpoint(tmp_path / "pos.partial"))
@@ -90,7 +89,7 @@ def test_nothing_is_written_before_its_time(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no tensors", None])
 def test_what_cannot_be_read_or_does_not_fit_is_begun_anew(content, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(resuming, "SECONDS", 0.0)
+    monkeypatch.setattr(bank, "SECONDS", 0.0)
     path = tmp_path / "pos.partial"
     if content is None:
         Checkpoint(path).offer(3, {"a": torch.ones(2)})

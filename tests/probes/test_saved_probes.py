@@ -9,8 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lamina.errors import ResultError
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.saving import SavedProbes, predict, save_probes
+from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
 from lamina.probes.streams import Stream
 
 CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.adam import StackedAdam
+from lamina.probes.bank import StackedAdam
 
 MEMBERS = 4
 MIXING = 2
@@ -71,7 +71,7 @@ def test_a_member_slowed_half_way_follows_torch():
         ours.step(rates, clip=100.0)
         theirs.step()
 
-    torch.testing.assert_close(stacked[0].detach()[1], alone.detach(), atol=1e-7, rtol=1e-6)
+    torch.testing.assert_close(stacked[0].detach()[1], alone.detach(), atol=1e-6, rtol=1e-5)
 
 
 def test_a_parameter_of_no_member_and_one_without_gradient_are_left_alone():

@@ -9,8 +9,8 @@ import torch
 from lamina.probes import bank
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.scoring import Counts
 from lamina.probes.streams import Stream
+from lamina.probes.targets import Counts
 
 CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
 

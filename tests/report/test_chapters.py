@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
-from lamina import analyses, load_encoder
-from lamina.corpora import stories
+from lamina import load_encoder
+from lamina.activations import Runtime
+from lamina.analyses import get_analysis
+from lamina.corpora import corpus_from, stories
 from lamina.errors import ModelError
-from lamina.report import ANALYSES, answering, make_report
-from lamina.report.wording import section_of
+from lamina.figures import captions_of
+from lamina.report import make_report
+from lamina.report.making import in_report
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 
-CHAPTER = "questions"
 
-
-def test_every_analysis_of_the_report_is_a_function_with_words_of_its_own():
-    asked = [name for name in ANALYSES if name != CHAPTER]
-    assert all(callable(getattr(analyses, name)) for name in asked)
-    assert all(section_of(name).question for name in (*asked, "finetune", "token_map", "phases"))
+def test_every_analysis_of_the_report_has_words_of_its_own():
+    for name, declared in in_report().items():
+        assert declared.question.endswith("?"), name
+        assert declared.method.endswith("."), name
+        assert captions_of(name), name
 
 
 def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(answering.LEARNING, "max_steps", 2)
     monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}
+    monkeypatch.setattr(get_analysis("finetune"), "report", learning)
+    monkeypatch.setattr(get_analysis("phases"), "report", {"samples": 20, "clustered": 2, "twin": False})
+    monkeypatch.setattr(Result, "charts", lambda self: {})
     encoder = load_encoder(str(model_folder("bert")), device="cpu")
-    settings = {"samples": 20, "clustered": 2, "twin": False}
-    made = answering.answer_questions(encoder, tmp_path, **settings)
-    assert [result.analysis for _, result in made] == ["finetune", "token_map", "phases"]
-    assert all((folder / "result.json").is_file() for folder, _ in made)
-    tokens = made[1][1].tables["tokens"]
-    assert isinstance(tokens, pd.DataFrame)
+    corpus = corpus_from([["the", "dog"], ["a", "cat"]], name="pets")
+    where = {"only": ["finetune", "token_map", "phases"], "runtime": Runtime(tmp_path / "store")}
+
+    def made() -> dict[str, Result]:
+        page = make_report(encoder, corpus, tmp_path / "report", **where)
+        return {name: Result.load(page.parent / "results" / name) for name in where["only"]}
+
+    first = made()
+    tokens = first["token_map"].tables["tokens"]
     assert tokens["layer"].nunique() == encoder.layers
     assert tokens["gold"].any()
-    again = answering.answer_questions(encoder, tmp_path, **settings)
-    assert [result.provenance.created for _, result in again] == [result.provenance.created for _, result in made]
+    assert (tmp_path / "report" / "results" / "finetune" / "model.safetensors").is_file()
+    again = made()
+    assert {name: each.provenance.created for name, each in again.items()} == {
+        name: each.provenance.created for name, each in first.items()
+    }
 
 
 def test_what_is_no_transformer_of_hugging_face_is_not_fine_tuned(tmp_path):
-    from lamina.corpora import corpus_from
-
     corpus = corpus_from([["the", "dog"], ["a", "cat"]], name="pets")
-    with pytest.raises(ModelError, match="cannot be fine-tuned"):
-        make_report(TinyEncoder(), corpus, tmp_path, only=[CHAPTER])
+    with pytest.raises(ModelError, match="fine-tune"):
+        make_report(TinyEncoder(), corpus, tmp_path, only=["phases"])

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 
 import pytest
 
+from lamina.activations import Runtime
+from lamina.analyses import get_analysis
 from lamina.corpora import corpus_from
-from lamina.errors import CorpusError, InputError, TaskError
+from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry
 from lamina.report import choose, make_report, making
+from lamina.results import Result
 from lamina.testing import TinyEncoder
+from lamina.types import Edge, Span, Text
 
 SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "dog", "ran"]] * 4
 
@@ -18,9 +23,9 @@ SENTENCES = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "
 @pytest.fixture(scope="module", autouse=True)
 def _few_questions():
     """What every analysis answers is tested elsewhere; here a few of them stand for all, and one panel for a chart."""
-    few = {name: making.ANALYSES[name] for name in ("geometry", "probe", "heads")}
+    few = {name: get_analysis(name) for name in ("geometry", "probe", "heads")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(making, "ANALYSES", few)
+        patch.setattr(making, "in_report", lambda: few)
         patch.setattr(geometry, "PANELS", geometry.PANELS[:1])
         yield
 
@@ -30,8 +35,10 @@ def made(tmp_path_factory):
     """Makes a page of a tiny model; made once for all tests that do not change it, since reuse is what it does."""
     folder, corpus = tmp_path_factory.mktemp("made"), corpus_from(SENTENCES, name="pets")
 
-    def make(encoder=None):
-        return make_report(encoder or TinyEncoder(), corpus, folder / "report", root=folder / "store")
+    def make(encoder=None, **more):
+        return make_report(
+            encoder or TinyEncoder(), corpus, folder / "report", runtime=Runtime(folder / "store"), **more
+        )
 
     return make
 
@@ -46,7 +53,7 @@ def test_the_page_and_the_results_are_written(made):
 
 def test_a_damaged_answer_is_made_again(made):
     head = made().parent / "results" / "geometry" / "result.json"
-    head.write_text("{", encoding="utf-8")
+    (head.parent / "layers.csv").unlink()
     made()
     assert json.loads(head.read_text(encoding="utf-8"))["analysis"] == "geometry"
 
@@ -58,18 +65,22 @@ def test_an_answer_for_the_same_inputs_is_reused_and_another_is_not(made):
     stamp = head.stat().st_mtime_ns
     assert made().read_text(encoding="utf-8") == first
     assert head.stat().st_mtime_ns == stamp
-    made(TinyEncoder(seed=1))
+    with pytest.raises(ResultError, match="holds another result"):
+        made(TinyEncoder(seed=1))
+    assert head.stat().st_mtime_ns == stamp
+    made(TinyEncoder(seed=1), replace=True)
     assert head.stat().st_mtime_ns != stamp
+    made(replace=True)
     assert json.loads(head.read_text(encoding="utf-8"))["provenance"]["model"]["name"] == "tiny"
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(InputError, match=r"no analysis 'geometri', 'prob'; known: geometry, probe"):
+    with pytest.raises(InputError, match=r"no analysis 'geometri', 'prob'; it has: geometry, probe"):
         choose(["geometri", "geometry", "prob"])
 
 
 def test_none_named_means_all():
-    assert choose() == choose([]) == list(making.ANALYSES)
+    assert choose() == choose([]) == list(making.in_report())
 
 
 def annotated(count: int, split: str):
@@ -79,31 +90,67 @@ def annotated(count: int, split: str):
     return corpus_from(texts, name="pets", split=split)
 
 
-def test_a_corpus_without_tasks_or_training_texts_is_not_probed_and_the_page_says_why(made, tmp_path):
-    assert "Edge probing is left out: pets has no training texts apart from those" in made().read_text(encoding="utf-8")
-    bare = corpus_from(SENTENCES, name="pets")
-    page = make_report(TinyEncoder(), bare, tmp_path / "bare", train=bare, root=tmp_path / "store")
-    assert "Edge probing is left out: pets carries no task" in page.read_text(encoding="utf-8")
-    assert not (tmp_path / "bare" / "results" / "probe").exists()
+def test_a_corpus_without_tasks_is_not_probed_and_the_page_says_why(made, tmp_path):
+    page = made()
+    text = page.read_text(encoding="utf-8")
+    assert "Edge probing is left out: pets is too small to be cut into train and dev" in text
+    assert not (page.parent / "results" / "probe").exists()
 
 
 def test_asked_for_by_name_what_cannot_be_answered_is_an_error(tmp_path):
     bare = corpus_from(SENTENCES, name="pets")
-    with pytest.raises(CorpusError, match="no training texts"):
-        make_report(TinyEncoder(), bare, tmp_path, only=["probe"], root=tmp_path / "store")
     with pytest.raises(TaskError, match="carries no task"):
-        make_report(TinyEncoder(), bare, tmp_path, only=["probe"], train=bare, root=tmp_path / "store")
+        make_report(TinyEncoder(), (bare, bare), tmp_path, only=["probe"], runtime=Runtime(tmp_path / "store"))
+    with pytest.raises(CorpusError, match="too small to be cut"):
+        make_report(TinyEncoder(), bare.take(2), tmp_path, only=["probe"], runtime=Runtime(tmp_path / "store"))
 
 
 @pytest.mark.usefixtures("hasty_probes")
 def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_path, monkeypatch):
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(making.ANALYSES, "probe", {"preset": "quick", "probes": ("layer",), "seeds": 1, "samples": 20})
-    given = {"train": annotated(60, "train"), "root": tmp_path / "store"}
-    page = make_report(TinyEncoder(), annotated(12, "dev"), tmp_path / "report", **given)
+    settings = {"preset": "quick", "probes": ("layer",), "seeds": 1, "samples": 20}
+    monkeypatch.setattr(get_analysis("probe"), "report", settings)
+    data = {"train": annotated(60, "train"), "dev": annotated(12, "dev")}
+    page = make_report(TinyEncoder(), data, tmp_path / "report", runtime=Runtime(tmp_path / "store"))
     text = page.read_text(encoding="utf-8")
     assert "Geometry of the layers" in text
     assert 'id="r2-probe-curves-spec"' in text
     assert "Edge probing is left out" not in text
     assert "Heads that find dependencies is left out: pets has no dependencies" in text
     assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()
+
+
+def test_what_was_found_stands_on_top(made):
+    page = made()
+    head = json.loads((page.parent / "results" / "geometry" / "result.json").read_text(encoding="utf-8"))
+    text = unescape(page.read_text(encoding="utf-8"))
+    assert head["findings"]
+    on_top = text[text.index("What was found") : text.index("<main")]
+    for finding in head["findings"]:
+        assert finding["text"] in on_top
+
+
+def test_analyses_that_watch_maps_share_one_pass(tmp_path, monkeypatch):
+    """One pass of the encoder over the maps of each text, however many analyses look."""
+    chosen = {name: get_analysis(name) for name in ("geometry", "attention", "heads", "headmap")}
+    for name in chosen:
+        monkeypatch.setattr(chosen[name], "report", {"samples": 5})
+    monkeypatch.setattr(making, "in_report", lambda: chosen)
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    seen = []
+
+    class Counted(TinyEncoder):
+        def encode(self, texts, want=("states",), *, ordered=True):
+            for made in super().encode(texts, want, ordered=ordered):
+                if "maps" in want:
+                    seen.append(made.text)
+                yield made
+
+    edges = (Edge(("nsubj",), Span(0, 1), Span(1, 2)), Edge(("obj",), Span(2, 3), Span(1, 2)))
+    texts = [Text(f"t{n}", ("dogs", "see", f"cat{n}"), edges={"dep": edges}, doc=f"d{n}") for n in range(20)]
+    corpus = corpus_from(texts, name="pets")
+    make_report(Counted(), corpus, tmp_path / "report", runtime=Runtime(tmp_path / "store"))
+    examples = len(seen) - len(texts)
+    assert len(seen) >= len(texts)
+    # Besides the one pass, heads shows a few sentences again as examples.
+    assert examples <= 12

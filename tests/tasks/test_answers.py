@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
-from lamina.tasks.answers import best, exact_match, f1, normalise
+from lamina.tasks.scoring import best, exact_match, f1, normalise
 
 ANSWERS = st.text(alphabet="abthen .,'-THE24\u2013\u00e9\t", max_size=30)
 
@@ -56,7 +56,7 @@ def test_the_best_accepted_answer_counts():
     assert scores == (1.0, 1.0)
     # 1 shared of 2 and 3, and 2 of 2 and 3
     assert best("red car", ["a big red bus", "the very red car"]) == (0.0, 0.8)
-    with pytest.raises(TaskError, match="no accepted answer"):
+    with pytest.raises(TaskError, match="without accepted answers"):
         best("gold", [])
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import TaskError
 from lamina.tasks import TASKS, corpora_of, get_task, tasks_of
-from lamina.tasks.mentions import NEAREST
+from lamina.tasks.catalogue import NEAREST
 from lamina.types import Edge, Span, Text
 
 WORDS = tuple("abcdef")

@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification
 
+from lamina.analyses.finetune import finetune
 from lamina.errors import InputError, ModelError
 from lamina.training.attention import Sight, make_sight, visible
-from lamina.training.data import Sets
-from lamina.training.finetune import finetune
 from lamina.training.objective import Row
+from lamina.training.reading import Sets
 
 WORDS = np.array([-1, 0, 0, 1, 2, 3, 3, 4, 5, -1])
 
@@ -63,7 +63,7 @@ def test_a_model_that_ignores_the_mask_is_refused(model_folder, monkeypatch) -> 
     model = AutoModelForTokenClassification.from_pretrained(model_folder("bert")).eval()
     forward = model.base_model.forward
     monkeypatch.setattr(model.base_model, "forward", lambda input_ids, attention_mask: forward(input_ids=input_ids))
-    with pytest.raises(ModelError, match="does not obey"):
+    with pytest.raises(ModelError, match="ignores a custom attention mask"):
         make_sight(model, 1, causal=False)
 
 
@@ -82,7 +82,8 @@ def test_a_negative_window_is_refused(encoder) -> None:
 def test_tagging_learns_through_a_window(model_folder, tmp_path, toy_texts) -> None:
     sets = Sets("toy", toy_texts(16, 1), toy_texts(8, 2), toy_texts(8, 3))
     settings = {"max_steps": 30, "epochs": 99, "batch": 16, "lr": 2e-2, "device": "cpu"}
-    result = finetune(str(model_folder("bert")), "pos", sets, out=tmp_path / "out", attention_window=0, **settings)
+    asked = {"task": "pos", "attention_window": 0, "out": tmp_path / "out"}
+    result = finetune(str(model_folder("bert")), sets, **asked, **settings)
 
     # A word's tag is its first letter: no neighbour is needed.
     assert result.tables["scores"]["value"].item() > 0.8

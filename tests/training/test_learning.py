@@ -12,13 +12,14 @@ from safetensors.torch import load_file
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification, TrainerCallback
 
 import lamina
+from lamina.analyses.finetune import finetune
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
 from lamina.results import Result
+from lamina.testing import TinyEncoder
 from lamina.training import running
 from lamina.training.answering import load_answerer
-from lamina.training.data import Sets
-from lamina.training.finetune import finetune
 from lamina.training.provenance import read_about, refuse_used, text_hash, used_texts
+from lamina.training.reading import Sets
 from lamina.types import Text
 
 Asked = Callable[..., Result]
@@ -40,7 +41,7 @@ def learn(model_folder, tmp_path, toy_texts, toy_questions) -> Asked:
         chosen = {"epochs": 500, "max_steps": 12, "lr": 1e-2, "batch": 8, "schedule": "constant", "device": "cpu"}
         data = settings.pop("data", by_heart(make))
         folder = str(model_folder(architecture))
-        return finetune(folder, task, data, out=tmp_path / out, **(chosen | settings))
+        return finetune(folder, data, task=task, out=tmp_path / out, **(chosen | settings))
 
     return run
 
@@ -50,7 +51,7 @@ def test_eight_examples_are_learned_by_heart(learn, toy_texts, toy_questions, mo
     make = toy_questions if task == "squad" else toy_texts
     items = make(8, 1)
     # Scored on what was learned: the point is that the head, the labels and the reading of outputs fit each other.
-    monkeypatch.setattr("lamina.training.finetune.apart", lambda sets: (sets, {}))
+    monkeypatch.setattr("lamina.analyses.finetune.apart", lambda sets: sets)
     result = learn(task, data=Sets("toy", items, items, items), max_steps=100, lr=5e-3 if task == "classify" else 1e-2)
 
     assert result.tables["scores"]["value"].tolist() == [1.0] * len(result.tables["scores"])
@@ -81,7 +82,8 @@ def test_the_folder_is_a_model_with_its_result(learn, tmp_path, toy_texts) -> No
     model = AutoModelForTokenClassification.from_pretrained(out)
 
     assert sorted(set(result.tables["curve"].columns)) == ["epoch", "metric", "split", "step", "value"]
-    assert list(result.tables["scores"].columns) == ["split", "metric", "count", "value", "low", "high"]
+    assert list(result.tables["scores"].columns) == ["split", "task", "metric", "count", "value", "low", "high"]
+    assert result.tables["baseline"]["metric"].tolist() == ["accuracy"]
     assert model.config.id2label[0] == "b"
     assert read_about(out)["task"] == "pos"
     assert {path.name for path in out.iterdir()} >= {"model.safetensors", "tokenizer.json", "result.json", "curve.csv"}
@@ -100,7 +102,7 @@ def test_asked_again_it_is_read_and_a_fine_tuned_model_knows_its_texts(learn, tm
     monkeypatch.undo()
     swapped = Sets("swapped", toy_texts(8, 4), toy_texts(8, 5), toy_texts(8, 1))
     with pytest.raises(CorpusError, match="swapped"):
-        finetune(str(tmp_path / "out"), "pos", swapped, out=tmp_path / "next", device="cpu")
+        finetune(str(tmp_path / "out"), swapped, task="pos", out=tmp_path / "next", device="cpu")
 
 
 class _KilledError(Exception):
@@ -125,7 +127,7 @@ def test_killed_and_continued_it_ends_bit_for_bit_the_same(learn, tmp_path, monk
     with pytest.raises(_KilledError):
         learn(task, out="killed", **settings)
     monkeypatch.undo()
-    work = tmp_path / ".killed.training" / "trial-0"
+    work = next(tmp_path.glob(".killed.work-*")) / "trial-0"
     assert running.last_checkpoint(work) == work / "checkpoint-8"
     # A checkpoint cut short by the kill is not taken.
     shutil.copytree(work / "checkpoint-8", work / "checkpoint-9")
@@ -137,6 +139,22 @@ def test_killed_and_continued_it_ends_bit_for_bit_the_same(learn, tmp_path, monk
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert whole.tables["curve"].equals(continued.tables["curve"])
     assert whole.tables["scores"].equals(continued.tables["scores"])
+    assert not list(tmp_path.glob(".killed.*"))
+
+
+def test_a_run_that_was_stopped_starts_anew_where_that_is_asked(learn, tmp_path, monkeypatch) -> None:
+    original = running.train
+    monkeypatch.setattr("lamina.training.finetune.train", lambda *a, **k: original(*a, callbacks=[_Kill(9)], **k))
+    with pytest.raises(_KilledError):
+        learn("pos", max_steps=20)
+    monkeypatch.undo()
+    resumed = []
+    monkeypatch.setattr(
+        "lamina.training.finetune.train",
+        lambda *a, **k: resumed.append(running.last_checkpoint(a[5])) or original(*a, **k),
+    )
+    learn("pos", max_steps=20, resume=False)
+    assert resumed == [None]
 
 
 def test_seeds_are_honoured(learn, tmp_path) -> None:
@@ -179,11 +197,21 @@ def test_only_models_that_answer_are_loaded_to_answer(learn, model_folder, tmp_p
 
 
 def test_mistakes_are_said(learn, tmp_path, toy_texts, toy_questions) -> None:
-    with pytest.raises(TaskError, match="did you mean classify"):
+    with pytest.raises(InputError, match="task must be one of squad"):
         learn("clasify")
-    with pytest.raises(InputError, match="unknown schedule 'cosine'"):
+    with pytest.raises(InputError, match="schedule must be one of constant, linear, warmup or None; got 'cosine'"):
         learn("pos", schedule="cosine")
     with pytest.raises(InputError, match="lr must be more than 0"):
+        learn("pos", lr=0.0)
+    with pytest.raises(InputError, match="say where with out=FOLDER"):
+        finetune(TinyEncoder(), by_heart(toy_texts), task="pos")
+    with pytest.raises(InputError, match="task has to be given"):
+        finetune(TinyEncoder(), by_heart(toy_texts), out=tmp_path / "out")
+    with pytest.raises(ModelError, match="no blocks to fine-tune"):
+        finetune(TinyEncoder(), by_heart(toy_texts), task="pos", out=tmp_path / "out")
+    with pytest.raises(InputError, match="data is a name, a path or"):
+        learn("pos", data=7)
+    with pytest.raises(InputError, match="lr must be a number of at least 0"):
         learn("pos", lr=-1.0)
     with pytest.raises(TaskError, match="attention window is for pos and ner"):
         learn("classify", attention_window=2)
@@ -203,10 +231,12 @@ def test_mistakes_are_said(learn, tmp_path, toy_texts, toy_questions) -> None:
     with pytest.raises(ResultError, match="something other than a result"):
         learn("pos", out="mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+    # What is refused leaves nothing behind.
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_texts_in_two_sets_are_left_out_and_counted(learn, toy_texts) -> None:
     train, scored = toy_texts(8, 1), toy_texts(8, 3)
     result = learn("pos", data=Sets("toy", (*train, scored[0]), toy_texts(8, 2), scored), max_steps=1)
-    assert result.provenance.skipped["training texts that stand in the selection or scored texts too"] == 1
+    assert result.provenance.skipped["training texts that are also in the selection or scored texts"] == 1
     assert result.provenance.corpus["texts"] == {"train": 8, "select": 8, "scored": 8}

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from lamina.corpora.questions import make_question
 from lamina.errors import ModelError, SpanError, TaskError
 from lamina.training.classes import Classifying, class_of
-from lamina.training.collating import Collator
 from lamina.training.masked import Masking
-from lamina.training.objective import IGNORED, Outcome, Sum, text_of
-from lamina.training.scoring import means, score_table
-from lamina.training.spans import Answering, best_span
+from lamina.training.objective import IGNORED, UNSEEN, Outcome, Sum, means, score_table, text_of
+from lamina.training.running import Collator
+from lamina.training.spans import Answering, best_span, borders, place, windows
 from lamina.training.tags import Tagging, entities, last_pieces, word_labels
-from lamina.training.windows import borders, place, windows
 from lamina.types import Edge, Span, Text
 
 CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)
@@ -108,7 +106,7 @@ def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
     assert (row.labels != IGNORED).sum() == 2
     other = Text("b", ("dog",), edges={"pos": (Edge(("X",), Span(0, 1)),)})
     assert objective.judge(other, [{0: "N"}]).sums["accuracy"] == Sum(0, 1, 1)
-    assert objective.noted["scored labels that training never saw, counted as missed"] == 1
+    assert objective.noted[UNSEEN] == 1
 
 
 def test_words_cut_away_count_as_missed(encoder, toy_texts) -> None:
@@ -158,7 +156,7 @@ def test_missing_annotations_are_named() -> None:
 
 def test_one_class_is_nothing_to_tell_apart(encoder) -> None:
     text = Text("a", ("dog",), edges={"label": (Edge(("x",), Span(0, 1)),)})
-    with pytest.raises(TaskError, match="one class only"):
+    with pytest.raises(TaskError, match="only one class"):
         Classifying.learn(encoder("bert").pieces, 10, [text])
 
 
@@ -202,7 +200,39 @@ def test_scores_resample_documents_and_split_by_task() -> None:
     assert table["value"].tolist() == [0.5, 1.0, 0.0]
     assert table["count"].tolist() == [20, 10, 10]
     assert 0 <= table["low"][0] < 0.5 < table["high"][0] <= 1
-    assert "task" not in score_table("scored", [Outcome("a", {"f1": Sum(1, 1)})], seed=0).columns
+    assert score_table("scored", [Outcome("a", {"f1": Sum(1, 1)})], seed=0)["task"].tolist() == ["all"]
+
+
+def test_a_baseline_answers_what_is_most_frequent_in_training(encoder, toy_questions) -> None:
+    pieces = encoder("bert").pieces
+
+    def tagged(*tags: str) -> Text:
+        edges = {"pos": tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags))}
+        edges["label"] = (Edge((tags[0],), Span(0, len(tags))),)
+        return Text("-".join(tags), ("dog",) * len(tags), edges=edges)
+
+    train, scored = [tagged("N", "N", "V"), tagged("V"), tagged("N")], [tagged("N", "V"), tagged("V", "X")]
+    tags = Tagging.learn(pieces, 20, "pos", train)
+    assert tags.baseline(train, scored) == {"accuracy": 0.25}
+    # What was noted of real answers stays as it was.
+    assert not tags.noted
+    assert Classifying.learn(pieces, 20, train).baseline(train, scored) == {"accuracy": 0.5, "f1": 0.0}
+    asked = toy_questions(3, 0)
+    gold = asked[0].answers[0]
+    expected = sum(question.answers == (gold,) for question in asked) / 3
+    assert Answering(pieces, 40).baseline(asked[:1], asked)["exact_match"] == pytest.approx(expected)
+
+
+def test_the_baseline_of_a_masked_model_knows_how_frequent_pieces_are(encoder) -> None:
+    bert = encoder("bert")
+    objective = Masking(bert.pieces, 40, bert.tokenizer, seed=0)
+    text = Text("a", ("dog", "dog", "the", "dog"))
+    found = objective.baseline([text], [text])
+    pieces = [id for row in objective.rows(0, text) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
+    counts = Counter(pieces)
+    assert found["accuracy"] == pytest.approx(counts.most_common(1)[0][1] / len(pieces))
+    # Seen pieces are more likely than all pieces alike.
+    assert 0 < found["loss"] < np.log(bert.tokenizer.vocab_size)
 
 
 def test_a_question_is_its_text(toy_questions) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina import analyses
-from lamina.analyses.probing.splits import Splits
+import lamina
 from lamina.corpora import Corpus, corpus_from
+from lamina.corpora.learning import Splits
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -45,10 +45,8 @@ def kept(encoders, make_geometry, tmp_path_factory):
         for age, year in (("new", 2026), ("old", 2025)):
             dated = replace(made.provenance, model=about, created=f"{year}-01-01T00:00:00+00:00")
             replace(made, provenance=dated).save(root / f"geometry-{name}-{age}", charts=False)
-        probed = analyses.probe(
-            encoder, splits, tasks=["pos"], probes=["cumulative"], seeds=1, twin=False, root=root / ".store"
-        )
-        probed.save(root / f"probe-{name}", charts=False)
+        few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False}
+        lamina.probe(encoder, splits, **few, store=root / ".store", out=root / f"probe-{name}")
     return root
 
 

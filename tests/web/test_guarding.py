@@ -38,7 +38,7 @@ def test_a_link_from_elsewhere_opens_the_page_but_fetches_nothing(client):
     assert client().get("/api/about", headers=fetch).status_code == 403
 
 
-@pytest.mark.parametrize("path", ["/", "/api/about", "/static/base.css", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/api/about", "/static/shared/base.css", "/nothing"])
 def test_every_answer_has_the_careful_headers(client, path):
     headers = client().get(path).headers
     policy = headers["content-security-policy"]
@@ -49,7 +49,7 @@ def test_every_answer_has_the_careful_headers(client, path):
 
 def test_without_the_token_nothing_is_answered(client):
     guarded = client(token=KNOWN)
-    for path in ("/", "/api/about", "/static/base.css"):
+    for path in ("/", "/api/about", "/static/shared/base.css"):
         assert guarded.get(path).status_code == 401
     assert guarded.get("/?token=another-secret").status_code == 401
     assert guarded.get("/api/about", headers={"authorization": "Bearer another"}).status_code == 401

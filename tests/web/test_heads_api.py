@@ -38,8 +38,9 @@ def test_every_head_is_measured_on_the_sentence(client):
         values = [value for row in measure["values"] for value in row]
         assert len(values) == 12
         assert (measure["low"], measure["high"]) == (min(values), max(values))
-    assert found["missing"] == ["attention", "heads", "headmap", "corefheads"]
+    assert found["missing"] == ["attention", "heads", "corefheads", "headmap"]
     assert found["outstanding"][0]["why"] == "previous token"
+    assert found["groups"] == [{"source": "sentence", "title": "On this sentence"}]
 
 
 def test_saved_results_of_this_very_model_are_measures_too(client, results):
@@ -47,6 +48,10 @@ def test_saved_results_of_this_very_model_are_measures_too(client, results):
     assert {measure["source"] for measure in found["measures"]} == {"sentence", "attention", "headmap"}
     assert [source["name"].split("/")[-1] for source in found["sources"]] == ["attention", "headmap"]
     assert found["missing"] == ["heads", "corefheads"]
+    titles = {group["source"]: group["title"] for group in found["groups"]}
+    assert list(titles) == ["sentence", "attention", "headmap"]
+    assert titles["headmap"] == lamina.headmap.title
+    assert {measure["rule"] for measure in found["measures"]} == {"uniform attention"}
     (role,) = [measure for measure in found["measures"] if measure["name"] == "role"]
     assert "broad" in role["names"]
 
@@ -75,6 +80,7 @@ def test_a_card_says_what_results_say(client, results):
     found = client(folders=[results]).post("/api/heads/card", json={"model": "tiny", "head": "2-1"}).json()
     assert found["head"] == "2-1"
     assert found["role"]
+    assert all(row["unit"] and row["rule"] for row in found["behaviours"])
     assert len(found["neighbours"]) == 3
     assert len(found["points"]) == 4
     assert {row["of"] for row in found["pattern"]} == {4}
@@ -83,7 +89,7 @@ def test_a_card_says_what_results_say(client, results):
 
 def test_a_card_without_results_says_what_is_missing(client):
     found = client().post("/api/heads/card", json={"model": "tiny", "head": "1-1"}).json()
-    assert found["missing"] == ["attention", "heads", "headmap", "corefheads"]
+    assert found["missing"] == ["attention", "heads", "corefheads", "headmap"]
     assert found["role"] == ""
 
 
@@ -92,7 +98,7 @@ def test_a_card_without_results_says_what_is_missing(client):
     [
         ("   ", 400, "no words"),
         ("word " * 600, 400, "at most 512"),
-        ("\ud800", 422, "half a character"),
+        ("\ud800", 422, "unpaired surrogate"),
         ("x" * 20_001, 413, "characters"),
     ],
     ids=["blank", "long", "broken", "huge"],
@@ -100,7 +106,7 @@ def test_a_card_without_results_says_what_is_missing(client):
 @pytest.mark.parametrize("path", ["atlas", "lines"])
 def test_sentences_that_cannot_be_looked_at(client, path, sentence, code, why):
     body = {"model": "tiny", "sentence": sentence} | ({"heads": ["1-1"]} if path == "lines" else {})
-    # By hand: the client's own JSON cannot hold half a surrogate pair.
+    # By hand: the client's own JSON cannot hold an unpaired surrogate.
     answer = client().post(f"/api/heads/{path}", content=json.dumps(body), headers={"content-type": "application/json"})
     assert (answer.status_code, why in answer.json()["error"]) == (code, True), answer.text
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lamina import analyses, finetune, load_corpus
-from lamina.analyses.probing.presets import PRESETS
-from lamina.analyses.probing.splits import Splits
+import lamina
+from lamina import load_corpus
+from lamina.analyses.probing.running import PRESETS
+from lamina.corpora.learning import Splits
 from lamina.probes.bank import Schedule
 
 VIEWS = ["/", "/heads", "/questions", "/layers", "/compare", "/results"]
@@ -30,13 +31,13 @@ def results(chromium, real_encoder, tmp_path_factory) -> Path:
     splits = Splits(load_corpus("ewt", "train", limit=200), dev)
     with pytest.MonkeyPatch.context() as patch:
         short = Schedule(learning_rate=1e-3, validate_every=5, max_validations=1, halve_after=1, batch_texts=32)
-        patch.setitem(PRESETS, "moment", replace(PRESETS["quick"], schedule=short, small=short, seeds=1))
-        probed = analyses.probe(
-            real_encoder, splits, tasks=["pos", "dep"], preset="moment", twin=False, root=root / ".store"
-        )
-    probed.save(root / "probe")
-    analyses.heads(real_encoder, dev).save(root / "heads")
-    finetune("minilm", "babi", "stories", out=root / "stories", max_steps=2, limit=20, babi_tasks=[1], batch=4)
+        patch.setitem(PRESETS, "quick", replace(PRESETS["quick"], schedule=short, small=short, seeds=1))
+        few = {"tasks": ["pos", "dep"], "twin": False, "store": root / ".store"}
+        lamina.probe(real_encoder, splits, **few, out=root / "probe")
+    lamina.heads(real_encoder, dev, out=root / "heads")
+    lamina.headmap(real_encoder, dev, samples=20, out=root / "headmap")
+    steps = {"task": "babi", "max_steps": 2, "limit": 20, "babi_tasks": [1], "batch": 4}
+    lamina.finetune("minilm", "stories", **steps, out=root / "stories")
     return root
 
 
@@ -167,12 +168,64 @@ def test_a_chart_is_downloaded_in_every_kind(page, address):
 
 def test_results_tell_where_they_came_from(page, address):
     page.goto(f"{address}/results")
-    page.get_by_role("link", name="Edge probing").click()
+    page.get_by_role("link", name=lamina.probe.title).click()
     page.wait_for_selector("#one .command")
     (probed,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == "probe")
     assert page.locator("#one .command code").inner_text() == probed["command"]
     page.locator("#one details.provenance summary").click()
     assert "fingerprint" in page.locator("#one details.provenance").inner_text()
+    assert [each["text"] for each in probed["findings"]]
+    assert page.locator("#one .findings li").count() == len(probed["findings"])
+
+
+def test_a_chart_stands_below_what_was_found(page, address):
+    page.goto(f"{address}/layers?analysis=heads")
+    page.wait_for_selector('[data-analysis="heads"] .chart svg')
+    (scored,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == "heads")
+    told = page.locator('[data-analysis="heads"] .findings li').all_inner_texts()
+    assert told == [f"{each['status']} {each['text']}" for each in scored["findings"]]
+
+
+def test_the_form_has_the_settings_that_the_analysis_declares(page, address):
+    page.goto(f"{address}/results")
+    page.select_option("#analysis", "geometry")
+    page.locator(".settings summary").click()
+    page.fill("#setting-samples", "0")
+    page.get_by_role("button", name="Compute").click()
+    page.get_by_role("alert").get_by_text("samples: fill in what fits").wait_for()
+    declared = {each.replace("_", " ") for each in lamina.geometry.settings}
+    assert declared <= set(page.locator(".field label").all_inner_texts())
+    page.fill("#setting-samples", "10")
+    page.select_option("#setting-twin", "false")
+    page.fill("#data-limit", "20")
+    page.get_by_role("button", name="Compute").click()
+    page.locator("#jobs code", has_text="lamina geometry minilm --limit 20 --samples 10 --no-twin --out").wait_for()
+    page.wait_for_selector('#jobs li[data-state="done"]', timeout=180_000)
+    page.locator("#list", has_text=lamina.geometry.title).wait_for()
+    page.select_option("#analysis", "finetune")
+    assert page.locator("#input-data").input_value() == "stories"
+    page.select_option("#analysis", "diff")
+    assert page.locator("#input-other option").count() == 2
+
+
+def test_what_the_server_refuses_is_said_beside_the_button(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/results")
+    page.select_option("#analysis", "probe")
+    page.locator(".settings summary").click()
+    page.fill("#setting-probes", "crystal ball")
+    page.get_by_role("button", name="Compute").click()
+    page.get_by_role("alert").get_by_text("probes takes a list").wait_for()
+    page.close()
+
+
+def test_the_map_of_heads_is_drawn_with_the_looks_of_the_report(page, address):
+    page.goto(f"{address}/heads?measure=headmap.role&head=3-1")
+    page.wait_for_selector("#card .headmap .mark")
+    assert page.locator("#card .headmap .mark").count() == 72
+    page.wait_for_selector("#legend .kind")
+    page.locator("#card .neighbours button").first.click()
+    page.wait_for_function("!location.search.includes('head=3-1')")
 
 
 def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):

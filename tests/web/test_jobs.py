@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lamina.analyses.requests import read_request
+from lamina.results import Result
+from lamina.testing import TinyEncoder
 from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError
 
 PROGRAM = """
 import json, os, signal, sys, time
 def tell(done): print(json.dumps({"what": "encoding", "done": done, "total": 4}), file=sys.stderr, flush=True)
-kind = sys.argv[1]
+kind = json.load(sys.stdin)["kind"]
 tell(1)
 if kind == "fine": tell(4)
 elif kind == "mistake": print("lamina: there is no such corpus", file=sys.stderr); sys.exit(2)
@@ -33,8 +38,12 @@ def jobs(tmp_path):
     made.close()
 
 
-def wait(job: Job, until=lambda job: job.over) -> Job:
-    for _ in range(2000):
+def begin(jobs: Jobs, kind: str) -> Job:
+    return jobs.start({"kind": kind}, f"lamina {kind}")
+
+
+def wait(job: Job, until=lambda job: job.over, seconds: int = 20) -> Job:
+    for _ in range(100 * seconds):
         if until(job):
             return job
         time.sleep(0.01)
@@ -42,46 +51,46 @@ def wait(job: Job, until=lambda job: job.over) -> Job:
 
 
 def test_a_job_is_followed_to_its_end(jobs):
-    job = wait(jobs.start(["fine"], Path("out")))
+    job = wait(begin(jobs, "fine"))
     assert (job.state, job.what, job.done, job.total) == ("done", "encoding", 4, 4)
     assert job.command == "lamina fine"
     assert jobs.get(job.id) is job
 
 
 def test_a_mistake_is_told_in_a_sentence(jobs):
-    job = wait(jobs.start(["mistake"], Path("out")))
+    job = wait(begin(jobs, "mistake"))
     assert (job.state, job.message) == ("failed", "there is no such corpus")
 
 
 def test_a_crash_takes_nothing_with_it(jobs):
-    crashed = wait(jobs.start(["crash"], Path("out")))
+    crashed = wait(begin(jobs, "crash"))
     assert crashed.state == "failed"
     assert "-11" in crashed.message
-    assert wait(jobs.start(["fine"], Path("out"))).state == "done"
+    assert wait(begin(jobs, "fine")).state == "done"
 
 
 def test_too_much_memory_ends_a_job_with_a_message(jobs):
-    job = wait(jobs.start(["greedy"], Path("out")))
+    job = wait(begin(jobs, "greedy"))
     assert job.state == "failed"
     assert "more than 0.195 GB" in job.message
 
 
 def test_running_and_waiting_jobs_are_cancelled_and_bounded(jobs):
-    running, waiting = (jobs.start(["long"], Path("out")) for _ in range(2))
+    running, waiting = (begin(jobs, "long") for _ in range(2))
     wait(running, lambda job: job.state == "running")
     with pytest.raises(TooManyJobsError, match="2 computations"):
-        jobs.start(["fine"], Path("out"))
+        begin(jobs, "fine")
     jobs.cancel(waiting.id)
     assert waiting.state == "cancelled"
     jobs.cancel(running.id)
     assert running.process is not None
     assert running.process.wait(10) != 0
     assert running.state == "cancelled"
-    assert wait(jobs.start(["fine"], Path("out"))).state == "done"
+    assert wait(begin(jobs, "fine")).state == "done"
 
 
 def test_what_is_over_stays_as_it_ended(jobs):
-    job = wait(jobs.start(["fine"], Path("out")))
+    job = wait(begin(jobs, "fine"))
     assert jobs.cancel(job.id).state == "done"
 
 
@@ -96,45 +105,124 @@ class TestAsked:
     @pytest.fixture
     def server(self, client, monkeypatch):
         made = client()
-        monkeypatch.setattr(made.app.state.desk.jobs, "_program", (sys.executable, "-c", "pass"))
+        monkeypatch.setattr(made.app.state.lamina.jobs, "_program", (sys.executable, "-c", "pass"))
         yield made
-        made.app.state.desk.jobs.close()
+        made.app.state.lamina.jobs.close()
 
     def test_it_is_started_listed_and_done(self, server, tmp_path):
-        started = server.post("/api/jobs", json={"analysis": "geometry", "model": "tiny", "limit": 7})
+        wanted = {"analysis": "geometry", "model": "tiny", "data": {"name": "ewt", "limit": 7}}
+        started = server.post("/api/jobs", json=wanted | {"settings": {"samples": 10}})
         assert started.status_code == 202
-        out = tmp_path / "results" / "geometry-tiny-7"
-        assert started.json()["command"] == f"lamina geometry tiny --corpus ewt --limit 7 --out {out}"
-        wait(server.app.state.desk.jobs.get(started.json()["id"]))
+        job = server.app.state.lamina.jobs.get(started.json()["id"])
+        out = Path(job.request["out"])
+        assert out.parent == tmp_path / "results"
+        assert re.fullmatch(r"geometry-tiny-ewt-[0-9a-f]{8}", out.name)
+        assert job.request == wanted | {"settings": {"samples": 10}, "out": str(out), "replace": False}
+        assert started.json()["command"] == f"lamina geometry tiny --limit 7 --samples 10 --out {out}"
+        wait(job)
         assert [job["state"] for job in server.get("/api/jobs").json()] == ["done"]
-        assert server.get(f"/api/jobs/{started.json()['id']}").json()["state"] == "done"
-        assert server.delete(f"/api/jobs/{started.json()['id']}").json()["state"] == "done"
+        assert server.get(f"/api/jobs/{job.id}").json()["state"] == "done"
+        assert server.delete(f"/api/jobs/{job.id}").json()["state"] == "done"
+
+    def test_other_settings_have_another_folder_and_the_same_ones_the_same(self, server):
+        wanted = {"analysis": "geometry", "model": "tiny"}
+        asked = [wanted, wanted | {"settings": {"samples": 10}}, wanted, wanted | {"data": "ewt"}]
+        ids = [server.post("/api/jobs", json=each).json()["id"] for each in asked]
+        first, second, again, spelled = (server.app.state.lamina.jobs.get(id).request["out"] for id in ids)
+        assert first == again == spelled != second
 
     @pytest.mark.parametrize(
         ("wanted", "status", "said"),
         [
-            ({"analysis": "geometry", "model": "gpt5"}, 404, "not named when this server was started"),
-            ({"analysis": "geometry", "model": "\ud800"}, 422, "model"),
-            ({"analysis": "geometry", "model": "tiny", "corpus": "/etc/passwd"}, 400, "not named when this server"),
-            ({"analysis": "diff", "model": "tiny"}, 400, "name the other"),
-            ({"analysis": "diff", "model": "tiny", "other": "../tiny"}, 404, "not named when this server"),
-            ({"analysis": "report; rm", "model": "tiny"}, 422, "analysis"),
-            ({"analysis": "geometry", "model": "tiny", "limit": 0}, 422, "limit"),
+            ({"model": "gpt5"}, 404, "not named when this server was started"),
+            ({"model": "\ud800"}, 422, "model"),
+            ({"model": ["tiny"]}, 422, "model"),
+            ({"data": "/etc/passwd"}, 400, "not named when this server was started; there are: ewt"),
+            ({"data": {"name": "../ewt"}}, 400, "not named when this server"),
+            ({"data": "stories"}, 400, "there are: ewt"),
+            ({"data": {"limit": 0}}, 422, "limit must be a whole number of at least 1"),
+            ({"data": {"rows": 3}}, 422, "geometry has no setting 'rows'"),
+            ({"data": 3}, 422, "data"),
+            ({"analysis": "diff"}, 422, "diff: other is missing"),
+            ({"analysis": "diff", "other": "../tiny"}, 404, "not named when this server"),
+            ({"analysis": "report; rm"}, 422, "'report; rm' cannot be computed here; there are: geometry"),
+            ({"analysis": "look", "sentence": "Dogs bark."}, 422, "'look' cannot be computed here"),
+            ({"settings": {"samples": "many"}}, 422, "samples must be a whole number"),
+            ({"settings": {"sample": 10}}, 422, "did you mean samples?"),
+            ({"settings": {"samples": "\ud800"}}, 422, "unpaired surrogate"),
+            ({"settings": 3}, 422, "settings"),
+            ({"other": "tiny"}, 422, "geometry: a request has no 'other'; it has analysis, model, data and settings"),
+            ({"out": "elsewhere"}, 422, "a request has no 'out'"),
+            ({"store": "elsewhere"}, 422, "a request has no 'store'"),
+            ({"replace": True}, 422, "a request has no 'replace'"),
+            ({"analysis": "contextualize", "settings": {"vectors": ["/etc/passwd"]}}, 422, "cannot name '/etc/passwd'"),
+            ({"analysis": "neighbours", "settings": {"vectors": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
         ],
     )
     def test_what_was_not_allowed_is_refused(self, server, wanted, status, said):
-        # By hand: the client's own JSON cannot hold half a character.
-        sent = {"content": json.dumps(wanted), "headers": {"content-type": "application/json"}}
-        answer = server.post("/api/jobs", **sent)
-        assert answer.status_code == status
-        assert said in answer.json()["error"]
+        # By hand: the client's own JSON cannot hold an unpaired surrogate.
+        body = json.dumps({"analysis": "geometry", "model": "tiny"} | wanted)
+        answer = server.post("/api/jobs", content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, said in answer.json()["error"]) == (status, True), answer.text
         assert server.get("/api/jobs").json() == []
 
+    def test_questions_are_stories_unless_others_are_named(self, server):
+        for analysis, settings in (("phases", {}), ("finetune", {"task": "babi"})):
+            started = server.post("/api/jobs", json={"analysis": analysis, "model": "tiny", "settings": settings})
+            assert server.app.state.lamina.jobs.get(started.json()["id"]).request["data"] == "stories"
+
+    def test_files_that_settings_name_are_models_of_this_server(self, server):
+        wanted = {
+            "analysis": "contextualize",
+            "model": "tiny",
+            "settings": {"finetuned": ["tiny"], "vectors": ["glove"]},
+        }
+        started = server.post("/api/jobs", json=wanted)
+        assert started.status_code == 202, started.text
+
+    def test_a_folder_that_is_a_link_to_elsewhere_is_refused(self, server, tmp_path):
+        wanted = {"analysis": "geometry", "model": "tiny"}
+        id = server.post("/api/jobs", json=wanted).json()["id"]
+        (tmp_path / "outside").mkdir()
+        Path(server.app.state.lamina.jobs.get(id).request["out"]).symlink_to(tmp_path / "outside")
+        answer = server.post("/api/jobs", json=wanted)
+        assert (answer.status_code, "leads out of" in answer.json()["error"]) == (400, True)
+
+    def test_a_path_in_a_model_name_stays_out_of_the_folder(self, client, tmp_path):
+        made = client(models={"../../x y/é": TinyEncoder()})
+        made.app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
+        id = made.post("/api/jobs", json={"analysis": "geometry", "model": "../../x y/é"}).json()["id"]
+        assert Path(made.app.state.lamina.jobs.get(id).request["out"]).parent == tmp_path / "results"
+        made.app.state.lamina.jobs.close()
+
+    def test_without_a_folder_nothing_can_be_computed(self, client):
+        made = client()
+        state = made.app.state.lamina
+        object.__setattr__(state, "settings", replace(state.settings, folders=()))
+        answer = made.post("/api/jobs", json={"analysis": "geometry", "model": "tiny"})
+        assert (answer.status_code, "no folder" in answer.json()["error"]) == (400, True)
+
     def test_one_too_many_is_answered_with_429(self, server, monkeypatch):
-        monkeypatch.setattr(server.app.state.desk.jobs, "_most", 0)
-        answer = server.post("/api/jobs", json={"analysis": "finetune", "model": "tiny"})
+        monkeypatch.setattr(server.app.state.lamina.jobs, "_most", 0)
+        answer = server.post("/api/jobs", json={"analysis": "geometry", "model": "tiny"})
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "1"
 
     def test_an_unknown_one_is_a_404(self, server):
         assert server.get("/api/jobs/nothing").status_code == 404
+
+
+def test_the_process_answers_the_request_and_says_how_to_ask_again(model_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_STORE", str(tmp_path / "store"))
+    texts = tmp_path / "pets.txt"
+    texts.write_text("Dogs bark at cats .\nCats do not bark .\nThe dog saw the cat .\n")
+    table = {"analysis": "geometry", "model": str(model_folder("bert")), "data": {"name": str(texts), "split": "all"}}
+    asked = read_request(table | {"settings": {"samples": 5, "min_count": 2}, "out": str(tmp_path / "made")})
+    jobs = Jobs(most=1, memory=8 * 1024**3)
+    job = wait(jobs.start(asked.table(), asked.command), seconds=180)
+    jobs.close()
+    assert (job.state, job.message) == ("done", "")
+    made = Result.load(tmp_path / "made")
+    assert made.provenance.command == asked.command == job.command
+    assert made.provenance.parameters["samples"] == 5
+    assert made.findings

@@ -8,12 +8,11 @@ from threading import BoundedSemaphore
 import numpy as np
 import pytest
 
-from lamina.analyses.probing.typed import trace_sentence
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.saving import save_probes
+from lamina.analyses.probing.trace import trace
+from lamina.probes.edge import Cut, EdgeProbes, save_probes
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
-from lamina.web.api.lens_answers import MOST_WORDS
+from lamina.web.api.lens import MOST_WORDS
 
 WORDS = ["the", "unhesitating", "dogs", "barked"]
 SENTENCE = " ".join(WORDS)
@@ -64,7 +63,7 @@ def test_part_of_speech_is_believed_of_every_word(client, probed):
     ]
     assert [belief["spans"] for belief in answer["beliefs"]] == [[[at, at + 1]] for at in range(4)]
     # What the page shows is what `lamina trace` prints, but for the mean over seeds.
-    traced = trace_sentence(TinyEncoder(), folder, WORDS).tables["traces"]
+    traced = trace(folder, WORDS, model=TinyEncoder()).tables["traces"]
     for belief in answer["beliefs"]:
         assert len(belief["labels"]) == 3
         start, end = belief["spans"][0]

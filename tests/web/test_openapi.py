@@ -25,9 +25,9 @@ def described(client, make_geometry, tmp_path):
     make_geometry(layers=2).save(tmp_path / "kept" / "geometry", charts=False)
     app = client(folders=[tmp_path / "kept"]).app
     # Jobs are tried elsewhere; here they end at once.
-    app.state.desk.jobs._program = (sys.executable, "-c", "pass")
+    app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
     yield schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
-    app.state.desk.jobs.close()
+    app.state.lamina.jobs.close()
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "not fitting"])

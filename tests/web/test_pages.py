@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-from lamina.web.pages import VIEWS
+from lamina.analyses import names
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.figures.theme import COLOURS, GREY
+from lamina.figures.token_map import ROLES
+from lamina.web.app import VIEWS
 
-ALONE = (
-    "api.js",
-    "dom.js",
-    "heads_canvas.js",
-    "heads_style.js",
-    "questions_places.js",
-    "questions_roles.js",
-    "state.js",
-)
-"""Scripts that import nothing."""
+STATIC = Path(str(files("lamina.web"))) / "static"
+PARTS = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
@@ -31,15 +28,53 @@ def test_every_view_has_a_page_that_names_nothing_elsewhere(client, view):
         assert address.startswith(("/", "#", "data:,")), address
 
 
-def test_scripts_and_styles_load_nothing_from_elsewhere(client):
-    server = client()
-    for part in files("lamina.web").joinpath("static").iterdir():
-        answer = server.get(f"/static/{part.name}")
-        assert answer.status_code == 200
-        loaded = re.findall(r"""(?:from |import |import\(|url\()["']?([^"')\s]*[/.][^"')\s]*)["')]""", answer.text)
-        assert loaded or part.suffix == ".css" or part.name in ALONE, part.name
-        assert all(address.startswith(("./", "/static/", "data:")) for address in loaded), (part.name, loaded)
-        assert "innerHTML" not in answer.text
+@pytest.mark.parametrize("part", PARTS)
+def test_scripts_and_styles_load_nothing_from_elsewhere(client, part):
+    answer = client().get(f"/static/{part}")
+    assert answer.status_code == 200
+    for address in re.findall(r"""(?:from |import |import\(|url\()["']([^"']+)["')]""", answer.text):
+        assert address.startswith("."), address
+        target = (STATIC / part).parent / address
+        # Types are imported from a script that only the type checker sees.
+        assert target.is_file() or target.with_suffix(".d.ts").is_file(), address
+    assert "innerHTML" not in answer.text
+    if part.endswith(".js"):
+        assert answer.text.startswith("// @ts-check\n")
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part.endswith((".js", ".css"))])
+def test_colours_are_tokens(part):
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", (STATIC / part).read_text(encoding="utf-8")) == []
+
+
+def test_no_script_lists_the_analyses():
+    """A page may name one that it needs; what there is, in which order, under which titles, is the server's to say."""
+    for path in STATIC.rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        named = {name for name in names() if f'"{name}"' in text}
+        assert len(named) <= 2, (path, named)
+
+
+def test_tokens_are_those_of_the_charts_on_light_paper(client):
+    tokens = client().get("/static/tokens.css").text
+    light = tokens.split("@media")[0]
+    assert re.findall(r"--hue-\d+: (#\w+);", light) == list(COLOURS)
+    assert f"--grey: {GREY};" in light
+    defined = set(re.findall(r"(--[\w-]+):", light))
+    own = {"--heads", "--dot", "--role", "--hue"}
+    for path in [*STATIC.rglob("*.css"), *STATIC.rglob("*.js"), *Path(str(files("lamina.report"))).glob("*.css")]:
+        used = set(re.findall(r"var\((--[\w-]+)", path.read_text(encoding="utf-8")))
+        assert used - {"--hue-"} <= defined | own, path
+
+
+def test_what_things_look_like_is_what_charts_say(client):
+    theme = client().get("/api/theme").json()
+    assert [look["name"] for look in theme["behaviours"]] == list(BEHAVIOURS)
+    assert [look["name"] for look in theme["roles"]] == [role.name for role in ROLES]
+    assert theme["roles"][0]["colour"] == COLOURS[0]
+    assert theme["roles"][0]["fill"] == "var(--hue-0)"
+    assert {theme["plain"], *theme["rarest"]} <= {look["name"] for look in theme["roles"]}
+    assert theme["hues"] == len(COLOURS)
 
 
 def test_the_charts_script_is_made_here(client):

@@ -84,6 +84,7 @@ def test_every_token_has_a_place_at_every_layer(client, method: str, fit: str) -
     assert found["drawn"] == size
     roles = {token["role"] for token in found["tokens"]}
     assert roles == {"question", "supporting fact", "other", "special token"}
+    assert ["supporting fact", "accepted answer"] in [token["roles"] for token in found["tokens"]]
 
 
 def test_a_typed_answer_is_found_in_the_context(client) -> None:
@@ -113,7 +114,7 @@ def test_a_typed_answer_is_found_in_the_context(client) -> None:
 )
 def test_what_cannot_be_asked_is_said(client, changed: dict, status: int, why: str) -> None:
     asked = {name: value for name, value in TYPED.items() if name != "answer"} | changed
-    # Written out, since a client of Python's would not send half a character.
+    # Written out, since a client of Python's would not send an unpaired surrogate.
     body, kind = json.dumps(asked), {"content-type": "application/json"}
     answer = client().post("/api/questions", content=body, headers=kind)
     assert answer.status_code == status
@@ -132,7 +133,7 @@ def test_no_text_breaks_the_server(client, question: str, context: str, answer: 
 
 def test_too_many_at_once_are_sent_away(client) -> None:
     asking = client(limits=Limits(waiting=1))
-    asking.app.state.desk.places.acquire()
+    asking.app.state.lamina.places.acquire()
     assert asking.post("/api/questions", json=TYPED).status_code == 429
 
 
@@ -153,7 +154,7 @@ def test_a_fine_tuned_model_answers(tuned) -> None:
 
 
 def test_what_a_model_was_tuned_on_is_refused(tuned, answering: Path) -> None:
-    from lamina.analyses.questions.reading import typed_question
+    from lamina.corpora.question_sets import typed_question
 
     seen = next(typed_question(TYPED["question"], CONTEXT).questions())
     (answering / TEXTS).write_text(text_hash(seen.text) + "\n")

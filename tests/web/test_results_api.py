@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Provenance, Result
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,22 @@ def test_one_result_has_charts_words_and_provenance(client, folder):
     assert whole["rows"] == {"layers": 84}
     assert whole["provenance"]["seeds"] == [0]
     assert whole["question"]
+    assert whole["findings"] == []
+
+
+def test_findings_are_told_with_their_status_and_old_results_have_none(client, make_geometry, tmp_path):
+    said = (Finding("Layer 3 is best: .90 [.89, .91].", "clear", 0.9), Finding("Undecided (P = .30).", "open", 0.3))
+    replace(make_geometry(), findings=said).save(tmp_path / "kept" / "new", charts=False)
+    folder = make_geometry().save(tmp_path / "kept" / "old", charts=False)
+    head = json.loads((folder / "result.json").read_text())
+    old = {name: value for name, value in head.items() if name not in ("findings", "version", "question")}
+    (folder / "result.json").write_text(json.dumps(old | {"format": 1}))
+    server = client(folders=[tmp_path / "kept"])
+    listed = {each["name"].split("/")[-1]: each for each in server.get("/api/results").json()}
+    told = [{"text": each.text, "status": each.status} for each in said]
+    assert listed["new"]["findings"] == told
+    assert server.get(f"/api/results/{listed['new']['id']}").json()["findings"] == told
+    assert listed["old"]["findings"] == server.get(f"/api/results/{listed['old']['id']}").json()["findings"] == []
 
 
 @pytest.mark.parametrize(

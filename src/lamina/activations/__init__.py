@@ -1,19 +1,19 @@
-"""Encode once, keep, read: extraction, the store, engines."""
+"""Encode once, store, read: extraction, the store, engines."""
 
-from lamina.activations.engines import Engine, ThisMachine
-from lamina.activations.extraction import Estimate, estimate, extract
+from lamina.activations.extraction import Engine, Estimate, ThisMachine, estimate, extract
 from lamina.activations.reading import StoredActivations
-from lamina.activations.store import ActivationStore, default_root, stores, text_key
+from lamina.activations.runtime import Runtime
+from lamina.activations.store import ActivationStore, default_root, stores
 
 __all__ = [
     "ActivationStore",
     "Engine",
     "Estimate",
+    "Runtime",
     "StoredActivations",
     "ThisMachine",
     "default_root",
     "estimate",
     "extract",
     "stores",
-    "text_key",
 ]

@@ -1,4 +1,4 @@
-"""Writing files that are whole or not there, and large ones past the page cache."""
+"""Writing files atomically, and large ones past the page cache."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 from lamina.errors import DiskFullError, StoreError
 
 PAGE = mmap.PAGESIZE
-"""Memory and file positions in multiples of this can go to the disk directly."""
+"""Alignment that direct writing needs, in memory and in the file."""
 
 
 def page_aligned(size: int) -> np.ndarray:
-    """Bytes that begin at a page, as direct writing asks for."""
+    """A buffer that starts at a page, as direct writing needs."""
     return np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)[:size]
 
 
 @contextmanager
 def fresh_file(target: Path) -> Iterator[int]:
-    """A descriptor that becomes `target` when all went well, and leaves nothing otherwise."""
+    """A descriptor of a file that becomes `target` on success and is deleted on failure."""
     temporary = target.with_name(f".{target.name}.tmp")
     try:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -32,7 +32,7 @@ def fresh_file(target: Path) -> Iterator[int]:
             yield file
             os.fsync(file)
             if hasattr(os, "posix_fadvise"):
-                # Written pages would only push what is being read out of memory.
+                # Written pages would only push the pages being read out of memory.
                 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(file)
@@ -46,16 +46,16 @@ def fresh_file(target: Path) -> Iterator[int]:
 
 
 def write_all(file: int, data: bytes | memoryview) -> None:
-    """Write until everything is written."""
+    """Write all bytes."""
     rest = memoryview(data).cast("B")
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
 def write_past_cache(file: int, lead: bytes, bulk: memoryview) -> None:
-    """Write `lead`, a whole number of pages, and then `bulk`; without a detour through the page cache if that works.
+    """Write `lead`, a whole number of pages, and then `bulk`, bypassing the page cache if possible.
 
-    Fresh cache pages cost more than the disk does. Where memory is not aligned, or the file system cannot do it,
+    New cache pages cost more than the disk. If memory is not aligned, or the file system does not support it,
     everything is written the usual way.
     """
     whole = len(bulk) - len(bulk) % PAGE
@@ -79,13 +79,13 @@ def write_past_cache(file: int, lead: bytes, bulk: memoryview) -> None:
 
 
 def write_error(target: Path, error: OSError) -> StoreError:
-    """What to tell of a failed write: a full disk is said in its own words."""
+    """The error for a failed write; a full disk gets its own message."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(
-            f"no room left for activations in {target.parent}; what was stored so far is kept. "
-            "Free some space (`lamina store gc`) or name another folder (--store), and run the same command again"
+            f"no space left for activations in {target.parent}; what was stored so far is kept. "
+            "Free some space (`lamina store gc`) or choose another folder (--store), and run the same command again"
         )
-    return StoreError(f"cannot write {target}: {error.strerror}; name a folder that can be written (--store)")
+    return StoreError(f"cannot write {target}: {error.strerror}; choose a writable folder (--store)")
 
 
 def _set_direct(file: int, *, on: bool) -> None:

@@ -1,17 +1,58 @@
-"""From an encoder and a corpus to stored activations; and what that would take."""
+"""From an encoder and a corpus to stored activations; and an estimate of the cost."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from lamina.activations.engines import Engine, ThisMachine
 from lamina.activations.reading import StoredActivations
+from lamina.activations.shards import SHARD_BYTES, HalfOverflowError
 from lamina.activations.store import ActivationStore
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
+from lamina.progress import progress
+from lamina.types import Text, text_key
+
+
+class Engine(Protocol):
+    """Encodes and stores missing texts."""
+
+    def fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, *, total: int | None = None) -> int:
+        """Encode and store the missing texts; returns their number. `texts` may be read twice."""
+        ...
+
+
+class ThisMachine:
+    """Encodes on this machine, on the encoder's device, and writes a shard for every `shard_bytes`."""
+
+    def __init__(self, *, shard_bytes: int = SHARD_BYTES) -> None:
+        self._shard_bytes = shard_bytes
+
+    def fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, *, total: int | None = None) -> int:
+        """See `Engine.fill`."""
+        # One lock around both attempts: no other process may write float16 in between.
+        with store.locked():
+            try:
+                return self._fill(encoder, texts, store, total)
+            except HalfOverflowError:
+                # Some value exceeds float16's 65504: the whole store starts again in float32.
+                store.widen()
+                return self._fill(encoder, texts, store, total)
+
+    def _fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, total: int | None) -> int:
+        # Identified by content, not by an id that two texts could share.
+        missing = (Text(text_key(text).hex(), text.words, text.segments) for text in store.missing(texts))
+        with store.writing(self._shard_bytes) as writer, progress(f"encoding with {encoder.name}", total) as advance:
+            done = 0
+            for activations in encoder.encode(missing, ordered=False):
+                writer.add(bytes.fromhex(activations.text), activations)
+                done += 1
+                advance()
+        return done
+
 
 _TIMED_TEXTS = 64
 
@@ -27,37 +68,37 @@ def extract(
     """The states of every text of the corpus, encoding only what is not stored yet.
 
     Args:
-        encoder: who encodes.
-        corpus: what is encoded.
-        root: where stores are kept; `lamina.activations.default_root()` if not given.
-        engine: where the work is done; this machine if not given.
-        repair: verify all stored shards first, and encode the texts of damaged ones again.
+        encoder: the encoder.
+        corpus: the texts to encode.
+        root: where stores are kept; `lamina.activations.default_root()` by default.
+        engine: where to encode; this machine by default.
+        repair: verify all stored shards first, and encode the texts of damaged shards again.
     """
     store = ActivationStore.of(encoder, root)
     if repair:
         store.drop(store.damaged())
     missing = sum(1 for _ in store.missing(corpus))
-    if missing:  # a store that has everything need not be writable
+    if missing:  # a complete store need not be writable
         (engine or ThisMachine()).fill(encoder, corpus, store, total=missing)
     return store.open(corpus)
 
 
 class Estimate(NamedTuple):
-    """What encoding a corpus would take."""
+    """The expected cost of encoding a corpus."""
 
     texts: int
     words: int
     tokens: int
     missing_texts: int
-    """Not stored yet: what would be encoded."""
+    """Texts that are not stored yet and would be encoded."""
     missing_tokens: int
     seconds: float
-    """From timing a few texts here and now."""
+    """From timing a few texts on this machine."""
     disk_bytes: int
 
 
 def estimate(encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None) -> Estimate:
-    """Count, and time a few texts, without storing anything."""
+    """Count the texts and time a few, without storing anything."""
     store = ActivationStore.of(encoder, root)
     texts = words = tokens = 0
     for text in corpus:
@@ -74,7 +115,7 @@ def estimate(encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] |
 def _tokens_per_second(encoder: Encoder, corpus: Corpus) -> float:
     sample = list(islice(corpus, _TIMED_TEXTS))
     for _ in encoder.encode(sample[:4]):
-        pass  # the first call pays for more than its share
+        pass  # warm-up; not timed
     start = time.perf_counter()
     done = sum(len(activations.tokens.ids) for activations in encoder.encode(sample))
     return done / (time.perf_counter() - start)

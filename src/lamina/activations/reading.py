@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 
 from lamina.activations.shards import is_sound
-from lamina.encoders import Activations, Tokens
+from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.errors import DamagedShardError, StoreError
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class _File:
-    """A shard opened for plain reading; closed with the last reference to it."""
+    """A shard opened for plain reading; closed when the last reference is gone."""
 
     def __init__(self, descriptor: int, start: int, shape: list[int], dtype: torch.dtype) -> None:
         self.descriptor = descriptor
         self.start = start
-        """Where the states begin."""
+        """File offset of the states."""
         self.row_shape = tuple(shape[1:])
         self.dtype = dtype
         self.row_bytes = math.prod(self.row_shape) * dtype.itemsize
@@ -43,7 +44,7 @@ class _File:
 
 
 class StoredActivations:
-    """Activations of a list of texts. Opening touches no data; states come in the precision they are kept in."""
+    """Activations of a list of texts. Opening reads no data; states have the precision they are stored in."""
 
     def __init__(self, places: list[Place], names: list[str], *, verify: bool = True) -> None:
         self._places = places
@@ -86,11 +87,11 @@ class StoredActivations:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes one token's states take, all layers together."""
+        """Size of one token's states in bytes, all layers together."""
         return self._file(self._places[0].shard).row_bytes if self._places else 0
 
     def load(self, index: int) -> torch.Tensor:
-        """One text's states, copied into memory of its own: nothing of the file stays mapped, however much is read."""
+        """One text's states, copied into memory, so that nothing of the file stays mapped."""
         shard, entry = self._places[index]
         file = self._file(shard)
         states = torch.empty(entry.size, *file.row_shape, dtype=file.dtype)
@@ -121,3 +122,34 @@ class StoredActivations:
             except (OSError, RuntimeError, SafetensorError) as error:
                 raise StoreError(f"shard {path} cannot be opened: {error}") from error
         return self._open[path]
+
+
+class WordVectors:
+    """Every word of a list of texts as the mean of its pieces, without special tokens; one layer at a time.
+
+    The words of all texts are concatenated.
+    """
+
+    text: torch.Tensor
+    """[word] The text each word belongs to."""
+
+    def __init__(self, stored: StoredActivations, lengths: Sequence[int]) -> None:
+        """`lengths` are the numbers of words of the texts."""
+        self._stored = stored
+        sizes = torch.tensor(lengths)
+        starts = sizes.cumsum(0) - sizes
+        self.text = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        owners = []
+        for start, activations in zip(starts.tolist(), stored, strict=True):
+            words = torch.from_numpy(activations.tokens.words).long()
+            owners.append(torch.where(words == SPECIAL, SPECIAL, words + start))
+        owner = torch.cat(owners)
+        self._pieces = owner != SPECIAL
+        self._owner = owner[self._pieces]
+        self._counts = torch.bincount(self._owner, minlength=len(self.text)).unsqueeze(1)
+
+    def layer(self, number: int) -> Float[torch.Tensor, "word width"]:
+        """All words at one layer, in float32."""
+        states = torch.cat([states[:, number] for each in self._stored if (states := each.states) is not None])
+        pieces = states[self._pieces].float()
+        return torch.zeros(len(self.text), pieces.shape[1]).index_add_(0, self._owner, pieces) / self._counts

@@ -1,12 +1,11 @@
-"""The activation store: encode once, keep, read for ever. Knows neither labels nor models.
+"""The activation store: encode once, read many times. Knows neither labels nor models.
 
-A store is a folder named by the encoder's fingerprint. Texts are found by what they say (their words
-and segments), so that a sentence of two corpora, or of two runs, is encoded once.
+A store is a folder named by the encoder's fingerprint. Texts are found by content (their words and segments), so that
+a sentence that occurs in two corpora, or in two runs, is encoded once.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -18,48 +17,34 @@ from filelock import FileLock
 
 from lamina.activations.disk import write_error
 from lamina.activations.reading import StoredActivations
-from lamina.activations.shards import Entry, is_sound, read_index, remove_shard
-from lamina.activations.writing import SHARD_BYTES, ShardWriter
+from lamina.activations.shards import SHARD_BYTES, Entry, ShardWriter, is_sound, read_index, remove_shard
 from lamina.assets import cache_dir
 from lamina.errors import StoreError
-from lamina.types import Text
+from lamina.types import Text, text_key
 
 if TYPE_CHECKING:
     from lamina.encoders import Encoder
 
 FORMAT = 1
-"""Of store folders."""
+"""Format of store folders."""
 
 Kept = Literal["float16", "float32"]
 
 
 class Place(NamedTuple):
-    """Which shard holds a text, and where in it."""
+    """The shard that holds a text, and the text's position in it."""
 
     shard: Path
     entry: Entry
 
 
 def default_root() -> Path:
-    """Where stores are kept: `LAMINA_STORE`, or a folder of lamina's cache."""
+    """Where stores are kept: `LAMINA_STORE`, or a folder in lamina's cache."""
     return Path(os.environ["LAMINA_STORE"]) if os.environ.get("LAMINA_STORE") else cache_dir() / "activations"
 
 
-def text_key(text: Text) -> bytes:
-    """What a text says, as 16 bytes: equal words in equal segments have equal keys.
-
-    Example:
-        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("b", ("Hi", "you")))
-        True
-        >>> text_key(Text("a", ("Hi", "you"))) == text_key(Text("a", ("Hi you",)))
-        False
-    """
-    said = json.dumps([text.words, [segment.end for segment in text.segments]], ensure_ascii=False)
-    return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 class ActivationStore:
-    """The states one encoder gave, for any number of texts.
+    """The states of any number of texts from one encoder.
 
     Example:
         >>> import tempfile
@@ -83,7 +68,7 @@ class ActivationStore:
     def of(
         cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept = "float16"
     ) -> ActivationStore:
-        """The store of an encoder's states under `root`, made if need be; `kept` says in what precision."""
+        """The store of an encoder's states under `root`, created if needed; `kept` is the precision."""
         folder = (Path(root) if root is not None else default_root()) / encoder.fingerprint[:32]
         store = cls(folder)
         if not (folder / "store.json").exists():
@@ -91,23 +76,23 @@ class ActivationStore:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StoreError(f"no store can be made in {folder}: {error.strerror}; name another folder") from error
+                raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():
                 if not (folder / "store.json").exists():
                     _write_json(folder / "store.json", head | {"layers": encoder.layers, "width": encoder.width})
         if store.head["fingerprint"] != encoder.fingerprint:
-            raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); name another folder")
+            raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); give another folder")
         return store
 
     @property
     def head(self) -> dict:
-        """What `store.json` says: encoder, fingerprint, layers, width, precision."""
+        """The content of `store.json`: encoder, fingerprint, layers, width, precision."""
         try:
             head = json.loads((self.folder / "store.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise StoreError(f"{self.folder} is not a store that can be read: {error}") from error
+            raise StoreError(f"{self.folder} cannot be read as a store: {error}") from error
         if head.get("format") != FORMAT:
-            raise StoreError(f"{self.folder} has format {head.get('format')}, this lamina reads {FORMAT}; delete it")
+            raise StoreError(f"{self.folder} has format {head.get('format')}, not {FORMAT}; delete it and encode again")
         return head
 
     @property
@@ -119,7 +104,7 @@ class ActivationStore:
         return len(self._index())
 
     def missing(self, texts: Iterable[Text]) -> Iterator[Text]:
-        """The texts not stored yet, each once, as a stream."""
+        """The texts that are not stored yet, each once, as a stream."""
         seen: set[bytes] = set()
         for text in texts:
             key = text_key(text)
@@ -129,7 +114,7 @@ class ActivationStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The right to change the store, one process at a time; others wait. Blocks may be nested."""
+        """A lock for changing the store; other processes wait. Blocks may be nested."""
         try:
             self._lock.acquire()
         except OSError as error:
@@ -141,9 +126,9 @@ class ActivationStore:
 
     @contextmanager
     def writing(self, shard_bytes: int = SHARD_BYTES) -> Iterator[ShardWriter]:
-        """A writer, for one process at a time; what was added is stored when the block ends.
+        """A writer, for one process at a time; added texts are stored when the block ends.
 
-        When the block fails or is interrupted, full shards are kept and the unfinished one is dropped.
+        If the block fails or is interrupted, complete shards are kept and the unfinished one is dropped.
         """
         with self.locked():
             self.refresh()
@@ -157,7 +142,7 @@ class ActivationStore:
                 self.refresh()
 
     def open(self, texts: Iterable[Text], *, verify: bool = True) -> StoredActivations:
-        """Memory-mapped states of these texts, in their order. Each shard is verified when first touched."""
+        """Memory-mapped states of these texts, in their order. Each shard is verified when first read."""
         places, names = [], []
         for text in texts:
             place = self._index().get(text_key(text))
@@ -168,7 +153,7 @@ class ActivationStore:
         return StoredActivations(places, names, verify=verify)
 
     def widen(self) -> None:
-        """From now on keep float32: float16 shards are dropped, their texts are missing again."""
+        """Switch to float32: float16 shards are dropped, so their texts are missing again."""
         with self.locked():
             head = self.head
             if head["kept"] != "float32":
@@ -177,18 +162,18 @@ class ActivationStore:
             self.refresh()
 
     def damaged(self) -> list[Path]:
-        """The shards whose bytes do not have their checksum any more."""
+        """The shards whose bytes no longer match their checksum."""
         return [shard for shard in self.shards if not is_sound(shard)]
 
     def drop(self, shards: Iterable[Path]) -> None:
-        """Delete these shards: their texts are missing again."""
+        """Delete these shards, so that their texts are missing again."""
         with self.locked():
             for shard in shards:
                 remove_shard(shard)
             self.refresh()
 
     def sweep(self) -> int:
-        """Delete what cannot be read (left by a kill, cut short); bytes freed."""
+        """Delete unreadable files (left by a kill, or truncated); returns the bytes freed."""
         freed = 0
         with self.locked():
             readable = {path.stem for path in self.folder.glob("*.arrow") if read_index(path)}
@@ -200,7 +185,7 @@ class ActivationStore:
         return freed
 
     def refresh(self) -> None:
-        """Forget the index: it is read again when next needed."""
+        """Discard the index; it is read again when needed."""
         self._places = None
 
     def _index(self) -> dict[bytes, Place]:

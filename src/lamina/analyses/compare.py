@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.probing.summary import ENOUGH_SEEDS
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.findings import cell, number, rows_of, status_of
+from lamina.analyses.inputs import SavedResults
+from lamina.analyses.probing.statistics import ENOUGH_SEEDS
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Result, Status
 
 _MISSING = float("nan")
 
 
 class Compared(NamedTuple):
-    """One row of `compare.csv`; what is not available is NaN."""
+    """One row of `compare.csv`; NaN where something is not available."""
 
     task: str
     statistic: str
@@ -51,7 +56,7 @@ class Depth(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One row of `layers.csv`: what one layer alone tells of a task."""
+    """One row of `layers.csv`: the score of a probe that reads one layer."""
 
     model: str
     task: str
@@ -60,11 +65,11 @@ class Layer(NamedTuple):
     low: float
     high: float
     normalised: float
-    """0 at the model's worst layer for this task, 1 at its best; NaN where all are alike."""
+    """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
 
 
 class Estimate(NamedTuple):
-    """A number and how sure it is."""
+    """A number and its interval."""
 
     value: float
     low: float
@@ -78,22 +83,42 @@ class Estimate(NamedTuple):
 _NOT_KNOWN = Estimate(_MISSING, _MISSING, _MISSING)
 
 
-def compare(a: Result, b: Result) -> Result:
-    """Two probing results on relative depth (layer / L), task by task, with differences a - b and their intervals.
+@analysis(
+    title="Two models side by side",
+    question="What does one model know better than the other, and where in its depth does it know it?",
+    method=(
+        "Scores and places of two probing results are compared task by task, with layers as shares of each model's "
+        "own depth. The interval of a difference is computed from the two results' own intervals (MOVER), as if they "
+        "were independent; scores are subtracted only where both were made on the same texts."
+    ),
+    cites=("Tenney et al. 2019", "Zou and Donner 2008"),
+    reads=SavedResults(),
+    version=1,
+    tables={
+        "compare": Table("One row per task and statistic: both results and their difference a - b.", Compared._fields),
+        "depth": Table(
+            "One row per model, task, kind of probe and layer: the score, by share of the depth.", Depth._fields
+        ),
+        "layers": Table("One row per model, task and layer: the score of that layer alone.", Layer._fields),
+    },
+    chapter="comparison",
+    example="lamina compare results/minilm results/mpnet --out results/compare",
+)
+def compare(results: Sequence[Result]) -> Tables:
+    """Two probing results side by side: scores, and where in each model's own depth the answers appear.
+
+    Two results are compared as they are; of more results, on several corpora, those of one model are merged, and there
+    have to be two models. Depth is relative (layer / L), so that models of different depth can be compared.
 
     The interval of a difference is made of the two intervals (MOVER, Zou and Donner 2008): each end lies as far from
     the difference as the root of the squared distances of the ends that lead there. It takes the results as
-    independent; where both were scored on the same texts it is on the safe side, that is too wide. A spread over
-    seeds that is a mere range gives a range: the farthest that any two seeds are apart.
-
-    Args:
-        a: a result of `lamina.probe`.
-        b: another one, of another model, corpus or setting.
+    independent; where both were scored on the same texts it is conservative, that is too wide. A spread over seeds
+    that is only a range gives a range: the farthest that any two seeds are apart.
 
     Example:
-        >>> a, b = Result.load("results/minilm"), Result.load("results/mpnet")  # doctest: +SKIP
-        >>> compare(a, b).tables["compare"]  # doctest: +SKIP
+        >>> compare("results/minilm", "results/mpnet").tables["compare"]  # doctest: +SKIP
     """
+    a, b = by_model(results)
     sides = [_Side(each, name) for each, name in zip((a, b), _names(a, b), strict=True)]
     tasks = _common_tasks(*sides)
     fair = a.provenance.corpus["fingerprint"] == b.provenance.corpus["fingerprint"]
@@ -104,8 +129,87 @@ def compare(a: Result, b: Result) -> Result:
         "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
         "layers": pd.DataFrame(_by_layer(depths), columns=list(Layer._fields)),
     }
-    left_out = {f"tasks of {side.name} alone": len(side.tasks) - len(tasks) for side in sides}
-    return Result("compare", tables, _provenance(a, b, left_out))
+    models, corpora = (_both(getattr(a.provenance, part), getattr(b.provenance, part)) for part in ("model", "corpus"))
+    return Tables(
+        tables,
+        {f"tasks of {side.name} alone": len(side.tasks) - len(tasks) for side in sides},
+        model={"name": models}
+        | {key: _record(side, each) for key, side, each in zip("ab", sides, (a, b), strict=True)},
+        data={"name": corpora},
+        seeds=tuple(sorted({*a.provenance.seeds, *b.provenance.seeds})),
+    )
+
+
+@compare.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Tasks that one model does better, and tasks that it resolves deeper."""
+    sides = [str(result.provenance.model.get(side, {}).get("name", side)) for side in "ab"]
+    table = result.tables["compare"]
+    scores, places = (_differences(table, statistic) for statistic in ("f1_full", "expected_layer"))
+    if scores:
+        yield from _ahead(
+            scores,
+            sides,
+            "{one} is better than {other} at {count} tasks, most at {task}: F1 {number} higher.",
+            "Neither model is clearly better at any of {count} tasks: F1 differs most at {task}, by {number}; equal "
+            "is 0.",
+        )
+    elif len(table):
+        yield Finding("F1 is not compared: no task has a score of both on the same texts by the same metric.", "open")
+    if places:
+        yield from _ahead(
+            places,
+            sides,
+            "{one} resolves {count} tasks deeper than {other}, most {task}: its expected layer lies {number} of the "
+            "depth later.",
+            "Neither model resolves any of {count} tasks clearly deeper: the expected layer differs most at {task}, by "
+            "{number} of the depth; equal is 0.",
+        )
+
+
+def _differences(table: pd.DataFrame, statistic: str) -> dict[str, Estimate]:
+    """Task -> a - b, where there is an interval."""
+    rows = table[(table["statistic"] == statistic) & (table["spread"] == "interval")]
+    known = rows.dropna(subset=["difference", "low", "high"])
+    return {str(row.task): Estimate(row.difference, row.low, row.high) for row in rows_of(known)}
+
+
+def _ahead(found: Mapping[str, Estimate], sides: Sequence[str], ahead: str, equal: str) -> Iterator[Finding]:
+    """One finding per model that is ahead somewhere; where neither is, one that says how far they are apart at most."""
+    turned = {task: Estimate(-apart.value, -apart.high, -apart.low) for task, apart in found.items()}
+    clear = False
+    for leads, (one, other) in ((found, sides), (turned, sides[::-1])):
+        won = {task: lead for task, lead in leads.items() if lead.value > 0 and _status(lead) == "clear"}
+        if won:
+            clear, task = True, max(won, key=lambda name: won[name].value)
+            said = {"one": one, "other": other, "count": f"{len(won)} of {len(found)}", "task": task}
+            yield Finding(ahead.format(**said, number=number(*won[task])), "clear", *won[task], against=0.0)
+    if not clear:
+        task = max(found, key=lambda name: abs(found[name].value))
+        status = "null" if all(_status(apart) == "null" for apart in found.values()) else "open"
+        text = equal.format(count=len(found), task=task, number=number(*found[task]))
+        yield Finding(text, status, *found[task], against=0.0)
+
+
+def _status(apart: Estimate) -> Status:
+    return status_of(apart.low, apart.high, 0.0)
+
+
+@compare.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """Every statistic of both, and each model's best single layer."""
+    rows: list[tuple[str | int, ...]] = [
+        (task, statistic, cell(*numbers[:3]), cell(*numbers[3:6]), cell(*numbers[6:9]))
+        for task, statistic, *numbers, _ in rows_of(result.tables["compare"])
+    ]
+    model = result.provenance.model
+    said = [f"{side}: {model[side]['model']['name']} on {model[side]['corpus']}" for side in "ab"]
+    yield Overview("   ".join(said), ("task", "statistic", "a", "b", "a - b"), rows)
+    layers = result.tables["layers"].dropna(subset=["value"])
+    if len(layers):
+        best = layers.loc[layers.groupby(["task", "model"], sort=False)["value"].idxmax()]
+        told = [(row.task, row.model, row.layer, cell(row.value, row.low, row.high)) for row in rows_of(best)]
+        yield Overview("The best single layer", ("task", "model", "layer", "F1"), told)
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
@@ -161,7 +265,7 @@ class _Side:
 
 
 def _by_layer(depths: list[Depth]) -> Iterator[Layer]:
-    """The probes of single layers, each model's score of a task stretched to 0 to 1 over its layers as well."""
+    """The probes of single layers, with each model's scores of a task scaled to 0 to 1 over its layers."""
     single = [row for row in depths if row.probe == "layer"]
     for row in single:
         own = [each.value for each in single if (each.model, each.task) == (row.model, row.task)]
@@ -194,7 +298,7 @@ def _common_tasks(a: _Side, b: _Side) -> list[str]:
 
 
 def _names(a: Result, b: Result) -> tuple[str, str]:
-    """What tables call the two: by model, by model and corpus where that is one, by letter where both are."""
+    """The two in tables: by model; by model and corpus where the model is the same; by letter where both are."""
     models = (a.provenance.model["name"], b.provenance.model["name"])
     if models[0] != models[1]:
         return models
@@ -203,16 +307,74 @@ def _names(a: Result, b: Result) -> tuple[str, str]:
     return f"{models[0]} ({marks[0]})", f"{models[1]} ({marks[1]})"
 
 
-def _provenance(a: Result, b: Result, left_out: dict[str, int]) -> Provenance:
-    def both(one: Any, other: Any) -> dict[str, Any]:
-        name = one["name"] if one == other else f"{one['name']} and {other['name']}"
-        return {"name": name, "fingerprint": fingerprint_of(one["fingerprint"], other["fingerprint"])}
+def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The name of two models or corpora."""
+    return one["name"] if one == other else f"{one['name']} and {other['name']}"
 
-    parts = [
-        {"key": each.key, "model": dict(each.provenance.model), "parameters": dict(each.provenance.parameters)}
-        for each in (a, b)
-    ]
-    seeds = tuple(sorted({*a.provenance.seeds, *b.provenance.seeds}))
-    models = both(a.provenance.model, b.provenance.model)
-    corpora = both(a.provenance.corpus, b.provenance.corpus)
-    return Provenance(models, corpora, {"a": parts[0], "b": parts[1]}, seeds, left_out)
+
+def _record(side: _Side, result: Result) -> dict[str, Any]:
+    """What provenance says of one result."""
+    about = result.provenance
+    return {
+        "name": side.name,
+        "key": result.key,
+        "model": dict(about.model),
+        "corpus": about.corpus["name"],
+        "parameters": dict(about.parameters),
+    }
+
+
+_TABLES = ("scores", "summary")
+"""What a comparison reads."""
+
+
+def by_model(results: Sequence[Result]) -> tuple[Result, Result]:
+    """Two results as they are; more of them merged by model, of which there have to be two."""
+    if len(results) < 2:
+        raise InputError("a comparison needs two results; name another folder that `lamina probe` wrote")
+    if len(results) == 2:
+        return results[0], results[1]
+    models: dict[str, list[Result]] = {}
+    for result in results:
+        models.setdefault(result.provenance.model["fingerprint"], []).append(result)
+    if len(models) != 2:
+        raise InputError(
+            f"a comparison is of two results, or of any number of results of two models; got {_listed(results)}"
+        )
+    first, second = (merge(each) for each in models.values())
+    return first, second
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """One model's results on several corpora as one result of their scores and summaries.
+
+    A task probed on several of the corpora is named with its corpus, as `sup (babi_en)`.
+    """
+    if len(results) == 1:
+        return results[0]
+    wrong = next((each for each in results if each.analysis != "probe"), None)
+    if wrong is not None:
+        raise InputError(f"a {wrong.analysis!r} result is among them; only results of `lamina probe` can be compared")
+    times = Counter(task for each in results for task in each.tables["summary"]["task"])
+    corpora = [each.provenance.corpus for each in results]
+    tables = {name: pd.concat([_named(each, name, times) for each in results], ignore_index=True) for name in _TABLES}
+    if tables["summary"]["task"].duplicated().any():
+        raise InputError(f"a task was probed twice on one corpus by one model; got {_listed(results)}")
+    whole = {
+        "name": ", ".join(dict.fromkeys(corpus["name"] for corpus in corpora)),
+        "fingerprint": fingerprint_of(*sorted(corpus["fingerprint"] for corpus in corpora)),
+    }
+    seeds = tuple(sorted({seed for each in results for seed in each.provenance.seeds}))
+    parameters = {"merged": [each.key for each in results]}
+    provenance = replace(results[0].provenance, corpus=whole, parameters=parameters, seeds=seeds, skipped={})
+    return Result("probe", tables, provenance)
+
+
+def _named(result: Result, name: str, times: Counter[str]) -> Any:
+    table: Any = result.tables[name]
+    corpus = result.provenance.corpus["name"]
+    return table.assign(task=[f"{task} ({corpus})" if times[task] > 1 else task for task in table["task"]])
+
+
+def _listed(results: Sequence[Result]) -> str:
+    return "; ".join(f"{each.provenance.model['name']} on {each.provenance.corpus['name']}" for each in results)

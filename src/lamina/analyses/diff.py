@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from lamina.activations import extract
+from lamina.activations import Runtime
 from lamina.analyses.compare import Estimate, compare, difference
-from lamina.analyses.head_similarity import compare_heads
-from lamina.analyses.layer_similarity import compare_layer
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator
+from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
+from lamina.analyses.inputs import TwoModels, as_result
 from lamina.analyses.probing.probe import probe
-from lamina.analyses.probing.splits import Splits
-from lamina.analyses.unseen import unseen
+from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting
+from lamina.analyses.similarity import compare_heads, compare_layer
 from lamina.corpora import Corpus
-from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.progress import progress
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Result
+from lamina.training.provenance import unseen
 
 
 class Difference(NamedTuple):
@@ -40,79 +43,194 @@ class Difference(NamedTuple):
     """What the value is compared with; see `diff`."""
 
 
+@analysis(
+    title="What fine-tuning changed",
+    question="At which layers and in which heads does the fine-tuned model differ from the one it came from?",
+    method=(
+        "On texts that neither model was tuned on, we take at each layer the debiased linear CKA of word vectors and "
+        "the mean cosine of a word with itself, and for each head the mean cosine of its attention maps before and "
+        "after. They are compared with the random-weights twin, with words of different texts, and with the other "
+        "heads of the layer; 95 % intervals leave out groups of texts (CKA) or resample texts."
+    ),
+    cites=("Kornblith et al. 2019",),
+    reads=TwoModels(),
+    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    tables={
+        "diff": Table(
+            "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
+            "baseline.",
+            Difference._fields,
+        )
+    },
+    chapter="comparison",
+    example="lamina diff minilm runs/squad --corpus ewt --probe pos --out results/diff",
+)
 def diff(
     a: Encoder,
     b: Encoder,
-    corpus: Corpus | Splits,
+    texts: Corpus | Splits,
     *,
-    tasks: Sequence[str] = (),
-    probed: tuple[Result, Result] | None = None,
-    attention: bool = True,
-    twin: bool = True,
-    preset: str = "quick",
-    seeds: int | None = None,
-    samples: int = 1000,
-    seed: int = 0,
-    device: str | None = None,
-    root: str | os.PathLike[str] | None = None,
-) -> Result:
-    """Two models of one architecture, a pretrained one and what fine-tuning made of it, on the same texts.
+    tasks: Annotated[Sequence[str], Setting("A task to probe both models for.", option="--probe", metavar="TASK")] = (),
+    probed: Annotated[
+        Sequence[str | Result] | None,
+        Setting(
+            "Instead of probing here: a result of `lamina probe` of the model before, then one of the model after.",
+            file=True,
+            metavar="RESULT_DIR",
+        ),
+    ] = None,
+    attention: Annotated[bool, Setting("Compare attention heads too.")] = True,
+    twin: Annotated[bool, Setting("Measure CKA with the random-weights twin of the model before too.")] = True,
+    preset: Preset = "quick",
+    seeds: Seeds = None,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """What changed from one model to another, layer by layer and head by head, on texts that neither was tuned on.
 
-    - `cka`: debiased linear CKA of word vectors; baseline: of `a` and its random-weights twin.
-    - `cosine`: mean cosine of a word in `a` and the same word in `b`; baseline: of words of different texts.
+    - `cka`: debiased linear CKA of word vectors; baseline: of the model before and its random-weights twin.
+    - `cosine`: mean cosine of a word before and the same word after; baseline: of words of different texts.
     - `attention_similarity`: mean cosine of a head's flattened maps; baseline: with the other heads of its layer.
     - `probe_a:TASK`, `probe_b:TASK`: F1 of single-layer probes trained and scored on the same texts; baseline: the
       best constant answer. `probe_difference:TASK` is b - a; its baseline is 0.
 
-    Texts that lamina fine-tuned either model on are left out and counted, of training texts of probes too. Intervals
-    are 95 %: of CKA by leaving out groups of texts, of probes as `compare` makes them, else by bootstrap over texts.
+    Both models have one architecture: a pretrained one and what fine-tuning made of it. Texts that lamina fine-tuned
+    either model on are left out and counted, of the training texts of probes too. Intervals are 95 %: of CKA by
+    leaving out groups of texts, of probes as `compare` makes them, else by bootstrap over texts.
 
-    Args:
-        a: the model before.
-        b: the model after.
-        corpus: texts; with `tasks` those of `load_splits`, of which the scored ones are looked at.
-        tasks: train single-layer probes of these tasks on both models.
-        probed: instead, two results of `lamina.probe`, of `a` and of `b`.
-        attention: compare heads too.
-        twin: encode the texts with the random-weights twin of `a`, the baseline of CKA.
-        preset: of the probes.
-        seeds: of the probes.
-        samples: bootstrap samples.
-        seed: of every draw.
-        device: where probes are trained.
-        root: where activations are stored.
+    Example:
+        >>> lamina.diff("minilm", "runs/squad", "ewt", tasks=["pos"]).chart("layers")  # doctest: +SKIP
     """
     _refuse_unlike(a, b, attention=attention)
-    texts, skipped = _unseen(corpus, a, b)
-    scored = texts.scored if isinstance(texts, Splits) else texts
-    rows = list(_layers(a, b, scored, twin=twin, samples=samples, seed=seed, root=root))
+    given = _both_probed(a, b, probed, tasks)
+    kept, skipped = _unseen(texts, a, b)
+    scored = kept.scored if isinstance(kept, Splits) else kept
+    rows = list(_layers(a, b, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
     if attention and a.heads:
         heads, left_out = _heads(a, b, scored, samples=samples, seed=seed)
         rows += heads
         skipped |= left_out
     if tasks:
-        if not isinstance(texts, Splits):
-            raise InputError("probes need texts to learn from: give `load_splits(...)` as the corpus")
         asked: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
-        settings = asked | {"twin": False, "samples": samples, "seed": seed, "device": device, "root": root}
-        probed = (probe(a, texts, **settings), probe(b, texts, **settings))
-    rows += _probes(a, b, probed) if probed else ()
-    parameters = {
-        "tasks": list(tasks),
-        "probed": [each.key for each in probed] if probed and not tasks else None,
-        "attention": attention,
-        "twin": twin,
-        "preset": preset,
-        "seeds": seeds,
-        "samples": samples,
-        "seed": seed,
-    }
-    model = {"name": f"{a.name} and {b.name}", "fingerprint": fingerprint_of(a.fingerprint, b.fingerprint)}
-    provenance = Provenance(
-        model | {"a": a.describe(), "b": b.describe()}, texts.describe(), parameters, (seed,), skipped
-    )
+        asked |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
+        given = (probe(a, kept, **asked), probe(b, kept, **asked))
+    rows += _probes(given) if given else ()
     table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
-    return Result("diff", {"diff": table}, provenance)
+    return Tables({"diff": table}, skipped, data=kept.describe())
+
+
+_PROBED = "probe_difference:"
+
+
+@diff.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """The layer that changed most, heads that changed their role, and what probes read better or worse."""
+    rows = [Difference(*row) for row in rows_of(result.tables["diff"].dropna(subset=["value", "low", "high"]))]
+    yield from _changed_layer([row for row in rows if row.measure == "cka"])
+    heads = [row for row in rows if row.measure == "attention_similarity" and not math.isnan(row.baseline)]
+    yield from _changed_heads(heads)
+    for measure in dict.fromkeys(row.measure for row in rows if row.measure.startswith(_PROBED)):
+        yield _changed_task(measure.removeprefix(_PROBED), [row for row in rows if row.measure == measure])
+
+
+def _changed_layer(rows: Sequence[Difference]) -> Iterator[Finding]:
+    if not rows:
+        return
+    least = min(rows, key=lambda row: row.value)
+    status = status_of(least.low, least.high, 1.0)
+    said = {
+        "clear": f"{layers_in_words(row.layer for row in rows if row.low <= least.high).capitalize()} changed most",
+        "open": "Whether any layer changed is undecided",
+        "null": "No layer changed",
+    }[status]
+    against, beside = 1.0, ""
+    if not math.isnan(least.baseline):
+        against, beside = least.baseline, f", a random-weights twin has {number(least.baseline)}"
+    lowest = f"CKA before and after is lowest at layer {least.layer}, {number(least.value, least.low, least.high)}"
+    yield Finding(
+        f"{said}: {lowest}; unchanged is 1{beside}.", status, least.value, least.low, least.high, against
+    )  # fmt: skip
+
+
+def _changed_heads(rows: Sequence[Difference]) -> Iterator[Finding]:
+    if not rows:
+        return
+    changed = [row for row in rows if row.high < row.baseline]
+    most = min(changed or rows, key=lambda row: row.value - row.baseline)
+    if changed:
+        said, status = f"{len(changed)} of {len(rows)} heads changed role, most clearly", "clear"
+    elif all(row.low > row.baseline for row in rows):
+        said, status = "No head changed its role", "null"
+    else:
+        said, status = "Whether a head changed its role is undecided", "open"
+    yield Finding(
+        f"{said}: head {most.layer}-{most.head} has a cosine of {number(most.value, most.low, most.high)} with itself "
+        f"before and of {number(most.baseline)} with the other heads of its layer.",
+        status, most.value, most.low, most.high, most.baseline,
+    )  # fmt: skip
+
+
+def _changed_task(task: str, rows: Sequence[Difference]) -> Finding:
+    """At how many layers F1 changed, and where most."""
+    statuses = [status_of(row.low, row.high, 0.0) for row in rows]
+    clear = [row for row, status in zip(rows, statuses, strict=True) if status == "clear"]
+    most = max(clear or rows, key=lambda row: abs(row.value))
+    if clear:
+        count = sum((row.value > 0) == (most.value > 0) for row in clear)
+        change = "better" if most.value > 0 else "worse"
+        said, status = f"is read {change} after fine-tuning at {count} of {len(rows)} layers", "clear"
+    elif set(statuses) == {"null"}:
+        said, status = "is read as well after fine-tuning as before", "null"
+    else:
+        said, status = "may or may not be read as well after fine-tuning", "open"
+    return Finding(
+        f"{task} {said}: F1 changes most at layer {most.layer}, by {number(most.value, most.low, most.high)}; "
+        "unchanged is 0.",
+        status, most.value, most.low, most.high, 0.0,
+    )  # fmt: skip
+
+
+@diff.costs
+def _cost(
+    estimator: Estimator,
+    a: Encoder,
+    b: Encoder,
+    texts: Corpus | Splits,
+    *,
+    tasks: Sequence[str],
+    attention: bool,
+    twin: bool,
+    preset: str,
+    seeds: int | None,
+    samples: int,
+    seed: int,
+    **_: object,
+) -> Cost:
+    """A trial without probes, and what probing both models takes; scored texts that both encode are counted twice."""
+    if not isinstance(texts, Splits):
+        return estimator.trial(passes=2 + (twin and a.blocks > 0) + 2 * (attention and a.heads > 0))
+    shared: dict[str, Any] = {"samples": samples, "seed": seed, "runtime": estimator.runtime}
+    probing: dict[str, Any] = {"tasks": tasks, "probes": ["layer"], "preset": preset, "seeds": seeds, "twin": False}
+    looking = diff.estimate(a, b, texts.scored, attention=attention, twin=twin, **shared)
+    return looking + probe.estimate(a, texts, **probing, **shared) + probe.estimate(b, texts, **probing, **shared)
+
+
+@diff.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per layer; of heads their mean."""
+    about, table = result.provenance, result.tables["diff"]
+    measures = list(dict.fromkeys(table["measure"]))
+    means = table.groupby(["measure", "layer"])[["value", "baseline"]].mean()
+    rows: list[tuple[str | int, ...]] = []
+    for layer in sorted(set(table["layer"])):
+        there = [means.loc[(name, layer)] if (name, layer) in means.index else None for name in measures]
+        cells = ("-" if each is None else f"{cell(each['value'])} ({cell(each['baseline'])})" for each in there)
+        rows.append((layer, *cells))
+    title = (
+        f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')}); in brackets: the baseline"
+    )
+    yield Overview(title, ("layer", *measures), rows)
 
 
 def _refuse_unlike(a: Encoder, b: Encoder, *, attention: bool) -> None:
@@ -123,8 +241,8 @@ def _refuse_unlike(a: Encoder, b: Encoder, *, attention: bool) -> None:
         )
     if attention and a.heads != b.heads:
         raise ModelError(
-            f"{a.name} has {a.heads} heads a block and {b.name} has {b.heads}; heads are compared one with one: leave "
-            "them out with --no-attention"
+            f"{a.name} has {a.heads} heads per block and {b.name} has {b.heads}; heads are compared one with one: "
+            "leave them out with --no-attention"
         )
 
 
@@ -149,10 +267,10 @@ def _layers(
     twin: bool,
     samples: int,
     seed: int,
-    root: str | os.PathLike[str] | None,
+    runtime: Runtime,
 ) -> Iterator[Difference]:
-    before, after = (extract(each, corpus, root=root) for each in (a, b))
-    random = extract(a.random_twin(seed), corpus, root=root) if twin and a.blocks else None
+    before, after = (runtime.extract(each, corpus) for each in (a, b))
+    random = runtime.extract(a.random_twin(seed), corpus) if twin and a.blocks else None
     with progress(f"layers of {a.name} and {b.name}", a.layers) as advance:
         for layer in range(a.layers):
             found = compare_layer(before, after, random, layer, samples=samples, seed=seed)
@@ -173,15 +291,30 @@ def _heads(
     return rows, dict(found.skipped)
 
 
-def _probes(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> Iterator[Difference]:
-    _refuse_unfair(a, b, probed)
-    table: Any = compare(*probed).tables["layers"]
+def _both_probed(
+    a: Encoder, b: Encoder, probed: Sequence[str | Result] | None, tasks: Sequence[str]
+) -> tuple[Result, Result] | None:
+    if not probed:
+        return None
+    if tasks:
+        raise InputError("give tasks to probe (--probe) or two probing results (--probed), not both")
+    if len(probed) != 2:
+        raise InputError(
+            f"probed takes two results of `lamina probe`, of the model before and of the model after; got {len(probed)}"
+        )
+    before, after = map(as_result, probed)
+    _refuse_unfair(a, b, (before, after))
+    return before, after
+
+
+def _probes(probed: tuple[Result, Result]) -> Iterator[Difference]:
+    table = compare(*probed).tables["layers"]
     names = table["model"].unique()
     if len(names) < 2:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")
     for task, rows in table.groupby("task", sort=False):
         before, after = (_estimates(rows[rows["model"] == name]) for name in names)
-        constants = [_constant(result, task) for result in probed]
+        constants = [_constant(result, str(task)) for result in probed]
         for layer, own in before.items():
             yield Difference(layer, None, f"probe_a:{task}", *own, constants[0])
             yield Difference(layer, None, f"probe_b:{task}", *after[layer], constants[1])
@@ -202,10 +335,10 @@ def _refuse_unfair(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> Non
             raise InputError(f"the two models were probed with different {what}; probe both in the same way")
 
 
-def _estimates(rows: Any) -> dict[int, Estimate]:
-    return {int(row.layer): Estimate(row.value, row.low, row.high) for row in rows.itertuples()}
+def _estimates(rows: pd.DataFrame) -> dict[int, Estimate]:
+    return {int(row.layer): Estimate(row.value, row.low, row.high) for row in rows_of(rows)}
 
 
 def _constant(result: Result, task: str) -> float:
-    scores: Any = result.tables["scores"]
+    scores = result.tables["scores"]
     return float(scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"].iloc[0])

@@ -5,22 +5,27 @@ After Ethayarajh (2019), with exact means over all pairs where the original drew
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 
-from lamina.activations import StoredActivations, extract
-from lamina.activations.words import WordVectors
+from lamina.activations import Runtime, StoredActivations
+from lamina.activations.reading import WordVectors
+from lamina.analyses.declaration import Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator
+from lamina.analyses.findings import finding
+from lamina.analyses.inputs import Texts
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
-from lamina.errors import CorpusError, InputError
+from lamina.errors import CorpusError
 from lamina.progress import progress
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Result
 
 _AT_ONCE = 100
 """Bootstrap samples computed together, to bound memory."""
@@ -43,16 +48,35 @@ class _Samples(NamedTuple):
     spread: np.ndarray
 
 
+@analysis(
+    title="Geometry of the layers",
+    question="How are a layer's word vectors spread, and how much of a vector comes from the word's context?",
+    method=(
+        "A word is the mean of its pieces, special tokens left out; at each layer we take the mean cosine of "
+        "words from different texts (anisotropy), of the occurrences of one lower-cased word type "
+        "(self-similarity) and of words with their text's mean (intra-sentence similarity), and how much of a "
+        "word type's occurrences one static vector could explain (maximum explainable variance). Adjusted "
+        "measures subtract the layer's anisotropy, 95 % intervals are bootstrapped over texts or word types, and "
+        "the twin with random weights shows what the architecture does before any training."
+    ),
+    cites=("Ethayarajh 2019",),
+    reads=Texts(),
+    version=1,
+    tables={"layers": Table("One row per model, layer and measure.", "model, layer, measure, value, low, high")},
+    chapter="layers",
+    report={"samples": 1000},
+    example="lamina geometry minilm --corpus ewt --split dev --out results/geometry",
+)
 def geometry(
     encoder: Encoder,
     corpus: Corpus,
     *,
-    root: str | os.PathLike[str] | None = None,
-    seed: int = 0,
-    samples: int = 1000,
-    min_count: int = 5,
-    twin: bool = True,
-) -> Result:
+    samples: Samples = 1000,
+    min_count: Annotated[int, Setting("Occurrences a word type needs.", min=2)] = 5,
+    twin: Twin = True,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
     """Anisotropy, self-similarity, intra-sentence similarity and maximum explainable variance by layer.
 
     - `anisotropy`: mean cosine of two words from different texts, over all such pairs.
@@ -65,27 +89,14 @@ def geometry(
     A word is the mean of its pieces, special tokens left out. Word types are lower-cased and need
     `min_count` occurrences. Intervals (95 %) resample texts for anisotropy and intra-similarity, and word
     types for self-similarity and explainable variance.
-
-    Args:
-        encoder: whose layers.
-        corpus: on which words.
-        root: where activations are stored.
-        seed: of the bootstrap and of the random-weights twin.
-        samples: bootstrap samples.
-        min_count: occurrences a word type needs.
-        twin: put the random-weights twin beside the model.
     """
-    if min_count < 2:
-        raise InputError(
-            f"self-similarity compares occurrences of a word: min_count must be at least 2, not {min_count}"
-        )
     words = _count_words(corpus, min_count)
     rows, skipped = [], {}
     encoders = [encoder]
     if twin and encoder.blocks:
         encoders.append(encoder.random_twin(seed))
     for each in encoders:
-        stored = extract(each, corpus, root=root)
+        stored = runtime.extract(each, corpus)
         skipped |= _left_out(each.name, stored)
         with progress(f"geometry of {each.name}", each.layers) as advance:
             vectors = WordVectors(stored, words.lengths)
@@ -96,9 +107,38 @@ def geometry(
         f"word types with fewer than {min_count} occurrences": words.rare_types,
         "texts of one word, without intra-sentence similarity": words.lengths.count(1),
     }
-    parameters = {"seed": seed, "samples": samples, "min_count": min_count, "twin": twin}
-    provenance = Provenance(encoder.describe(), corpus.describe(), parameters, (seed,), skipped)
-    return Result("geometry", {"layers": _table(rows)}, provenance)
+    return Tables({"layers": pd.DataFrame(rows, columns=list(geometry.tables["layers"].columns))}, skipped)
+
+
+@geometry.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """How far words spread, and how much of a vector is context, beside the twin."""
+    table = result.tables["layers"]
+    model = result.provenance.model["name"]
+    own, twin = table[table["model"] == model], table[table["model"] != model]
+    wanted = {
+        "self_similarity_adjusted": "a word's vector depends most on its context at layer {layer}: two occurrences of "
+        "a word have a mean cosine of {{number}} above chance; {beside}",
+        "anisotropy": "vectors spread least at layer {layer}: two words of different texts have a mean cosine of "
+        "{{number}}; {beside}",
+    }
+    for measure, text in wanted.items():
+        rows = own[(own["measure"] == measure) & own["value"].notna() & (own["layer"] > 0)]
+        if rows.empty:
+            continue
+        at = rows["value"].idxmin() if measure.startswith("self") else rows["value"].idxmax()
+        layer, value, low, high = rows.loc[at, ["layer", "value", "low", "high"]]
+        same = twin[(twin["measure"] == measure) & (twin["layer"] == layer)]
+        against = float(same["value"].iloc[0]) if len(same) else 0.0
+        beside = "the random-weights twin has {against}" if len(same) else "unrelated vectors would have {against}"
+        said = text.format(layer=int(layer), beside=beside) + "."
+        yield finding(said[0].upper() + said[1:], float(value), float(low), float(high), against)
+
+
+@geometry.costs
+def _cost(estimator: Estimator, encoder: Encoder, _: Corpus, *, twin: bool, **__: object) -> Cost:
+    """One layer of all words is held in float32, and its unit vectors beside it."""
+    return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=3 * 4 * encoder.width)
 
 
 def _count_words(corpus: Corpus, min_count: int) -> _Words:
@@ -210,9 +250,3 @@ def _left_out(name: str, stored: StoredActivations) -> dict[str, int]:
         f"{name}: words without a piece, replaced by the unknown token": stored.unknown,
         f"{name}: texts longer than the model's limit, encoded in windows": stored.windowed,
     }
-
-
-def _table(rows: list[tuple]):
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])

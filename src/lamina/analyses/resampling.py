@@ -2,36 +2,71 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float, Real
 
+from lamina.types import Text
+
 _TOGETHER = 64
 """Texts weighed at a time."""
+_DRAWS = 2**16
+"""Equally likely draws that a weight is looked up by: its chances are right to 1 in 65,536."""
+
+
+def _poisson_table() -> np.ndarray:
+    """[draw] The Poisson(1) weight of each draw."""
+    below = np.cumsum([math.exp(-1) / math.factorial(weight) for weight in range(12)])
+    return np.searchsorted(below, (np.arange(_DRAWS) + 0.5) / _DRAWS).astype(np.float32)
+
+
+_WEIGHTS = _poisson_table()
+
+
+def weights_of(key: str, *, samples: int, seed: int) -> Float[np.ndarray, " sample"]:
+    """How often each bootstrap sample draws the text or document of this key: Poisson(1), the same on every call.
+
+    Example:
+        >>> weights_of("s1", samples=8, seed=0).tolist() == weights_of("s1", samples=1000, seed=0)[:8].tolist()
+        True
+    """
+    digest = hashlib.blake2b(f"{seed}:{key}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    # A counter-based generator: its key says all, so there is no state that depends on what was drawn before.
+    drawn = np.random.Philox(key=int.from_bytes(digest, "big")).random_raw(-(-samples // 4))
+    return _WEIGHTS[drawn.astype("<u8").view("<u2")[:samples]]
 
 
 class StreamedBootstrap:
     """Sums over texts, and the same sums over texts drawn with replacement, kept up to date text by text.
 
-    Every text weighs Poisson(1) in every sample: the bootstrap of a stream, whose length nobody knows beforehand
-    (Chamandy et al. 2012). Ratios of sums are means; take them of `value` and of `samples` alike.
+    Every text weighs Poisson(1) in every sample: the bootstrap of a stream, whose length is not known beforehand
+    (Chamandy et al. 2012). The weights follow from the seed and the text's key alone, so that the order of texts
+    changes nothing beyond rounding; texts of one key (a document's) are drawn together. Ratios of sums are means;
+    take them of `value` and of `samples` alike.
 
     Example:
         >>> sums = StreamedBootstrap(2, samples=500, seed=0)
-        >>> for hits in (1, 0, 1, 1):
-        ...     sums.add(np.array([hits, 1]))
+        >>> for text, hits in (("a", 1), ("b", 0), ("c", 1), ("d", 1)):
+        ...     sums.add(np.array([hits, 1]), text)
         >>> sums.value.tolist(), sums.samples.shape
         ([3.0, 4.0], (500, 2))
     """
 
     def __init__(self, size: int, *, samples: int, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
+        self._seed = seed
         self._samples = np.zeros((samples, size), np.float32)
         self._value = np.zeros(size)
         self._held: list[np.ndarray] = []
+        self._keys: list[str] = []
 
-    def add(self, values: Real[np.ndarray, " size"]) -> None:
-        """One text's part of every sum."""
+    def add(self, values: Real[np.ndarray, " size"], key: str) -> None:
+        """One text's part of every sum; `key` is what is drawn: the text's id, or its document's."""
         self._held.append(np.asarray(values, np.float32))
+        self._keys.append(key)
         if len(self._held) == _TOGETHER:
             self._weigh()
 
@@ -51,7 +86,72 @@ class StreamedBootstrap:
         if not self._held:
             return
         held = np.stack(self._held)
+        weights = np.stack([weights_of(key, samples=len(self._samples), seed=self._seed) for key in self._keys])
         self._held.clear()
-        weights = self._rng.poisson(1.0, (len(self._samples), len(held))).astype(np.float32)
+        self._keys.clear()
         self._value += held.sum(0, dtype=float)
-        self._samples += weights @ held
+        self._samples += weights.T @ held
+
+
+CHOOSING, SCORED = 0, 1
+"""The two halves."""
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Which half a text belongs to."""
+
+    choosing: frozenset[str]
+    """The documents (or texts) that choose."""
+    by: str
+    """What is never torn apart: document or text."""
+
+    def of(self, text: Text) -> int:
+        """`CHOOSING` or `SCORED`."""
+        return CHOOSING if (document_of(text) if self.by == "document" else text.id) in self.choosing else SCORED
+
+
+def document_of(text: Text) -> str:
+    """The document a text comes from; the text itself where that is not known."""
+    return text.doc or text.id
+
+
+def halve(texts: Iterable[Text], seed: int) -> Halves:
+    """Cut a corpus in two by document, in an order drawn by hash; by text where there is one document only.
+
+    The scored half is the larger one where the number is odd, and the whole of a corpus of one text.
+
+    Example:
+        >>> texts = [Text(str(i), ("word",), doc=f"d{i // 2}") for i in range(8)]
+        >>> halves = halve(texts, seed=0)
+        >>> [halves.of(text) for text in texts].count(SCORED), halves.of(texts[0]) == halves.of(texts[1])
+        (4, True)
+    """
+    # Dictionaries keep what they are given once, in order.
+    documents: dict[str, None] = {}
+    ids: list[str] = []
+    for text in texts:
+        documents.setdefault(document_of(text))
+        if len(documents) < 2:
+            ids.append(text.id)
+    by, names = ("document", list(documents)) if len(documents) > 1 else ("text", ids)
+    drawn = sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    return Halves(frozenset(drawn[: len(drawn) // 2]), by)
+
+
+def intervals(
+    hits: Real[np.ndarray, " sample *kinds"], counts: Real[np.ndarray, " sample"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The 95 % interval of `hits / counts` over samples; not available where no sample drew anything.
+
+    Example:
+        >>> low, high = intervals(np.array([[1.0], [2.0], [0.0]]), np.array([2.0, 2.0, 0.0]))
+        >>> low.round(4).tolist(), high.round(4).tolist()
+        ([0.5125], [0.9875])
+    """
+    drawn = counts > 0
+    if not drawn.any():
+        return np.full(hits.shape[1:], np.nan), np.full(hits.shape[1:], np.nan)
+    shares = hits[drawn] / counts[drawn].reshape(-1, *[1] * (hits.ndim - 1))
+    low, high = np.quantile(shares, [0.025, 0.975], axis=0)
+    return np.asarray(low), np.asarray(high)

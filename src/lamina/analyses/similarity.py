@@ -1,20 +1,30 @@
-"""Linear CKA: how alike two spaces are, whatever way each is turned or scaled, from sums that stream."""
+"""How alike two models are: linear CKA of their spaces and cosines of their attention maps, from streamed sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from operator import add, sub
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from lamina.activations import StoredActivations
+from lamina.analyses.resampling import StreamedBootstrap, intervals
+from lamina.analyses.watching import CUT, TOO_LONG, fit
+from lamina.encoders import SPECIAL, Activations, Encoder
+from lamina.progress import progress
+from lamina.types import Text
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over the rows of two matrices, all that HSIC of their linear kernels is made of.
+    """Sums over the rows of two matrices, from which HSIC of their linear kernels follows.
 
     Moments of disjoint rows add up, and are taken off again by subtraction.
 
@@ -80,7 +90,7 @@ def hsic(sums: Moments) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Likeness:
-    """What linear CKA of two spaces is made of; of disjoint rows these add up.
+    """The sums from which linear CKA of two spaces follows; those of disjoint rows add up.
 
     Example:
         >>> x = torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 5.0], [4.0, 4.0], [0.0, 3.0]])
@@ -132,3 +142,214 @@ def jackknife(groups: Sequence[Likeness]) -> tuple[float, float, float]:
     error = np.sqrt((len(groups) - 1) * np.mean((without - without.mean()) ** 2))
     half = float(t.ppf(0.975, len(groups) - 1) * error)
     return value, value - half, min(1.0, value + half)
+
+
+GROUPS = 20
+"""Of consecutive texts; leaving out one at a time gives the interval of CKA."""
+_TEXTS_AT_ONCE = 64
+
+
+class Compared(NamedTuple):
+    """A measure of one layer."""
+
+    value: float
+    low: float
+    high: float
+    baseline: float
+
+
+class _Words(NamedTuple):
+    """Some texts' words at one layer of both models, and of the random-weights twin where there is one."""
+
+    a: Float[torch.Tensor, "word width"]
+    b: Float[torch.Tensor, "word other_width"]
+    twin: Float[torch.Tensor, "word width"] | None
+    sizes: list[int]
+    """Words of each text."""
+    ids: list[str]
+    """Of the texts."""
+
+    def mean(self) -> _Words:
+        """All of them as one."""
+        twin = None if self.twin is None else self.twin.mean(0, keepdim=True)
+        return _Words(self.a.mean(0, keepdim=True), self.b.mean(0, keepdim=True), twin, [1], ["mean"])
+
+
+def compare_layer(
+    a: StoredActivations, b: StoredActivations, twin: StoredActivations | None, layer: int, *, samples: int, seed: int
+) -> dict[str, Compared]:
+    """CKA, and (models of one width) the mean cosine of a word with itself, at one layer of both models.
+
+    The baseline of CKA is that of the first model with the twin; of the cosine, that of words of different texts.
+    Texts stream: what is kept does not grow with their number.
+    """
+    groups: list[Likeness] = []
+    beside: Likeness | None = None
+    cosines: _Cosines | None = None
+    origin: _Words | None = None
+    for start, end in pairwise(_bounds(len(a))):
+        group: Likeness | None = None
+        for words in _read(a, b, twin, layer, range(start, end)):
+            # CKA does not depend on the origin, but sums of squares far from it lose digits.
+            origin = origin or words.mean()
+            group = _plus(group, Likeness.of(words.a - origin.a, words.b - origin.b))
+            if words.twin is not None and origin.twin is not None:
+                beside = _plus(beside, Likeness.of(words.a - origin.a, words.twin - origin.twin))
+            if words.a.shape == words.b.shape:
+                cosines = cosines or _Cosines(words.a.shape[1], samples=samples, seed=seed)
+                cosines.add(words)
+        groups += [] if group is None else [group]
+    found = {"cka": Compared(*jackknife(groups), beside.cka() if beside else float("nan"))}
+    return found | ({"cosine": cosines.compared()} if cosines else {})
+
+
+def _plus(whole: Likeness | None, part: Likeness) -> Likeness:
+    return part if whole is None else whole + part
+
+
+class _Cosines:
+    """Of each word in one model with itself, and with the words of other texts, in the other."""
+
+    def __init__(self, width: int, *, samples: int, seed: int) -> None:
+        self._same = StreamedBootstrap(2, samples=samples, seed=seed)
+        self._a, self._b = (torch.zeros(width, dtype=torch.double) for _ in range(2))
+        self._within, self._words, self._pairs_within = 0.0, 0, 0
+
+    def add(self, words: _Words) -> None:
+        a, b = (torch.nn.functional.normalize(side.double(), dim=1) for side in (words.a, words.b))
+        for text, one, other in zip(words.ids, a.split(words.sizes), b.split(words.sizes), strict=True):
+            self._same.add(np.array([float((one * other).sum()), len(one)]), text)
+            self._within += float(one.sum(0) @ other.sum(0))
+            self._pairs_within += len(one) ** 2
+        self._a += a.sum(0)
+        self._b += b.sum(0)
+        self._words += len(a)
+
+    def compared(self) -> Compared:
+        total, count = self._same.value
+        low, high = intervals(self._same.samples[:, :1], self._same.samples[:, 1])
+        # The sum of cosines over all pairs is the product of the sums of unit vectors: no pair has to be visited.
+        pairs = self._words**2 - self._pairs_within
+        unrelated = (float(self._a @ self._b) - self._within) / pairs if pairs else float("nan")
+        return Compared(total / count, float(low[0]), float(high[0]), unrelated)
+
+
+def _bounds(texts: int) -> list[int]:
+    groups = min(GROUPS, texts)
+    return [at * texts // groups for at in range(groups + 1)]
+
+
+def _read(
+    a: StoredActivations, b: StoredActivations, twin: StoredActivations | None, layer: int, texts: range
+) -> Iterator[_Words]:
+    for start in range(texts.start, texts.stop, _TEXTS_AT_ONCE):
+        some = range(start, min(start + _TEXTS_AT_ONCE, texts.stop))
+        sides = [_vectors(each, some, layer) for each in (a, b)]
+        beside = None if twin is None else torch.cat(_vectors(twin, some, layer))
+        sizes, ids = [len(each) for each in sides[0]], [a[text].text for text in some]
+        yield _Words(torch.cat(sides[0]), torch.cat(sides[1]), beside, sizes, ids)
+
+
+def _vectors(stored: StoredActivations, texts: Sequence[int], layer: int) -> list[Float[torch.Tensor, "word width"]]:
+    return [word_vectors(stored[text], layer) for text in texts]
+
+
+def word_vectors(activations: Activations, layer: int) -> Float[torch.Tensor, "word width"]:
+    """Each word of a text as the mean of its pieces at one layer, special tokens left out.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> from lamina.types import Text
+        >>> made = next(iter(TinyEncoder().encode([Text("a", ("Hello", "you"))])))
+        >>> word_vectors(made, 0).shape
+        torch.Size([2, 16])
+    """
+    if activations.states is None:
+        raise ValueError(f"{activations.text!r} was encoded without states")
+    owner = torch.from_numpy(activations.tokens.words).long()
+    inside = owner != SPECIAL
+    pieces, owner = activations.states[inside, layer].float(), owner[inside]
+    counts = torch.bincount(owner).unsqueeze(1)
+    return torch.zeros(len(counts), pieces.shape[1]).index_add_(0, owner, pieces) / counts
+
+
+OTHER_TOKENS = "texts that the two models cut into different tokens: their attention is not compared"
+
+
+class HeadSimilarity(NamedTuple):
+    """Cosines of flattened maps, averaged over texts; NaN where no text could be compared."""
+
+    value: Float[np.ndarray, "block head"]
+    """Of a head of one model with the same head of the other."""
+    low: Float[np.ndarray, "block head"]
+    high: Float[np.ndarray, "block head"]
+    baseline: Float[np.ndarray, "block head"]
+    """Of the second model's head with the other heads of that layer in the first, averaged."""
+    skipped: Counter[str]
+
+
+def compare_heads(a: Encoder, b: Encoder, texts: Iterable[Text], *, samples: int, seed: int) -> HeadSimilarity:
+    """Every head of `b` beside the same head and the other heads of `a`; texts stream, maps are never kept.
+
+    Texts are cut to what both models take. `texts` is read twice.
+
+    Example:
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> found = compare_heads(TinyEncoder(), TinyEncoder(), SAMPLE_TEXTS, samples=10, seed=0)
+        >>> found.value.round(6).tolist(), bool((found.baseline < 1).all())
+        ([[1.0, 1.0], [1.0, 1.0]], True)
+    """
+    shape = (a.blocks, a.heads)
+    skipped: Counter[str] = Counter()
+    sums = StreamedBootstrap(2 * a.blocks * a.heads + 1, samples=samples, seed=seed)
+    # What is cut is cut for both, and counted once.
+    counters = (skipped, Counter[str]())
+    shown = (
+        each.encode(_fitting(a, b, texts, count), ("maps",), ordered=False)
+        for each, count in zip((a, b), counters, strict=True)
+    )
+    with progress(f"attention of {a.name} and {b.name}", None) as advance:
+        for one, other in _together(*shown):
+            advance()
+            if one.maps is None or other.maps is None:
+                skipped[TOO_LONG] += 1
+            elif not np.array_equal(one.tokens.ids, other.tokens.ids):
+                skipped[OTHER_TOKENS] += 1
+            else:
+                sums.add(np.append(_cosines(one.maps, other.maps), 1.0), one.text)
+    whole, drawn = sums.value, sums.samples
+    with np.errstate(invalid="ignore"):
+        value, baseline = (whole[:-1] / whole[-1]).reshape(2, *shape)
+    low, high = (each.reshape(2, *shape)[0] for each in intervals(drawn[:, :-1], drawn[:, -1]))
+    return HeadSimilarity(value, low, high, baseline, skipped)
+
+
+def _cosines(
+    one: Float[torch.Tensor, "block head token token"], other: Float[torch.Tensor, "block head token token"]
+) -> Float[np.ndarray, " both"]:
+    """Of every head with itself, then with the mean of the others; NaN for the only head of its layer."""
+    old, new = (torch.nn.functional.normalize(maps.flatten(2).double(), dim=2) for maps in (one, other))
+    cosines = old @ new.transpose(1, 2)
+    own = cosines.diagonal(dim1=1, dim2=2)
+    several = own.shape[1] - 1
+    others = (cosines.sum(1) - own) / several if several else torch.full_like(own, torch.nan)
+    return torch.stack([own, others]).flatten().numpy()
+
+
+def _fitting(a: Encoder, b: Encoder, texts: Iterable[Text], skipped: Counter[str]) -> Iterator[Text]:
+    for text in texts:
+        kept = fit(b, fit(a, text))
+        skipped.update([CUT] if kept is not text else [])
+        yield kept
+
+
+def _together(one: Iterable[Activations], other: Iterable[Activations]) -> Iterator[tuple[Activations, Activations]]:
+    """The same text of both; models of one kind bring texts in one order, so that hardly any has to wait."""
+    waiting: tuple[dict[str, Activations], dict[str, Activations]] = ({}, {})
+    for brought in zip(one, other, strict=True):
+        for side, made in enumerate(brought):
+            partner = waiting[1 - side].pop(made.text, None)
+            if partner is None:
+                waiting[side][made.text] = made
+            else:
+                yield (partner, made) if side else (made, partner)

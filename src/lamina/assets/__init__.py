@@ -1,4 +1,4 @@
-"""Models, corpora and vectors by name: described on cards, fetched once, verified, kept in a cache.
+"""Models, corpora and vectors by name: described on cards, fetched once, verified and cached.
 
 Example:
     >>> from lamina import assets
@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from lamina.assets.cache import cache_dir, cached, discard, fetch
-from lamina.assets.cards import Card
 from lamina.assets.catalogue import CARDS
+from lamina.assets.sources import Card
 from lamina.errors import AssetError, OfflineError
 
 __all__ = ["Card", "cache_dir", "cards", "find", "held", "is_cached", "locate", "remove"]
@@ -49,10 +49,10 @@ def find(name: str) -> Card:
 
 
 def locate(name: str) -> Path:
-    """The folder that holds the asset's files; fetched first where this machine has none.
+    """The folder that holds the asset's files; fetches them first if this machine does not have them.
 
     Corpora and vectors are looked for in the folder `LAMINA_DATA` names, then in the cache; then the card's sources
-    are tried in order. `LAMINA_OFFLINE=1` keeps lamina to what the machine has.
+    are tried in order. With `LAMINA_OFFLINE=1` nothing is fetched.
     """
     card = find(name)
     here = held(name)
@@ -69,18 +69,18 @@ def locate(name: str) -> Path:
 
 
 def held(name: str) -> Path | None:
-    """The folder that holds the asset's files, where this machine has them; nothing is fetched."""
+    """The folder that holds the asset's files, or None if this machine does not have them; fetches nothing."""
     card = find(name)
     return _in_data_folder(card) or cached(card)
 
 
 def is_cached(name: str) -> bool:
-    """Whether the cache holds the asset whole, as its card promises it today."""
+    """Whether the cache holds the complete asset, matching its current card."""
     return cached(find(name)) is not None
 
 
 def remove(name: str) -> bool:
-    """Take the asset out of the cache; false where it was not there. A folder of `LAMINA_DATA` is never touched."""
+    """Remove the asset from the cache; False if it was not cached. `LAMINA_DATA` folders are never touched."""
     return discard(find(name))
 
 

@@ -1,11 +1,11 @@
-"""The cache: one folder an asset, there whole or not at all.
+"""The cache: one folder per asset, either complete or absent.
 
-    <cache>/assets/<name>/manifest.json   what it is, where it came from, the sha256 of every file
+    <cache>/assets/<name>/manifest.json   what it is, where it came from, sha256 of every file
     <cache>/assets/<name>/files/          the files
     <cache>/assets/<name>.lock            held while fetching or removing
-    <cache>/assets/<name>.partial-*/      a fetch under way; swept away by the next one if it was killed
+    <cache>/assets/<name>.partial-*/      a fetch in progress; if it was killed, the next fetch removes it
 
-A fetch is written beside its place on the same disk, flushed, and renamed as its last act.
+A fetch is written to a temporary folder on the same disk, flushed, and renamed as the last step.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from lamina.assets.cards import Card
-from lamina.assets.sources import Source
+from lamina.assets.sources import Card, Source
 from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, OfflineError
 
 _SLACK = 1.5
-"""A fetch may be this many times larger than its card says, before it is taken for a bomb."""
+"""Largest allowed ratio of fetched size to the size on the card; beyond it, the archive counts as a bomb."""
 
 
 def cache_dir() -> Path:
-    """Where lamina keeps what it fetched and computed: `LAMINA_CACHE`, or the platform's user cache folder.
+    """Where lamina keeps downloads and computed files: `LAMINA_CACHE`, or the platform's user cache folder.
 
     Example:
         >>> cache_dir().is_absolute()
@@ -44,7 +43,7 @@ def cache_dir() -> Path:
 
 
 def cached(card: Card) -> Path | None:
-    """The folder with the card's files, if the cache holds them as the card promises them today."""
+    """The folder with the card's files, if the cache holds them and they match the current card."""
     manifest = _read_manifest(card)
     if manifest.get("promise") not in [_promise(source) for source in card.sources]:
         return None
@@ -61,14 +60,14 @@ def fetch(card: Card) -> Path:
 
 
 def discard(card: Card) -> bool:
-    """Take the card's files out of the cache; false where there were none."""
+    """Remove the card's files from the cache; False if there were none."""
     with _locked(card):
         return _drop(card)
 
 
 @contextmanager
 def _locked(card: Card) -> Iterator[None]:
-    """Alone with the asset's entry, and with nothing left of a fetch that was killed."""
+    """Hold the lock on the asset's entry, and remove what a killed fetch left behind."""
     entry = _entry(card)
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +77,8 @@ def _locked(card: Card) -> Iterator[None]:
             yield
     except OSError as error:
         raise AssetError(
-            f"the cache {cache_dir()} cannot be written ({error}); "
-            "free some room there or set LAMINA_CACHE to another folder"
+            f"cannot write to the cache {cache_dir()} ({error}); "
+            "free some space there or set LAMINA_CACHE to another folder"
         ) from error
 
 
@@ -106,7 +105,7 @@ def _fetch_locked(card: Card) -> Path:
 
 
 def _seal(card: Card, source: Source, fresh: Path) -> None:
-    """Flush every file to the disk and write the manifest beside them."""
+    """Flush every file to disk and write the manifest next to them."""
     folder = fresh / "files"
     files = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -130,7 +129,7 @@ def _seal(card: Card, source: Source, fresh: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+    if os.name == "posix":  # other systems cannot open a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -139,7 +138,7 @@ def _flush(folder: Path) -> None:
 
 
 def _promise(source: Source) -> str:
-    """Changes when a card promises other files or other hashes: what was cached before is then stale."""
+    """Changes when a card lists other files or hashes: anything cached before is then stale."""
     promised = [list(source.hashes.items()), list(source.members)]
     return hashlib.sha256(json.dumps(promised).encode()).hexdigest()
 
@@ -152,7 +151,7 @@ def _read_manifest(card: Card) -> dict[str, Any]:
 
 
 def _drop(card: Card) -> bool:
-    """Renamed before it is deleted, so that a kill leaves no half entry."""
+    """Rename, then delete, so that a kill never leaves half an entry."""
     entry = _entry(card)
     if not entry.exists():
         return False

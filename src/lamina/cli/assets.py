@@ -1,4 +1,4 @@
-"""`lamina assets`: see, fetch and remove models, corpora and vectors."""
+"""`lamina assets`: list, fetch and remove models, corpora and vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lamina.errors import AssetError
 if TYPE_CHECKING:
     from lamina.assets import Card
 
-app = typer.Typer(no_args_is_help=True, help="See, fetch and remove the models, corpora and vectors known by name.")
+app = typer.Typer(no_args_is_help=True, help="List, fetch and remove the models, corpora and vectors known by name.")
 
 
 def _names(incomplete: str) -> list[str]:
@@ -39,13 +39,13 @@ def list_assets() -> None:
     table.add_column("licence", max_width=20 if sys.stdout.isatty() else None)
     for card in assets.cards().values():
         table.add_row(card.name, card.kind, _size(card.size), _state(card), card.what, card.licence)
-    # A pipe has no width to fit into: there, one asset is one line.
+    # In a pipe there is no terminal width: one line per asset.
     Console(width=None if sys.stdout.isatty() else 300).print(table)
 
 
 @app.command()
 def get(names: Annotated[list[str], typer.Argument(help="One or more names.", autocompletion=_names)]) -> None:
-    """Fetch assets that this machine does not have yet, and print where they are."""
+    """Fetch assets if needed, and print their folders."""
     from lamina import assets
 
     for card in [assets.find(name) for name in names]:
@@ -79,7 +79,7 @@ def show(name: Name) -> None:
 
 @app.command()
 def path(name: Name) -> None:
-    """Print the folder that holds an asset, and nothing else; fetches nothing."""
+    """Print only the folder of an asset; does not fetch it."""
     from lamina import assets
 
     folder = assets.held(name)
@@ -92,7 +92,7 @@ def path(name: Name) -> None:
 
 @app.command()
 def remove(name: Name) -> None:
-    """Delete an asset from the cache; a folder of LAMINA_DATA is never touched."""
+    """Delete an asset from the cache; LAMINA_DATA is never touched."""
     from lamina import assets
 
     print(f"{name} removed from the cache" if assets.remove(name) else f"{name} is not in the cache")

@@ -1,17 +1,23 @@
-"""`lamina data`: look at corpora, count them, check and convert your own."""
+"""`lamina data`: list, show, count, check and convert corpora."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.options import FormatOption, LimitOption, SplitOption, UnitOption
+from lamina.cli import options
+
+if TYPE_CHECKING:
+    from lamina.types import Edge, Span, Text
+
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Corpora: what there is, what it holds, whether your own files are sound.",
+    help="List, show and count corpora; check and convert your own files.",
 )
 
 CorpusArgument = Annotated[
@@ -22,7 +28,7 @@ AnnotationOption = Annotated[str | None, typer.Option("--annotation", help="Only
 
 @app.command("list")
 def list_() -> None:
-    """Show the corpora that have a name: what they carry, where they are from, whether they are at hand."""
+    """List the named corpora: annotations, splits, origin, and whether they are on this machine."""
     from lamina.assets import cards, held
     from lamina.corpora.catalogue import CATALOGUE
     from lamina.corpora.loading import find_source, splits_of
@@ -31,28 +37,27 @@ def list_() -> None:
         card = cards()[entry.name]
         here = held(entry.name) is not None
         splits = splits_of(find_source(entry.name)) if here else entry.splits_within(card.members)
-        typer.echo(f"{typer.style(entry.name, bold=True)}  ({'at hand' if here else 'not at hand'})")
+        typer.echo(f"{typer.style(entry.name, bold=True)}  ({'on this machine' if here else 'not on this machine'})")
         typer.echo(f"  {entry.title}")
         typer.echo(f"  annotations: {', '.join(entry.annotations) or 'none'}  ({entry.scheme})")
         typer.echo(f"  splits: {', '.join(splits)}")
         typer.echo(f"  from: {card.origin}, {card.licence}")
         if card.note and not here:
             typer.echo(f"  note: {card.note}")
-    typer.echo("\nstories is a corpus of questions that is made on the spot, with nothing to download.")
-    typer.echo("A file or folder of your own works wherever a name does: --corpus PATH")
+    typer.echo("\nThe corpus `stories` (questions) is generated and needs no download.")
+    typer.echo("Your own file or folder works wherever a name does: --corpus PATH")
 
 
 @app.command()
 def show(
     corpus: CorpusArgument,
-    split: SplitOption = "all",
-    format: FormatOption = None,
-    unit: UnitOption = "sentence",
-    limit: LimitOption = 5,
+    split: options.SplitOption = "all",
+    format: options.FormatOption = None,
+    unit: options.UnitOption = "sentence",
+    limit: options.LimitOption = 5,
     annotation: AnnotationOption = None,
 ) -> None:
     """Print texts with their edges."""
-    from lamina.cli.edges import text_lines
     from lamina.corpora import load_corpus
 
     loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
@@ -65,18 +70,16 @@ def show(
 @app.command()
 def stats(
     corpus: CorpusArgument,
-    split: Annotated[
-        str | None, typer.Option("--split", help="Only this split; every one there is by default.")
-    ] = None,
-    format: FormatOption = None,
-    unit: UnitOption = "sentence",
+    split: Annotated[str | None, typer.Option("--split", help="Only this split; all splits by default.")] = None,
+    format: options.FormatOption = None,
+    unit: options.UnitOption = "sentence",
     annotation: AnnotationOption = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")] = None,
 ) -> None:
-    """Count texts, words, targets and labels per split; with --annotation, how often each of its labels occurs."""
+    """Count texts, words, targets and labels per split; with --annotation, count each of its labels."""
     from lamina.cli.tables import frequencies, print_table, volumes, write_csv
     from lamina.corpora import load_corpus
-    from lamina.corpora.counting import Counts
+    from lamina.corpora.corpus import Counts
     from lamina.corpora.loading import known_splits
     from lamina.progress import progress
 
@@ -103,12 +106,12 @@ def stats(
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="Your file or folder.")],
-    format: FormatOption = None,
+    format: options.FormatOption = None,
 ) -> None:
-    """Read a file or folder of your own and report every fault with its line."""
-    from lamina.corpora.counting import Counts, counted
-    from lamina.corpora.faults import Fault
+    """Check your own file or folder and report every fault with its line."""
+    from lamina.corpora.corpus import Counts, counted
     from lamina.corpora.formats import detect, files_of, get_format
+    from lamina.corpora.reading import Fault
     from lamina.errors import CorpusError
 
     if not path.exists():
@@ -128,12 +131,12 @@ def check(
         for _ in counted(texts, counts):
             pass
     for what, ids in noted.items():
-        typer.echo(f"{len(ids)} times {what} (first {ids[0]})")
+        typer.echo(f"{what}: {len(ids)} times (first: {ids[0]})")
     held = f"{counts.texts} texts, {counts.words} words, read as {form.name}"
     if not faults and not counts.texts:
-        tell(Fault(path, 0, "no text in it", form.title))
+        tell(Fault(path, 0, "contains no text", form.title))
     if faults:
-        typer.echo(f"{faults} faults; sound: {held}")
+        typer.echo(f"{faults} faults; valid: {held}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {held}")
 
@@ -143,14 +146,14 @@ def convert(
     corpus: CorpusArgument,
     out: Annotated[Path, typer.Argument(help="The file to write.")],
     annotation: Annotated[str, typer.Option("--annotation", help="Which annotation to write, such as pos or srl.")],
-    split: SplitOption = "all",
-    format: FormatOption = None,
-    unit: UnitOption = "sentence",
-    limit: LimitOption = None,
+    split: options.SplitOption = "all",
+    format: options.FormatOption = None,
+    unit: options.UnitOption = "sentence",
+    limit: options.LimitOption = None,
 ) -> None:
     """Write one annotation of a corpus as edge-probing JSONL."""
     from lamina.corpora import load_corpus
-    from lamina.corpora.counting import Counts, counted
+    from lamina.corpora.corpus import Counts, counted
     from lamina.corpora.edge_jsonl import write
 
     loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
@@ -164,4 +167,53 @@ def _require(annotation: str, carried: list[str] | tuple[str, ...], corpus: str)
     from lamina.errors import CorpusError
 
     if annotation not in carried:
-        raise CorpusError(f"{corpus} carries no {annotation!r}; it carries {', '.join(carried) or 'no annotation'}")
+        raise CorpusError(f"{corpus} has no {annotation!r}; it has {', '.join(carried) or 'no annotations'}")
+
+
+_WIDTH = 100
+
+
+def text_lines(text: Text, annotation: str | None = None) -> Iterator[str]:
+    """The text, then its annotations: tags of single words in one row, everything else one edge per line."""
+    yield f"{text.id}  (document {text.doc})" if text.doc else text.id
+    yield from _wrapped(" ".join(text.words), "  ")
+    for name, edges in text.edges.items():
+        if annotation is None or annotation == name:
+            yield from _annotation_lines(name, edges, text)
+
+
+def _annotation_lines(name: str, edges: tuple[Edge, ...], text: Text) -> Iterator[str]:
+    if not edges:
+        yield f"  {name}: nothing found"
+    elif all(edge.other is None and edge.value is None and len(edge.span) == 1 for edge in edges):
+        tags = " ".join(f"{text.words[edge.span.start]}/{_labels(edge)}" for edge in edges)
+        yield from _wrapped(f"{name}: {tags}", "  ")
+    else:
+        yield f"  {name}:"
+        yield from (_edge_line(edge, text) for edge in edges)
+
+
+def _edge_line(edge: Edge, text: Text) -> str:
+    line = f"    {_labels(edge)}  {_quoted(edge.span, text)}"
+    if edge.other is not None:
+        line += f" -> {_quoted(edge.other, text)}"
+    return line if edge.value is None else f"{line}  value {edge.value:.3g}"
+
+
+def _labels(edge: Edge) -> str:
+    return "|".join(edge.labels) or "-"
+
+
+def _quoted(span: Span, text: Text) -> str:
+    return f"[{span.start}:{span.end}] {' '.join(text.words[span.start : span.end])}"
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent * 2,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,4 +1,4 @@
-"""The command `lamina`: its sub-commands, and errors said in one line."""
+"""The command `lamina`: its sub-commands, and one-line errors."""
 
 from __future__ import annotations
 
@@ -7,43 +7,23 @@ import sys
 
 import typer
 
-from lamina.cli import (
-    assets,
-    attention,
-    compare,
-    contextualize,
-    corefheads,
-    data,
-    diff,
-    encode,
-    finetune,
-    geometry,
-    headmap,
-    heads,
-    look,
-    neighbours,
-    parse,
-    phases,
-    probe,
-    report,
-    serve,
-    store,
-    trace,
-)
+from lamina.cli import assets, data, encode, report, requests, results, serve, store
+from lamina.cli.analyses import AnalysisGroup
 from lamina.errors import InputError, LaminaError
 
 _INTERRUPTED = 130
-"""What Typer makes of Ctrl-C, without a word."""
+"""Typer's exit code for Ctrl-C, which prints no message."""
 
 app = typer.Typer(
     name="lamina",
+    cls=AnalysisGroup,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""See what every layer and every head of a transformer knows, with numbers you can trust.
 
-    Name a **model** and a **corpus**. lamina encodes the corpus once, keeps the activations, asks every question
-    of what it kept, and answers with tables, charts and a report.
+    Choose a **model** and a **corpus**. lamina encodes the corpus once, stores the activations, runs every analysis
+    on them, and gives you tables, charts and a report.
 
     A first look, on a laptop: `lamina report minilm --corpus ewt --out report`
 
@@ -54,24 +34,12 @@ app = typer.Typer(
 app.add_typer(assets.app, name="assets")
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
+app.add_typer(results.app, name="results")
 app.command()(encode.encode)
-app.command()(geometry.geometry)
-app.command()(probe.probe)
-app.command()(trace.trace)
-app.command()(compare.compare)
-app.command()(diff.diff)
-app.command()(attention.attention)
-app.command()(heads.heads)
-app.command()(corefheads.corefheads)
-app.command()(parse.parse)
-app.command()(headmap.headmap)
-app.command()(look.look)
-app.command()(contextualize.contextualize)
-app.command()(neighbours.neighbours)
-app.command()(finetune.finetune)
-app.command()(phases.phases)
 app.command()(report.report)
 app.command()(serve.serve)
+app.command()(requests.run)
+app.command()(requests.describe)
 
 
 @app.callback(invoke_without_command=True)
@@ -88,19 +56,19 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line, not in a traceback."""
-    # Tokenizers forked by a progress bar's thread would otherwise warn on every run.
+    """Run the command line; a user's mistake gives one line, not a traceback."""
+    # Otherwise tokenizers warn on every run that a progress bar's thread forked them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         app()
     except LaminaError as error:
         print(f"lamina: {error}", file=sys.stderr)
-        # As for a wrong option: 2 says that what was asked is wrong, 1 that it could not be done.
+        # As for a wrong option: 2 means that the request is wrong, 1 that it failed.
         raise SystemExit(2 if isinstance(error, InputError) else 1) from None
     except OSError as error:
         if error.filename is None:
             raise
-        # A file that may not be read, a folder that may not be written: the user's to mend, not ours.
+        # An unreadable file, an unwritable folder: for the user to fix, not a bug.
         print(f"lamina: {error.filename}: {error.strerror}", file=sys.stderr)
         raise SystemExit(1) from None
     except SystemExit as stop:

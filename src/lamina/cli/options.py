@@ -1,4 +1,4 @@
-"""Options that mean the same in every command; defaults are given where they are used."""
+"""Options shared by several commands; each command sets its own defaults."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ CorpusOption = Annotated[
 
 SplitOption = Annotated[
     str,
-    typer.Option(
-        "--split", help="train, dev, test or all; a split that the corpus lacks is made by document and recorded."
-    ),
+    typer.Option("--split", help="train, dev, test or all; a missing split is made by document and recorded."),
 ]
 """Which part of the corpus."""
 
@@ -27,11 +25,11 @@ UnitOption = Annotated[
     str,
     typer.Option("--unit", help="What becomes one text: sentence, document, or window:N (at most N words)."),
 ]
-"""What is encoded at once; "sentence" by default."""
+"""What becomes one text; "sentence" by default."""
 
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="The format of a file or folder; told from its content where not given."),
+    typer.Option("--format", help="Format of the file or folder; detected from its content by default."),
 ]
 """How to read a path; None by default."""
 
@@ -39,39 +37,37 @@ LimitOption = Annotated[
     int | None,
     typer.Option("--limit", min=1, help="Take only the first N texts."),
 ]
-"""How many texts; None (all) by default."""
+"""Number of texts; None (all) by default."""
 
 DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Say how many texts and tokens there are and what time and disk to expect; compute nothing.",
+        help="Print the number of texts and tokens and the expected time and disk space; compute nothing.",
     ),
 ]
-"""Look before the leap; False by default."""
+"""Only estimate the cost; False by default."""
 
 ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="An alias (`lamina assets list`), a Hugging Face id or a folder.")
 ]
 """Which model."""
 
-OutOption = Annotated[
-    Path | None, typer.Option("--out", help="The folder to write; a folder under results/ where not given.")
-]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Output folder; by default a folder under results/.")]
 """Where the result goes."""
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", help="Where activations are kept; LAMINA_STORE or lamina's cache where not given."),
+    typer.Option("--store", help="Where activations are kept; by default LAMINA_STORE or lamina's cache."),
 ]
 """Where activations are kept."""
 
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="cpu, cuda or cuda:N; a GPU where there is one by default.")
+    str | None, typer.Option("--device", help="cpu, cuda or cuda:N; by default a GPU if there is one.")
 ]
 """Where the model runs."""
 
 PrecisionOption = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="What the model computes in.")
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Precision of the model.")
 ]
-"""How precisely the model computes."""
+"""Precision of the model."""

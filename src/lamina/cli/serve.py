@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.options import DeviceOption
+from lamina.cli import options
 from lamina.errors import InputError
+from lamina.progress import VARIABLE
+from lamina.result_index import usual_folders
 
 if TYPE_CHECKING:
     from lamina.web.settings import Settings
@@ -22,43 +24,45 @@ def serve(
         list[Path] | None,
         typer.Argument(
             metavar="[RESULTS_DIR]...",
-            help="Folders with results; ./results and ./report where not given. New results go into the first.",
+            help="Folders with results; ./results and ./report by default. New results go into the first.",
         ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", help="A model that may be looked into; repeat for several. minilm where not given."),
+        typer.Option("--model", help="A model to serve; repeat for several. minilm by default."),
     ] = None,
     corpus: Annotated[
         list[str] | None,
-        typer.Option("--corpus", help="A corpus that may be computed on; repeat for several. ewt where not given."),
+        typer.Option("--corpus", help="A corpus for computations; repeat for several. ewt by default."),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen at; others than loopback need a token.")
+        str, typer.Option("--host", help="Address to listen on; any address but loopback needs a token.")
     ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 8600,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 8600,
     token: Annotated[
-        str | None, typer.Option("--token", help="What every visitor has to know; made where it is needed.")
+        str | None, typer.Option("--token", help="Token that every request needs; generated if needed.")
     ] = None,
-    device: DeviceOption = None,
+    device: options.DeviceOption = None,
 ) -> None:
-    """Look inside a model in the browser: sentences, heads, questions, layers, with saved results beside them.
+    """Look inside a model in the browser: sentences, heads, questions, layers and saved results.
 
-    Listens on this machine only, unless `--host` says otherwise; then every request needs the token, which is made
-    and printed if you give none. Nothing outside the result folders is read, and no model but those named (and
-    fine-tuned ones in the result folders) is loaded. Stop it with Ctrl-C.
+    Listens on this machine only, unless you set `--host`; then every request needs the token, which is generated and
+    printed if you give none. Only the result folders are read, and only the models you name (and fine-tuned ones in
+    the result folders) are loaded. Stop it with Ctrl-C.
 
     Example: `lamina serve report --model minilm`
     """
-    # Read when torch is loaded: each request has threads of its own, and those that spin while they wait would make
+    # Read when torch is loaded: each request has its own threads, and threads that spin while they wait would make
     # every answer several times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Steps of single requests are nobody's to watch here; computations in the background tell theirs on the pages.
+    os.environ.setdefault(VARIABLE, "none")
     folders = _folders(results)
     if not folders[0].exists():
         folders[0].mkdir(parents=True)
     if token is not None and len(token) < 8:
         raise InputError(
-            "a token of fewer than 8 characters is easily guessed; give a longer one, or none to have one made"
+            "a token of fewer than 8 characters is easily guessed; give a longer one, or none to generate one"
         )
     with _listening(host, port) as listener:
         from lamina.web.settings import Settings, is_loopback
@@ -81,10 +85,9 @@ def _folders(named: list[Path] | None) -> tuple[Path, ...]:
     if named:
         for folder in named:
             if folder.exists() and not folder.is_dir():
-                raise InputError(f"{folder} is not a folder; name folders with results")
+                raise InputError(f"{folder} is not a folder; give folders with results")
         return tuple(named)
-    usual = [Path("results"), Path("report")]
-    return tuple(folder for folder in usual if folder.is_dir()) or (usual[0],)
+    return usual_folders()
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -93,12 +96,12 @@ def _listening(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # From now on visitors wait in line; without it, whoever is faster than the server would be turned away.
+        # From now on connections queue; otherwise a client faster than the server's start would be refused.
         listener.listen()
     except OSError as error:
         listener.close()
         raise InputError(
-            f"cannot listen at {host} port {port}: {os.strerror(error.errno or 0)}; try another --port, or --port 0"
+            f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}; try another --port, or --port 0"
         ) from None
     return listener
 
@@ -118,6 +121,6 @@ def _tell(settings: Settings) -> None:
 
     host, token = settings.host, settings.token
     if not is_loopback(host):
-        print(f"Listening at {host}: other machines can reach this server. Every request needs the token.", flush=True)
+        print(f"Listening on {host}: other machines can reach this server. Every request needs the token.", flush=True)
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{settings.port}/" + (f"?token={token}" if token else ""), flush=True)

@@ -1,4 +1,4 @@
-"""`lamina store`: what is kept of models' activations, whether it is sound, and making room."""
+"""`lamina store`: list, verify and clean up stored activations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.options import StoreOption
+from lamina.cli import options
 
 app = typer.Typer(no_args_is_help=True, help="List, verify and clean up stored activations.")
 
 
 @app.command("ls")
-def list_stores(store: StoreOption = None) -> None:
+def list_stores(store: options.StoreOption = None) -> None:
     """List the stores: encoder, precision, texts, shards, size, folder."""
     from rich.console import Console
     from rich.table import Table
@@ -31,18 +31,18 @@ def list_stores(store: StoreOption = None) -> None:
         size = sum(shard.stat().st_size for shard in each.shards) / 1e6
         numbers = (head["layers"], head["width"], f"{len(each):,}", len(each.shards), f"{size:,.0f}")
         table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(each.folder))
-    # A pipe has no width to fit into: there, one store is one line.
+    # In a pipe there is no terminal width: one line per store.
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
 
 
 @app.command()
 def verify(
-    store: StoreOption = None,
+    store: options.StoreOption = None,
     drop: Annotated[
         bool, typer.Option("--drop", help="Delete damaged shards, so that the next run encodes their texts again.")
     ] = False,
 ) -> None:
-    """Read every shard and compare its checksum; name the damaged ones. Exit code 1 if there are any."""
+    """Verify the checksum of every shard and list the damaged ones. Exit code 1 if there are any."""
     from lamina.activations import stores
     from lamina.progress import progress
 
@@ -58,7 +58,7 @@ def verify(
             advance()
     for shard in damaged:
         print(f"damaged{', dropped' if drop else ''}: {shard}")
-    print(f"{checked - len(damaged):,} of {checked:,} shards are sound")
+    print(f"{checked - len(damaged):,} of {checked:,} shards are intact")
     if damaged and not drop:
         print("`lamina encode ... --repair` encodes their texts again; `lamina store verify --drop` deletes them")
         raise typer.Exit(1)
@@ -66,29 +66,29 @@ def verify(
 
 @app.command()
 def gc(
-    store: StoreOption = None,
+    store: options.StoreOption = None,
     older_than: Annotated[
         int | None,
         typer.Option(
-            "--older-than", min=0, help="Also delete whole stores and probing runs not written for so many days."
+            "--older-than", min=0, help="Also delete whole stores and probing runs not written to for this many days."
         ),
     ] = None,
 ) -> None:
-    """Delete what interrupted runs left behind and, with --older-than, stores and probing runs no longer written to.
+    """Delete leftovers of interrupted runs and, with --older-than, stores and probing runs no longer written to.
 
-    A kept probing run is what `lamina probe` answers from when it is asked the same again, or goes on from when it was
-    stopped. Results that were saved with `--out` have files of their own.
+    `lamina probe` uses a stored probing run to answer the same request again, or to continue a stopped run. Results
+    saved with `--out` do not depend on it.
     """
     import shutil
     import time
 
     from lamina.activations import stores
-    from lamina.analyses.probing.keeping import clean_runs
+    from lamina.analyses.probing.checkpoints import clean_runs
 
     before = None if older_than is None else time.time() - older_than * 86400
     freed = 0
     for each in stores(store):
-        # Looked at before sweeping, and without the lock: taking that is not writing.
+        # Checked before sweeping and without the lock, since taking the lock is not writing.
         newest = max(path.stat().st_mtime for path in each.folder.iterdir() if path.name != "lock")
         freed += each.sweep()
         if before is not None and newest <= before:

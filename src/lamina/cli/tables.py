@@ -1,15 +1,14 @@
-"""Tables in the terminal and as CSV: the counts of `lamina data stats`, the numbers of an analysis."""
+"""Tables in the terminal and as CSV: the counts of `lamina data stats`, the first numbers of an analysis."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from lamina.corpora.counting import Counts
+    from lamina.corpora.corpus import Counts
 
 Cell = str | int
 
@@ -22,7 +21,7 @@ class Table(NamedTuple):
 
 
 def volumes(counts: Mapping[str, Counts]) -> Table:
-    """A row a split and annotation: how many texts and words there are, how many targets and kinds of label."""
+    """One row per split and annotation: numbers of texts, words, targets and different labels."""
     columns = ("split", "texts", "words", "annotation", "annotated", "targets", "labels")
     rows: list[tuple[Cell, ...]] = []
     for split, count in counts.items():
@@ -33,7 +32,7 @@ def volumes(counts: Mapping[str, Counts]) -> Table:
 
 
 def frequencies(counts: Mapping[str, Counts], annotation: str) -> Table:
-    """A row a label, the most frequent first: how often it occurs in each split."""
+    """One row per label, the most frequent first: how often it occurs in each split."""
     found = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
     total = Counter[str]()
     for labels in found.values():
@@ -43,7 +42,7 @@ def frequencies(counts: Mapping[str, Counts], annotation: str) -> Table:
 
 
 def print_table(title: str, table: Table, notes: Sequence[str]) -> None:
-    """Print it, with the notes below."""
+    """Print the table, with the notes below it."""
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -53,28 +52,15 @@ def print_table(title: str, table: Table, notes: Sequence[str]) -> None:
         drawn.add_column(column, justify="right" if numeric else "left", no_wrap=not at)
     for row in table.rows:
         drawn.add_row(*(f"{cell:,}" if isinstance(cell, int) else cell for cell in row))
-    # Labels may hold brackets, which are no markup.
+    # Labels may contain brackets, which are not markup.
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(drawn)
     for note in notes:
         console.print(f"made: {note}")
 
 
-def number(value: float, low: float | None = None, high: float | None = None) -> str:
-    """To three places, its interval after it where it has one; a dash where it is not available.
-
-    Example:
-        >>> number(0.5), number(0.5, 0.25, 0.75), number(float("nan"), 0, 1)
-        ('0.500', '0.500 [0.250, 0.750]', '-')
-    """
-    if math.isnan(value):
-        return "-"
-    spread = "" if low is None or high is None or math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-    return f"{value:.3f}{spread}"
-
-
 def write_csv(path: Path, table: Table) -> None:
-    """Write it as CSV, columns first."""
+    """Write the table as CSV, with a header row."""
     import csv
 
     path.parent.mkdir(parents=True, exist_ok=True)

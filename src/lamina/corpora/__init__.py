@@ -1,17 +1,20 @@
-"""Files -> texts: one module a format, and what makes them corpora.
+"""Files -> texts: one module per format, and the modules that turn texts into corpora.
 
-formats    which formats there are, told from content
-splits     which file is which split; splits made where there is none
+formats    the list of formats, and how they are detected
+splits     which file is which split; how missing splits are made
 units      what becomes one text: sentence, window, document
-compact    parsed once, kept as lines of JSON
+caching    hash each file once, parse each corpus once
 catalogue  the corpora known by name
 loading    from a name or a path to a corpus
+learning   which texts train, stop and score a probe
 """
 
 from __future__ import annotations
 
 from lamina.corpora.corpus import Corpus
 from lamina.corpora.from_python import corpus_from
+from lamina.corpora.learning import Splits, load_splits
 from lamina.corpora.loading import load_corpus
+from lamina.corpora.question_sets import Questions, load_questions
 
-__all__ = ["Corpus", "corpus_from", "load_corpus"]
+__all__ = ["Corpus", "Questions", "Splits", "corpus_from", "load_corpus", "load_questions", "load_splits"]

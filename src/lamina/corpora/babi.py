@@ -1,10 +1,10 @@
-"""bAbI: short stories of facts with questions about them; twenty tasks, one file a task and split.
+"""bAbI: short stories of facts with questions about them; twenty tasks, one file per task and split.
 
-Lines `n fact` and `n question<TAB>answer<TAB>numbers of the supporting facts`; a story starts again at 1. The context
-of a question is the facts before it. Two views: `span` appends the possible answers of the task (those of all files of
-that task in the folder, sorted; `apple,milk` is one of them) as `Possible answers: a; b; c.`, and the answer's place
-is always in that list, since not every answer stands in the story; `classification` leaves the story as it is, and the
-label is the answer. The list is part of no sentence and is no supporting fact.
+Lines are `n fact` or `n question<TAB>answer<TAB>numbers of the supporting facts`; a new story starts again at 1. The
+context of a question is the facts before it. There are two views. `span` appends the possible answers of the task
+(those of all files of that task in the folder, sorted; `apple,milk` is one of them) as `Possible answers: a; b; c.`,
+and the answer span is always in that list, since not every answer occurs in the story. `classification` leaves the
+story as it is, and the label is the answer. The list belongs to no sentence and is not a supporting fact.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import head_lines, read_lines
-from lamina.corpora.faults import Fault, Report, raise_fault
 from lamina.corpora.questions import Noted, Question, make_question
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -28,7 +27,7 @@ _START = "Possible answers: "
 
 
 class _Asked(NamedTuple):
-    """A question as its line says it."""
+    """A question as given in its line."""
 
     line: int
     story: int
@@ -36,7 +35,7 @@ class _Asked(NamedTuple):
     answer: str
     facts: tuple[str, ...]
     support: frozenset[int]
-    """The supporting facts, by their place among `facts`."""
+    """The supporting facts, as indices into `facts`."""
 
 
 def looks_like(path: Path) -> bool:
@@ -47,12 +46,12 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a question, with the possible answers appended."""
+    """One text per question, with the possible answers appended."""
     return (question.text for question in questions(path, report))
 
 
 def companions(path: Path) -> tuple[Path, ...]:
-    """The other files of the task, which say what else may be answered."""
+    """The other files of the task, which hold the other possible answers."""
     task = _NAME.match(path.name)
     if task is None:
         return ()
@@ -61,7 +60,7 @@ def companions(path: Path) -> tuple[Path, ...]:
 
 
 def task_of(path: Path) -> str:
-    """The task a file's name speaks of, as qa1; the whole stem where it speaks of none.
+    """The task in a file's name, such as qa1; the whole stem if the name contains none.
 
     Example:
         >>> task_of(Path("qa15_basic-deduction_test.txt")), task_of(Path("mine.txt"))
@@ -79,9 +78,9 @@ def questions(
     view: str = "span",
     tasks: Collection[int] | None = None,
 ) -> Iterator[Question]:
-    """Every question of a file; none where `tasks` leaves its task out."""
+    """Every question of a file; none if `tasks` excludes its task."""
     if view not in VIEWS:
-        raise CorpusError(f"unknown view {view!r} of bAbI; use {' or '.join(VIEWS)}")
+        raise CorpusError(f"unknown bAbI view {view!r}; use {' or '.join(VIEWS)}")
     task = task_of(path)
     if tasks is not None and task not in {f"qa{number}" for number in tasks}:
         return
@@ -159,7 +158,7 @@ def _parsed(said: str, line: int, story: int, facts: dict[int, str], path: Path,
     places = {number: place for place, number in enumerate(facts)}
     support = [int(number) for number in parts[3].split()]
     if unknown := [number for number in support if number not in places]:
-        what = f"question {id}: supporting line {unknown[0]} is no fact before it"
+        what = f"question {id}: supporting line {unknown[0]} is not a fact before the question"
         report(Fault(path, line, what, f"one of {', '.join(map(str, places))}"))
         return None
     return _Asked(

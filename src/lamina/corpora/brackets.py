@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import read_lines
-from lamina.corpora.faults import Fault, Report
+from lamina.corpora.reading import Fault, Report, read_lines
 from lamina.types import Edge, Span
 
 _TOPS = frozenset({"", "ROOT", "TOP"})
@@ -25,7 +24,7 @@ _BALANCED = "balanced brackets: (LABEL (TAG word) ...)"
 
 
 def unescape(word: str) -> str:
-    r"""The word as it was written: `-LRB-` and its kin become brackets again, `\/` a slash.
+    r"""The word as written: `-LRB-` and the like become brackets again, `\/` a slash.
 
     Example:
         >>> unescape("-LRB-a-RRB-"), unescape("LRB")
@@ -48,20 +47,20 @@ class _Spans:
 
     def close(self) -> None:
         if not self._open:
-            raise ValueError("a closing bracket too many")
+            raise ValueError("one closing bracket too many")
         at = self._open.pop()
         label, start, _ = self._found[at]
         self._found[at] = (label, start, self.words)
 
     def edges(self) -> tuple[Edge, ...]:
-        """The spans with words in them: those emptied by removed traces are dropped."""
+        """The spans that contain words; spans left empty by removed traces are dropped."""
         if self._open:
             raise ValueError(f"bracket ({self._found[self._open[-1]][0]} is never closed")
         return tuple(Edge((label,), Span(start, end)) for label, start, end in self._found if start < end)
 
 
 def starred(column: Sequence[str]) -> tuple[Edge, ...]:
-    """The labelled spans of a starred column, one cell a word; a ValueError says what is wrong with it.
+    """The labelled spans of a starred column with one cell per word; a ValueError says what is wrong with it.
 
     Example:
         >>> [(edge.labels[0], edge.span.start, edge.span.end) for edge in starred(["(ARG0*", "*)", "(V*)"])]
@@ -72,7 +71,7 @@ def starred(column: Sequence[str]) -> tuple[Edge, ...]:
         match = _CELL.fullmatch(cell)
         # A one-word entity may be written (GPE), without a star.
         if match is None or not (match[2] or (match[1] and match[3])):
-            raise ValueError(f"cell {cell!r} of word {place} is not made of (LABEL, * and )")
+            raise ValueError(f"cell {cell!r} of word {place} is not a starred cell such as (NP*, * or *)")
         for label in match[1].split("(")[1:]:
             spans.open(label)
         spans.words += 1
@@ -82,7 +81,7 @@ def starred(column: Sequence[str]) -> tuple[Edge, ...]:
 
 
 def without_top(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
-    """Constituents without the dummy bracket (ROOT, TOP or no label) around them all.
+    """Constituents without the dummy bracket (ROOT, TOP or no label) around the sentence.
 
     Example:
         >>> [edge.labels[0] for edge in without_top(starred(["(TOP(S*", "*))"]))]
@@ -95,16 +94,16 @@ class Tree(NamedTuple):
     """One bracketed tree, traces removed."""
 
     number: int
-    """Its place in the file, counted from 1."""
+    """Number in the file, from 1."""
     line: int
-    """Where it starts."""
+    """Line where it starts."""
     words: tuple[str, ...]
     tags: tuple[str, ...]
     constituents: tuple[Edge, ...]
 
 
 class _Builder:
-    """Makes one tree of the pieces (brackets, labels, words) fed to it; a ValueError says why one does not fit."""
+    """Builds one tree from brackets, labels and words; a ValueError says why one does not fit."""
 
     def __init__(self, number: int, line: int) -> None:
         self.number, self.line = number, line
@@ -112,20 +111,20 @@ class _Builder:
         self._tags: list[str] = []
         self._spans = _Spans()
         self._atoms: list[list[str]] = []
-        """Of each open bracket, what stands in it besides brackets: a label, or a tag and its word."""
+        """For each open bracket, its content apart from brackets: a label, or a tag and its word."""
         self._inner: list[bool] = []
-        """Of each open bracket, whether brackets stand in it."""
+        """For each open bracket, whether it contains brackets."""
 
     def feed(self, piece: str) -> bool:
-        """Take one piece; whether the tree is complete with it."""
+        """Add one piece; True if it completes the tree."""
         if piece == "(":
             self._open()
         elif not self._atoms:
-            raise ValueError("a closing bracket too many" if piece == ")" else f"{piece!r} stands outside any tree")
+            raise ValueError("one closing bracket too many" if piece == ")" else f"{piece!r} is outside any tree")
         elif piece == ")":
             self._close()
         elif self._inner[-1] or len(self._atoms[-1]) == 2:
-            raise ValueError(f"{piece!r} stands beside brackets or another word")
+            raise ValueError(f"{piece!r} is next to brackets or another word")
         else:
             self._atoms[-1].append(piece)
         return not self._atoms
@@ -160,10 +159,10 @@ class _Builder:
 
 
 def read_trees(path: Path, report: Report) -> Iterator[Tree]:
-    """Every tree of a file, however it is laid out in lines.
+    """Every tree of a file, whatever its line breaks.
 
-    After a fault, reading goes on at the next line that starts with a bracket. A line that starts as only a whole tree
-    does (`(ROOT`, `(TOP` or `( (`) ends a tree left open before it.
+    After a fault, reading continues at the next line that starts with a bracket. A line that starts a new tree
+    (`(ROOT`, `(TOP` or `( (`) ends a tree left open before it.
     """
     number, lost = 0, False
     builder: _Builder | None = None

@@ -16,18 +16,18 @@ class Entry(NamedTuple):
     name: str
     title: str
     format: str
-    """A name of `lamina.corpora.formats`."""
+    """A format name from `lamina.corpora.formats`."""
     scheme: str
-    """Whose labels these are; they stay as annotated."""
+    """The label scheme; labels stay as annotated."""
     annotations: tuple[str, ...]
     files: Mapping[str | None, str]
-    """Split -> glob of its files within the asset's folder; None where they are of no split, and empty where a
-    folder's own lists say which is which."""
+    """Split -> glob of its files within the asset's folder; the key None is for files without a split, and the mapping
+    is empty if lists in the folder define the splits."""
     documents: Mapping[str, int] = MappingProxyType({})
-    """Split -> how many documents it takes, where the corpus has no splits and they are to be of exact size."""
+    """Split -> number of documents, for corpora without splits whose made splits have an exact size."""
 
     def splits_within(self, members: Iterable[str]) -> tuple[str, ...]:
-        """The splits that files of these names (`*` stands for anything) make up."""
+        """The splits that files with these names (`*` matches anything) cover."""
         found = [
             split
             for split, pattern in self.files.items()
@@ -46,7 +46,7 @@ def _ud(suffix: str) -> dict[str | None, str]:
 
 _ASKED = ("question", "sentence", "answer", "sup")
 _ARTICLES = MappingProxyType({"train": 36, "dev": 4, "test": 8})
-"""The 48 articles of SQuAD's dev file. XQuAD's are the same ones, so that the same seed scores the same articles."""
+"""The 48 articles of SQuAD dev. XQuAD has the same ones, so the same seed scores the same articles."""
 
 CATALOGUE = (
     Entry(
@@ -111,16 +111,16 @@ CATALOGUE = (
     ),
     Entry(
         "gap_coreference",
-        "GAP: ambiguous pronouns of Wikipedia",
+        "GAP: ambiguous pronouns in Wikipedia",
         "gap",
         "GAP",
         ("coref",),
-        # GAP's development set is the one meant for training; validation is the small one for choosing.
+        # GAP's development set is meant for training; validation is the small set for model selection.
         {"train": "**/gap-development.tsv", "dev": "**/gap-validation.tsv", "test": "**/gap-test.tsv"},
     ),
     Entry(
         "squad_v1.1_dev",
-        "SQuAD v1.1, the dev file: questions about paragraphs of Wikipedia",
+        "SQuAD v1.1 dev: questions about Wikipedia paragraphs",
         "squad",
         "SQuAD",
         _ASKED,
@@ -129,7 +129,7 @@ CATALOGUE = (
     ),
     Entry(
         "xquad_en",
-        "XQuAD, English: 240 paragraphs of SQuAD's dev file",
+        "XQuAD, English: 240 paragraphs of SQuAD dev",
         "squad",
         "SQuAD",
         _ASKED,
@@ -138,7 +138,7 @@ CATALOGUE = (
     ),
     Entry(
         "hotpotqa_sample",
-        "HotpotQA, 200 questions: facts of two paragraphs among ten",
+        "HotpotQA, 200 questions: facts in two of ten paragraphs",
         "hotpot",
         "HotpotQA",
         _ASKED,
@@ -146,7 +146,7 @@ CATALOGUE = (
     ),
     Entry(
         "babi_en",
-        "bAbI: stories of twenty tasks, possible answers appended",
+        "bAbI: stories of 20 tasks, possible answers appended",
         "babi",
         "bAbI",
         _ASKED,
@@ -154,7 +154,7 @@ CATALOGUE = (
     ),
     Entry(
         "trec_qtypes",
-        "TREC question types, of Li and Roth",
+        "TREC question types (Li and Roth)",
         "trec",
         "Li and Roth",
         ("ques", "ques_coarse"),
@@ -162,18 +162,18 @@ CATALOGUE = (
     ),
     Entry(
         "wikitext2",
-        "WikiText-2: plain paragraphs of Wikipedia",
+        "WikiText-2: plain Wikipedia paragraphs",
         "plain",
         "no labels",
         (),
         {"train": "**/train.txt", "dev": "**/valid.txt", "test": "**/test.txt"},
     ),
 )
-"""Every corpus that has a name; the first is the default."""
+"""Every named corpus; the first is the default."""
 
 
 def names() -> tuple[str, ...]:
-    """The names of the catalogue, the default first.
+    """The names in the catalogue, the default first.
 
     Example:
         >>> names()[:2]

@@ -1,35 +1,148 @@
 """CoNLL-U: any Universal Dependencies treebank in any language, and CorefUD's entities.
 
-A word is a syntactic word: of a multi-word token (`2-3 im`) the words `in dem` are read, and its own line is not one.
-Empty nodes (`8.1`) are skipped. `pos` is UPOS, `xpos` the treebank's own tag, `dep` the basic dependencies; a column of
-`_` means that the annotation is not there. A sentence is named by `# sent_id`, or else by the file and a running
-number; a document by `# newdoc id`, or else by the file and a running number.
+A word is a syntactic word: for a multi-word token (`2-3 im`) the words `in dem` are read, and its own line is skipped.
+So are empty nodes (`8.1`). `pos` is UPOS, `xpos` the treebank's own tag, `dep` the basic dependencies; a column of `_`
+means that the annotation is missing. Sentences are named by `# sent_id` and documents by `# newdoc id`, or else by the
+file name and a running number.
 
-`ner` comes from `Entity=` in MISC: one edge a typed mention, nested ones too. `# global.Entity` says which field of a
-mention is its type (the second, if there is no such line). A mention in several parts (`(e1[1/2]-...`) is left out,
-since its words are not one span; how many were is logged. So is a mention that lies on empty nodes alone.
+`ner` comes from `Entity=` in MISC: one edge per typed mention, nested ones included. `# global.Entity` says which field
+of a mention is its type (the second by default). A discontinuous mention (`(e1[1/2]-...`) is left out, since its words
+are not one span; their number is logged. A mention on empty nodes only is left out too.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import head_lines, read_blocks
-from lamina.corpora.conllu_checks import COLUMNS, Row, check
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.headings import Heading, comments
-from lamina.corpora.mentions import Cell, pair
+from lamina.corpora.entities import Cell, pair
+from lamina.corpora.reading import Fault, Heading, Report, comments, head_lines, raise_fault, read_blocks
 from lamina.types import Edge, Span, Text
+
+COLUMNS = 10
+_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+_EXPECTED_HEAD = "the number of another word of the sentence, or 0 for the root"
+
+
+class Row(NamedTuple):
+    """One line of a sentence, split at tabs."""
+
+    line: int
+    cells: Sequence[str]
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is neither a multi-word token nor an empty node."""
+        return self.cells[0].isdigit()
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a multi-word token."""
+        return "-" in self.cells[0]
+
+    @property
+    def form(self) -> str:
+        return self.cells[1]
+
+    @property
+    def head(self) -> str:
+        return self.cells[6]
+
+    @property
+    def relation(self) -> str:
+        return self.cells[7]
+
+
+def check(path: Path, line: int, rows: Sequence[Row]) -> Iterator[Fault]:
+    """Every fault of a sentence that starts at `line`; the tree is checked only if its rows are valid.
+
+    Example:
+        >>> [fault.what for fault in check(Path("a.conllu"), 1, [Row(1, ["1", "Dogs"])])]
+        ['2 columns']
+    """
+    if not rows:
+        yield Fault(path, line, "a sentence without words", "at least one line of ten columns after the comments")
+        return
+    faults = [*_check_columns(path, rows)]
+    faults = faults or [*_check_ids(path, rows)]
+    yield from faults
+    words = [row for row in rows if row.is_word]
+    if not faults and any(row.head != "_" for row in words):
+        faults = [*_check_heads(path, words)]
+        yield from faults or _check_tree(path, words)
+
+
+def _check_columns(path: Path, rows: Sequence[Row]) -> Iterator[Fault]:
+    for row in rows:
+        if len(row.cells) != COLUMNS:
+            yield Fault(path, row.line, f"{len(row.cells)} columns", f"{COLUMNS} columns separated by tabs")
+        elif "" in row.cells:
+            what = f"column {list(row.cells).index('') + 1} is empty"
+            yield Fault(path, row.line, what, "a value, or _ if there is none")
+
+
+def _check_ids(path: Path, rows: Sequence[Row]) -> Iterator[Fault]:
+    last = empty = covered = 0
+    for row in rows:
+        match = _ID.fullmatch(row.cells[0])
+        if match is None:
+            yield Fault(path, row.line, f"id {row.cells[0]!r}", "a number, a range such as 2-3, or an empty node (8.1)")
+            return
+        first, mark, second = int(match[1]), match[2], int(match[3] or 0)
+        if mark == "-":
+            fits, covered, expected = covered < first == last + 1 <= second, second, f"a range from word {last + 1}"
+        elif mark == ".":
+            fits, empty, expected = (first, second) == (last, empty + 1), second, f"{last}.{empty + 1}"
+        else:
+            fits, expected, last, empty = first == last + 1, str(last + 1), first, 0
+        if not fits:
+            yield Fault(path, row.line, f"id {row.cells[0]} does not follow the one before it", expected)
+            return
+    if last == 0:
+        yield Fault(path, rows[0].line, "a sentence without words", "at least one word besides empty nodes")
+    elif covered > last:
+        yield Fault(path, rows[-1].line, f"a multi-word token up to word {covered}", f"one within the {last} words")
+
+
+def _check_heads(path: Path, words: Sequence[Row]) -> Iterator[Fault]:
+    for row in words:
+        if not row.head.isdecimal():
+            yield Fault(path, row.line, f"head {row.head!r} is not a number", _EXPECTED_HEAD)
+        elif int(row.head) > len(words):
+            yield Fault(path, row.line, f"head {row.head} is outside the {len(words)} words", _EXPECTED_HEAD)
+        elif row.relation == "_":
+            yield Fault(path, row.line, "a head without a relation", "a relation such as nsubj in column 8")
+
+
+def _check_tree(path: Path, words: Sequence[Row]) -> Iterator[Fault]:
+    roots = [row for row in words if row.head == "0"]
+    if len(roots) != 1:
+        line = roots[1].line if roots else words[0].line
+        yield Fault(path, line, f"{len(roots)} roots" if roots else "no root", "exactly one word with head 0")
+    # 0 is the root; `sound` holds the words known to reach it.
+    heads = [0, *(int(row.head) for row in words)]
+    sound = {0}
+    for row, start in zip(words, range(1, len(heads)), strict=True):
+        seen: list[int] = []
+        at = start
+        while at not in sound and at not in seen:
+            seen.append(at)
+            at = heads[at]
+        if at not in sound:
+            yield Fault(path, row.line, f"word {start} is its own ancestor", "a tree: heads that lead to the root")
+            return
+        sound.update(seen)
+
 
 _ENTITY = "Entity="
 _log = logging.getLogger(__name__)
 
 
 def looks_like(path: Path) -> bool:
-    """Whether this is CoNLL-U: the first line that is no comment has ten columns and the number of a word."""
+    """Whether this is CoNLL-U: the first non-comment line has ten columns and a word number."""
     if path.is_dir():
         return False
     first = next((line for line in head_lines(path, 65536) if line.strip() and not line.startswith("#")), "")
@@ -38,7 +151,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a sentence.
+    """One text per sentence.
 
     Example:
         >>> import tempfile
@@ -63,18 +176,18 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
         try:
             ner = entities.edges(rows)
         except ValueError as error:
-            report(Fault(path, rows[0].line, str(error), "every mention of Entity= opened and closed in its sentence"))
+            report(Fault(path, rows[0].line, str(error), "every mention in Entity= opened and closed in its sentence"))
             continue
         words = [row for row in rows if row.is_word]
         edges = _columns(words) | ({} if ner is None else {"ner": ner})
         yield Text(heading.sentence, tuple(row.form for row in words), edges=edges, doc=heading.doc)
     if entities.discontinuous:
-        _log.warning("%s: %d mentions in several parts left out of ner", path, entities.discontinuous)
+        _log.warning("%s: %d discontinuous mentions left out of ner", path, entities.discontinuous)
 
 
 def _columns(words: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:
-    """The annotations of the columns that hold one."""
-    # One span a word, shared by its edges: they are most of what is made here.
+    """The annotations of all columns that have one."""
+    # One span per word, shared by its edges: spans are most of the objects created here.
     spans = [Span(at, at + 1) for at in range(len(words))]
     edges: dict[str, tuple[Edge, ...]] = {}
     for name, column in (("pos", 3), ("xpos", 4)):
@@ -91,7 +204,7 @@ def _columns(words: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:
 
 
 class _Fields(NamedTuple):
-    """Which fields of a mention in `Entity=` name it and give its type."""
+    """Which fields of a mention in `Entity=` hold its name and its type."""
 
     name: int = 0
     type: int | None = 1
@@ -113,7 +226,7 @@ class _Fields(NamedTuple):
 
 
 class _Entities:
-    """Reads `Entity=`, sentence after sentence, as the file's comments say."""
+    """Reads `Entity=`, sentence by sentence, as declared in the file's comments."""
 
     def __init__(self) -> None:
         self.discontinuous = 0
@@ -127,7 +240,7 @@ class _Entities:
                 self._announced = self._fields.type is not None
 
     def edges(self, rows: Sequence[Row]) -> tuple[Edge, ...] | None:
-        """The typed mentions of a sentence; None where the file has not spoken of entities so far."""
+        """The typed mentions of a sentence; None if the file has not mentioned entities so far."""
         cells = list(_entity_cells(rows))
         self._announced |= bool(cells) and self._fields.type is not None
         if not self._announced:
@@ -147,5 +260,5 @@ def _entity_cells(rows: Sequence[Row]) -> Iterator[Cell]:
         words += row.is_word
         value = next((item for item in row.cells[9].split("|") if item.startswith(_ENTITY)), "")
         if value and not row.is_range:
-            # What opens on an empty node starts at the word after it, what closes on one ends at the word before.
+            # A mention opened on an empty node starts at the next word; one closed there ends at the previous word.
             yield Cell(value.removeprefix(_ENTITY), words - row.is_word, words)

@@ -1,9 +1,10 @@
-"""A corpus: texts that can be read again and again, and what they are."""
+"""A corpus: texts that can be read repeatedly, with their metadata."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,11 +15,11 @@ from lamina.errors import CorpusError
 from lamina.types import Text
 
 _LOOKED_AT = 100
-"""Texts looked at to tell which annotations a corpus carries; an annotation may be absent from a few of them."""
+"""Texts inspected to find a corpus's annotations; an annotation may be missing from a few of them."""
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """One hash over anything JSON can say; equal inputs give equal hashes.
+    """One hash of any JSON-serialisable values; equal inputs give equal hashes.
 
     Example:
         >>> fingerprint_of("a", 1) == fingerprint_of("a", 1), fingerprint_of("a", 1) == fingerprint_of("a", 2)
@@ -29,9 +30,9 @@ def fingerprint_of(*parts: Any) -> str:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts read anew on every iteration, so that memory does not grow with the corpus.
+    """Texts, read again on every iteration, so that memory does not grow with the corpus.
 
-    Made by `load_corpus` and `corpus_from`.
+    Created by `load_corpus` and `corpus_from`.
 
     Example:
         >>> from lamina.corpora import corpus_from
@@ -41,32 +42,32 @@ class Corpus:
     """
 
     name: str
-    """Its name in the catalogue, its path, or what the maker called it."""
+    """Its name in the catalogue, its path, or the name it was given."""
     split: str
     """train, dev, test or all."""
     unit: str
     """What one text is: sentence, document or window:N."""
     scheme: str
-    """The label scheme in words, as UD v2; labels stay as annotated."""
+    """The label scheme, such as UD v2; labels stay as annotated."""
     fingerprint: str
-    """Equal for equal texts in equal order: over files, reader, split, unit, seed and limit."""
+    """Equal for equal texts in equal order: covers files, reader, split, unit, seed and limit."""
     source: Callable[[], Iterator[Text]] = field(repr=False, compare=False)
-    """Starts reading from the beginning."""
+    """Reads the texts from the beginning."""
     files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """File name -> sha256."""
     made_split: str | None = None
-    """How the split was made, where the corpus itself does not have it."""
+    """How the split was made, if the corpus does not come with it."""
     limit: int | None = None
-    """Only the first so many texts, where not all."""
+    """Only this many texts, from the first; None for all."""
     declared: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
-    """The annotations the catalogue promises; None where they have to be looked up in the texts."""
+    """The annotations listed in the catalogue; None if they have to be found in the texts."""
 
     def __iter__(self) -> Iterator[Text]:
         size = 0
         for text in islice(with_unique_ids(self.source()), self.limit):
             size += 1
             yield text
-        # What has been read to its end need not be read again to be counted.
+        # After a complete pass the size is known without another one.
         self.__dict__["_size"] = size
 
     def __len__(self) -> int:
@@ -78,7 +79,7 @@ class Corpus:
 
     @cached_property
     def annotations(self) -> tuple[str, ...]:
-        """The names of the annotations its texts carry."""
+        """The names of the annotations in its texts."""
         if self.declared is not None:
             return self.declared
         return tuple(dict.fromkeys(name for text in islice(self, _LOOKED_AT) for name in text.edges))
@@ -92,7 +93,7 @@ class Corpus:
         return replace(self, limit=n, fingerprint=fingerprint_of("take", self.fingerprint, n))
 
     def describe(self) -> dict[str, Any]:
-        """What a result's provenance says of its corpus."""
+        """The corpus's entry in a result's provenance."""
         said = {
             "name": self.name,
             "split": self.split,
@@ -109,7 +110,7 @@ class Corpus:
 
 
 def with_unique_ids(texts: Iterable[Text]) -> Iterator[Text]:
-    """The same texts; a second one of the same id gets `#2` after it, a third `#3`."""
+    """The same texts; the second one with the same id gets the suffix `#2`, the third `#3`."""
     times: dict[str, int] = {}
     for text in texts:
         unique = text.id
@@ -118,3 +119,48 @@ def with_unique_ids(texts: Iterable[Text]) -> Iterator[Text]:
             unique = f"{text.id}#{times[text.id]}"
         times[unique] = 1
         yield text if unique == text.id else replace(text, id=unique)
+
+
+_NAMING = ("chains", "chains_gum", "sentence")
+"""Annotations whose labels identify one thing in one document (a chain), not a kind of thing."""
+
+
+@dataclass
+class Counts:
+    """Running counts over texts.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> counts = Counts()
+        >>> counts.add(Text("s", ("Dogs", "bark"), edges={"pos": (Edge(("NOUN",), Span(0, 1)),)}))
+        >>> counts.texts, counts.words, counts.targets["pos"], counts.labels["pos"]["NOUN"]
+        (1, 2, 1, 1)
+    """
+
+    texts: int = 0
+    words: int = 0
+    annotated: Counter[str] = field(default_factory=Counter)
+    """Annotation -> number of texts that have it."""
+    targets: Counter[str] = field(default_factory=Counter)
+    """Annotation -> number of edges."""
+    labels: dict[str, Counter[str]] = field(default_factory=dict)
+    """Annotation -> label -> count."""
+
+    def add(self, text: Text) -> None:
+        """Count one more text."""
+        self.texts += 1
+        self.words += len(text.words)
+        for annotation, edges in text.edges.items():
+            self.annotated[annotation] += 1
+            self.targets[annotation] += len(edges)
+            seen = self.labels.setdefault(annotation, Counter())
+            scope = f"{text.doc or text.id}: " if annotation in _NAMING else ""
+            seen.update(scope + label for edge in edges for label in edge.labels)
+
+
+def counted(texts: Iterable[Text], *counts: Counts) -> Iterator[Text]:
+    """Yield the texts unchanged and count them."""
+    for text in texts:
+        for one in counts:
+            one.add(text)
+        yield text

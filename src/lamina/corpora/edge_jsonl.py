@@ -1,13 +1,13 @@
-"""Edge-probing JSON lines, the format jiant made standard: read and written.
+"""Edge-probing JSON lines, the format that jiant made standard: reader and writer.
 
     {"text": "Dogs bark", "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj", "info": {}}], "info": {}}
 
 Words are split at whitespace; spans are half-open, in words. The annotation's name is, in this order: `annotation` in
-the text's `info` (our own writer puts it there), the file's stem where it starts with a task's name (`nonterminal.dev`
-is `const`), what the caller gives, `edges`.
+the text's `info` (our own writer puts it there), the file's stem if it starts with a task's name (`nonterminal.dev`
+is `const`), the caller's `annotation`, `edges`.
 
-What the format has no field for is kept in `info`: the text's `id`, `doc`, `segments` (where there are several) and
-`words` (where a word has whitespace inside), the target's `rated` and `value`. So what is written reads back the same.
+Values without a field in the format are kept in `info`: the text's `id`, `doc`, `segments` (if there are several) and
+`words` (if a word contains whitespace), the target's `rated` and `value`. Written texts therefore read back unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,17 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.records import Record, first_record, labels_of, number_of, read_records, span_of, words_of
+from lamina.corpora.reading import (
+    Record,
+    Report,
+    first_record,
+    labels_of,
+    number_of,
+    raise_fault,
+    read_records,
+    span_of,
+    words_of,
+)
 from lamina.types import Edge, Text
 
 _EXPECTED = '{"text": "...", "targets": [{"span1": [start, end), "span2": optional, "label": "..." or ["..."]}]}'
@@ -46,15 +55,15 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault, annotation: str = "edges") -> Iterator[Text]:
-    """One text a line, its targets under the annotation's name."""
+    """One text per line, its targets under the annotation's name."""
     name = _name_of(path.stem) or annotation
     return read_records(path, report, partial(_text, stem=path.stem, annotation=name), _EXPECTED)
 
 
 def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
-    """Write the targets of one annotation, all at once or not at all; how many texts were written.
+    """Write the targets of one annotation, as a complete file or not at all; returns the number of texts.
 
-    Texts that do not carry the annotation are left out; one that carries it without targets is kept.
+    Texts without the annotation are left out; a text that has it, but no targets, is kept.
 
     Example:
         >>> import tempfile
@@ -81,7 +90,7 @@ def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
 
 
 def _name_of(stem: str) -> str | None:
-    """The annotation a file's name speaks of: `nonterminal.dev`, `dep_ewt-train`, `spr2`."""
+    """The annotation in a file's name: `nonterminal.dev`, `dep_ewt-train`, `spr2`."""
     first = stem.lower().replace("-", ".").replace("_", ".").partition(".")[0]
     return _NAMES.get(first)
 
@@ -123,7 +132,7 @@ def _target(edge: Edge) -> Record:
     target: Record = {"span1": [edge.span.start, edge.span.end]}
     if edge.other is not None:
         target["span2"] = [edge.other.start, edge.other.end]
-    # One label is written bare, as jiant's single-label tasks are.
+    # A single label is written as a plain string, as in jiant's single-label tasks.
     target["label"] = edge.labels[0] if len(edge.labels) == 1 else list(edge.labels)
     info: Record = {}
     if edge.rated is not None:

@@ -1,4 +1,4 @@
-"""The formats lamina reads, and telling them from what a file holds."""
+"""The formats lamina reads, and how they are detected from a file's content."""
 
 from __future__ import annotations
 
@@ -33,37 +33,37 @@ from lamina.errors import CorpusError
 from lamina.types import Text
 
 _NOT_DATA = ("source", "readme", "license", "licence", "citation", "contributing", "changelog", "changes")
-"""Files that lie beside corpora and hold none of their texts."""
+"""Stems of files that accompany a corpus but hold none of its texts."""
 _JUDGED = 8
-"""Files of one kind looked at to tell the format of a folder."""
+"""Files per extension inspected to detect the format of a folder."""
 
 
 class Format(NamedTuple):
-    """One way to write annotated texts in a file."""
+    """One file format of annotated texts."""
 
     name: str
-    """What `--format` takes."""
+    """Name for `--format`."""
     title: str
     scheme: str
-    """Whose labels such a file has, in words."""
+    """The label scheme of such files."""
     read: Callable[..., Iterator[Text]]
     """The texts of one file: `read(path, report)`, and with `notes` `read(path, report, noted)`."""
     looks_like: Callable[[Path], bool]
     """Whether a file (with `is_folder`, a folder) seems to be of this format."""
     version: int = 1
-    """Raised when the reader gives other texts for the same file: fingerprints and caches depend on it."""
+    """Raised when the reader gives different texts for the same file: fingerprints and caches depend on it."""
     companions: Callable[[Path], tuple[Path, ...]] = lambda _: ()
     """The files read together with this one."""
     is_folder: bool = False
-    """Whether it takes a folder to make such a corpus."""
+    """Whether such a corpus is a folder."""
     glob: str | None = None
-    """Which files of a folder to read, where their endings do not tell."""
+    """Which files of a folder to read, if their extensions do not show it."""
     slow: bool = False
-    """Whether the parsed texts are worth keeping."""
+    """Whether parsing is slow enough to cache the texts."""
     notes: bool = False
-    """Whether the reader leaves out or changes what is no fault, and notes it."""
+    """Whether the reader notes what it left out or changed, apart from faults."""
     documents: Callable[[Path], list[str]] | None = None
-    """The documents of a file, told without reading its texts, where a split takes an exact number of them."""
+    """Lists the documents of a file without reading its texts, for splits with an exact number of documents."""
 
 
 def _format(module: ModuleType, title: str, scheme: str, **more: object) -> Format:
@@ -87,7 +87,7 @@ FORMATS = (
     ),
     _format(
         uds,
-        "UDS graphs, as in the decomp wheel (JSON)",
+        "UDS graphs from the decomp wheel (JSON)",
         "UD v1, UDS 2.0",
         companions=_uds_ids,
         glob="**/uds-*.json",
@@ -96,7 +96,7 @@ FORMATS = (
     _format(uds_jsonl, "UDS proto-roles, supersenses, factuality (JSONL)", "UDS"),
     _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE"),
     _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB"),
-    _format(edge_jsonl, "edge-probing JSONL, as of jiant", "as given"),
+    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given"),
     _format(
         squad,
         "SQuAD v1.1 and XQuAD: questions with contexts (JSON)",
@@ -106,23 +106,23 @@ FORMATS = (
     ),
     _format(hotpot, "HotpotQA, both layouts (JSON)", "HotpotQA", notes=True),
     _format(babi, "bAbI stories", "bAbI", companions=babi.companions),
-    _format(trec, "TREC question types, COARSE:fine a line", "Li and Roth", notes=True),
+    _format(trec, "TREC question types, one `COARSE:fine question` per line", "Li and Roth", notes=True),
     _format(gap, "GAP coreference (TSV)", "GAP"),
-    _format(glue, "sentences or pairs with a class, as of GLUE (TSV)", "as given"),
+    _format(glue, "sentences or sentence pairs with a class, GLUE style (TSV)", "as given"),
     _format(semeval, "SemEval-2010 task 8", "SemEval-2010 task 8"),
     _format(ontonotes, "OntoNotes CoNLL-2012 (*_conll)", "OntoNotes"),
     _format(conllu, "CoNLL-U: any Universal Dependencies treebank", "UD, as annotated"),
     _format(ptb, "Penn Treebank brackets (.mrg)", "PTB"),
-    _format(ner_columns, "named entities, a token a line (IOB1, IOB2, BIOES)", "as given"),
+    _format(ner_columns, "named entities, one token per line (IOB1, IOB2, BIOES)", "as given"),
     _format(
         wiki_pse,
-        "Wiki-PSE: text with `@word@-class` tokens, and its word lists",
+        "Wiki-PSE: text with `@word@-class` tokens, and word lists",
         "Wiki-PSE semantic classes",
         companions=wiki_pse.companions,
     ),
-    _format(plain, "plain text, a paragraph a line", "no labels"),
+    _format(plain, "plain text, one paragraph per line", "no labels"),
 )
-"""In the order in which a file is tried; plain text, which anything looks like, comes last."""
+"""In the order in which they are tried; plain text comes last, since any file looks like it."""
 
 
 def get_format(name: str) -> Format:
@@ -142,7 +142,7 @@ def get_format(name: str) -> Format:
 
 
 def detect(path: Path) -> Format:
-    """Tell the format of a file or folder from its content.
+    """Detect the format of a file or folder from its content.
 
     Example:
         >>> import tempfile
@@ -155,15 +155,15 @@ def detect(path: Path) -> Format:
         return _detect_folder(path)
     found = _sniff(path)
     if found is None:
-        raise CorpusError(f"cannot tell the format of {path}; give it with --format ({_names()})")
+        raise CorpusError(f"cannot detect the format of {path}; give it with --format ({_names()})")
     return found
 
 
 def files_of(path: Path, form: Format) -> tuple[Path, ...]:
-    """The files of this format that make up a file or folder, in the order of their names.
+    """The files of this format in a file or folder, sorted by name.
 
-    Within a folder every kind of file (by its ending) is judged by its first few. Where two kinds fit, they are taken
-    for two versions of the same texts, and the kind with more files is read.
+    Within a folder, the first few files of each extension are inspected. If two extensions fit, they count as two
+    versions of the same texts, and the one with more files is read.
     """
     if path.is_file():
         return (path,)
@@ -172,11 +172,11 @@ def files_of(path: Path, form: Format) -> tuple[Path, ...]:
     kinds = _kinds(path)
     fitting = sorted((files for files in kinds.values() if any(map(form.looks_like, files[:_JUDGED]))), key=len)
     if not fitting:
-        # A format the user insists on, but that no file looks like, is tried on all of them: the faults tell why.
+        # If no file looks like the format the user asked for, all files are tried: the faults then say why.
         return tuple(sorted(file for files in kinds.values() for file in files))
     if len(fitting) > 1 and len(fitting[-1]) == len(fitting[-2]):
         endings = " and ".join(files[0].suffix or files[0].name for files in fitting[-2:])
-        raise CorpusError(f"{path} holds {form.name} files ending in {endings}; keep one kind in a folder of its own")
+        raise CorpusError(f"{path} holds {form.name} files ending in {endings}; keep each kind in its own folder")
     return tuple(fitting[-1])
 
 
@@ -186,12 +186,12 @@ def _detect_folder(folder: Path) -> Format:
             return form
     found = {_sniff(file) for files in _kinds(folder).values() for file in files[:_JUDGED]} - {None}
     if len(found) > 1:
-        # Notes and lists lie beside most corpora; they do not make them plain text.
+        # Most corpora come with notes and lists; those do not make a corpus plain text.
         found.discard(FORMATS[-1])
     if len(found) == 1:
         return next(form for form in found if form)
     if not found:
-        raise CorpusError(f"{folder} holds no file in a format that lamina reads ({_names()})")
+        raise CorpusError(f"{folder} holds no file in a format lamina reads ({_names()})")
     candidates = ", ".join(form.name for form in FORMATS if form in found)
     raise CorpusError(f"{folder} holds files of several formats: {candidates}; choose one with --format")
 
@@ -201,7 +201,7 @@ def _sniff(path: Path) -> Format | None:
 
 
 def _kinds(folder: Path) -> dict[str, list[Path]]:
-    """The files of a folder that may hold texts, by their ending."""
+    """The files of a folder that may hold texts, by extension."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)

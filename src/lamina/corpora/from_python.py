@@ -1,4 +1,4 @@
-"""Corpora made of what a Python session already holds: tables, datasets, lists."""
+"""Corpora from Python objects: tables, datasets, lists."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lamina.corpora.compact import to_line
+from lamina.corpora.caching import to_line
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.entity_tags import TAG, scheme_of, spans_of
+from lamina.corpora.entities import TAG, scheme_of, spans_of
 from lamina.corpora.units import in_units
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Edge, Span, Text
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas
 
 _ABOUT = ("id", "doc", "text", "word", "words", "tokens")
-"""Columns that say what a row is; every other one may be an annotation."""
+"""Columns that identify a row; any other column may be an annotation."""
 
 Row = Mapping[str, Any]
 
@@ -33,20 +33,20 @@ def corpus_from(
     scheme: str = "as given",
     annotations: Mapping[str, str] | None = None,
 ) -> Corpus:
-    """A corpus of what you have in memory.
+    """A corpus from data in memory.
 
     Lists: each item is a `Text`, a list of words, or a pair of words and `{annotation: edges}`, where edges are
-    `Edge`s or one label a word (None: no label).
+    `Edge`s or one label per word (None: no label).
 
-    A DataFrame with a column `word` has one row a word: `text` names the text it belongs to (rows of one text follow
-    each other), `doc`, if there, its document, and every other column is an annotation of one label a word.
+    A DataFrame with a column `word` has one row per word: `text` names the text it belongs to (rows of one text are
+    consecutive), `doc` (optional) its document, and every other column is an annotation with one label per word.
 
-    A DataFrame with a column `words` (or `tokens`) and a `datasets.Dataset` have one row a text: a list of words,
-    `id` and `doc` if there, and one list of labels, as long as the words, for each annotation. Class labels of a
-    dataset get their names.
+    A DataFrame with a column `words` (or `tokens`) and a `datasets.Dataset` have one row per text: a list of words,
+    `id` and `doc` (optional), and for each annotation a list of labels, one per word. Class labels of a dataset are
+    replaced by their names.
 
-    `annotations` maps columns to annotation names (`{"ner_tags": "ner"}`); without it every column that fits is taken
-    under its own name. Under the name `ner`, IOB and BIOES tags become the spans they mean.
+    `annotations` maps columns to annotation names (`{"ner_tags": "ner"}`); without it, every column that fits is used
+    under its own name. Under the name `ner`, IOB and BIOES tags become spans.
 
     Example:
         >>> corpus = corpus_from([(["Dogs", "bark"], {"pos": ["NOUN", "VERB"]})], name="pets")
@@ -65,7 +65,7 @@ def corpus_from(
     for text in read():
         digest.update(to_line(text).encode() + b"\n")
     if digest.digest() == hashlib.sha256().digest():
-        raise CorpusError(f"corpus {name!r} is empty: there is no text in what was given")
+        raise CorpusError(f"corpus {name!r} is empty: the data contains no text")
     return Corpus(name, split, unit, scheme, fingerprint_of("content", digest.hexdigest(), split, unit), read)
 
 
@@ -81,7 +81,7 @@ def _texts(data: Any, name: str, annotations: Mapping[str, str] | None) -> Itera
         chosen = annotations or {column: column for column in row if _fits(column, row[column], words)}
         missing = [column for column in chosen if column not in row]
         if missing:
-            raise CorpusError(f"text {about!r}: there is no column {missing[0]!r}; there are {', '.join(row)}")
+            raise CorpusError(f"text {about!r}: there is no column {missing[0]!r}; the columns are {', '.join(row)}")
         edges = {annotation: row[column] for column, annotation in chosen.items()}
         yield _made(about, words, edges, _said(row.get("doc")))
 
@@ -95,7 +95,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _rows(data: Any) -> Iterator[Row]:
-    """One mapping a text, whatever kind of table it is."""
+    """One mapping per text, for any kind of table."""
     columns = list(getattr(data, "column_names", None) or getattr(data, "columns", ()))
     if "word" in columns:
         yield from _rows_of_words(data, columns)
@@ -105,14 +105,14 @@ def _rows(data: Any) -> Iterator[Row]:
             yield {key: _named(value, named.get(key)) for key, value in row.items()}
     else:
         raise CorpusError(
-            f"cannot tell the words: columns are {', '.join(map(str, columns)) or 'none'}; "
-            "expected `word` (a row a word), or `words` or `tokens` (a row a text)"
+            f"no column of words: columns are {', '.join(map(str, columns)) or 'none'}; "
+            "expected `word` (one row per word), or `words` or `tokens` (one row per text)"
         )
 
 
 def _rows_of_words(frame: pandas.DataFrame, columns: Sequence[str]) -> Iterator[Row]:
     if "text" not in columns:
-        raise CorpusError("a table of one row a word needs a column `text` that names the text each word belongs to")
+        raise CorpusError("a table with one row per word needs a column `text` that names the text of each word")
     tags = [column for column in columns if column not in _ABOUT]
     for text, run in groupby(frame.to_dict("records"), key=lambda row: row["text"]):
         rows = list(run)
@@ -121,7 +121,7 @@ def _rows_of_words(frame: pandas.DataFrame, columns: Sequence[str]) -> Iterator[
 
 
 def _label_names(data: Any) -> dict[str, Sequence[str]]:
-    """Column -> names of its class labels, where a dataset has them."""
+    """Column -> names of its class labels, if a dataset has them."""
     features = getattr(data, "features", {})
     found = {column: getattr(feature, "feature", feature) for column, feature in features.items()}
     return {column: feature.names for column, feature in found.items() if hasattr(feature, "names")}
@@ -141,7 +141,7 @@ def _text_of_item(item: Any, about: str) -> Text:
 
 
 def _said(value: Any) -> str | None:
-    """A label or name as a string; None for what is missing (NaN is not equal to itself)."""
+    """A label or name as a string; None for a missing value (NaN is not equal to itself)."""
     return None if value is None or value != value else str(value)
 
 
@@ -160,7 +160,7 @@ def _edges(name: str, given: list[Any], size: int) -> tuple[Edge, ...]:
         return tuple(given)
     labels = [_said(one) for one in given]
     if len(labels) != size:
-        raise SpanError(f"{name} has {len(labels)} labels for {size} words; give one a word, or a list of Edge")
+        raise SpanError(f"{name} has {len(labels)} labels for {size} words; give one per word, or a list of Edge")
     if name == "ner":
         labels = ["O" if label is None else label for label in labels]
         if all(map(TAG.fullmatch, labels)):

@@ -1,6 +1,6 @@
-"""GAP: a pronoun and two names in a few sentences of Wikipedia; does the pronoun mean the one or the other?
+"""GAP: a pronoun and two names in a few sentences of Wikipedia; which of the two does the pronoun refer to?
 
-Tab-separated, with a header; offsets count characters. Words come of `lamina.corpora.words`, with a boundary wherever
+Tab-separated, with a header; offsets count characters. Words come from `corpora.tokenising`, with a boundary wherever
 the pronoun or a name starts or ends. Annotation `coref`: pronoun and name A, pronoun and name B, labelled 1 or 0.
 The page is the document.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lamina.corpora.blocks import head_lines, read_lines
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.words import split_words
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
+from lamina.corpora.tokenising import split_words
 from lamina.types import Edge, Span, Text
 
 HEADER = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL")
@@ -34,7 +33,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a row."""
+    """One text per row."""
     for line in read_lines(path, report):
         if line is None or not line.text.strip():
             continue
@@ -71,7 +70,7 @@ def _place(row: Mapping[str, str], name: str) -> tuple[int, int]:
     """Where a mention starts and ends, in characters."""
     column, mention = f"{name}-offset", row[name]
     if not row[column].isdecimal():
-        raise _RowError(f"{column} is {row[column]!r}", "a number of characters")
+        raise _RowError(f"{column} is {row[column]!r}", "a character offset")
     start = int(row[column])
     end = start + len(mention)
     if row["Text"][start:end] != mention:

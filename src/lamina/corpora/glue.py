@@ -1,9 +1,9 @@
-"""Tab-separated sentences with a class, as the GLUE benchmark has them: SST-2, MRPC and their like.
+"""Tab-separated sentences with a class, as in the GLUE benchmark: SST-2, MRPC and the like.
 
 The first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's `is_duplicate`), one or two
 are the sentences (`sentence`; `sentence1` and `sentence2`; `#1 String` and `#2 String`; `question1` and `question2`;
-`question` and `sentence`); others are not looked at. Two sentences are two segments. Annotation: `label`, of the whole
-text; a test file without a label column has none.
+`question` and `sentence`); other columns are ignored. Two sentences are two segments. Annotation: `label`, of the
+whole text; a test file without a label column has none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import head_lines, read_lines
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.words import split_words
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
+from lamina.corpora.tokenising import split_words
 from lamina.types import Edge, Span, Text
 
 _LABELS = ("label", "quality", "is_duplicate", "gold_label")
@@ -38,14 +37,14 @@ class _Columns(NamedTuple):
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the first line names a column of sentences, tab-separated, and every line has as many columns."""
+    """Whether the first line, tab-separated, names a column of sentences, and every line has the same columns."""
     lines = [line for line in head_lines(path) if line.strip()] if path.is_file() else []
     columns = _columns(lines[0]) if lines else None
     return columns is not None and all(line.count("\t") == columns.size - 1 for line in lines)
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a line, named by it."""
+    """One text per line, named by its line number."""
     columns = None
     for line in read_lines(path, report):
         if line is None or not line.text.strip():
@@ -73,7 +72,7 @@ def _columns(header: str) -> _Columns | None:
 
 def _text(path: Path, number: int, cells: list[str], columns: _Columns, report: Report) -> Text | None:
     if len(cells) != columns.size:
-        report(Fault(path, number, f"{len(cells)} columns", f"{columns.size} columns, as the first line names"))
+        report(Fault(path, number, f"{len(cells)} columns", f"{columns.size} columns, as in the first line"))
         return None
     parts = [split_words(cells[column]).words for column in columns.sentences]
     label = None if columns.label is None else cells[columns.label].strip()

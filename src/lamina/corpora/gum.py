@@ -1,9 +1,9 @@
-"""GUM: a folder with dependencies, constituents and two schemes of coreference of the same sentences.
+"""GUM: a folder with dependencies, constituents and two coreference schemes for the same sentences.
 
 `dep/*.conllu` gives the words, `pos`, `xpos`, `dep` and `ner` (from `Entity=`); `const/*.ptb` gives `const`;
 `coref/ontogum/conll/*.conll` gives `chains` (the OntoNotes scheme, without singletons) and `coref/gum/conll/*.conll`
-gives `chains_gum` (GUM's own, singletons included). A chain's id is its number in the document. A layer whose folder is
-not there is left out. A document is left out whole when one of its layers has a fault or does not have the same words.
+gives `chains_gum` (GUM's own, singletons included). A chain's id is its number in the document. A layer without a
+folder is left out. A whole document is left out if one of its layers has a fault or different words.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lamina.corpora import conllu
-from lamina.corpora.blocks import read_lines
 from lamina.corpora.brackets import read_trees
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.mentions import Cell, pair
+from lamina.corpora.entities import Cell, pair
+from lamina.corpora.reading import Fault, Report, raise_fault, read_lines
 from lamina.errors import CorpusError
 from lamina.types import Edge, Text
 
 _SCHEMES = {"chains": "ontogum", "chains_gum": "gum"}
 _Layer = list[tuple[Edge, ...]]
-"""The edges of one annotation, a tuple a sentence."""
+"""The edges of one annotation, one tuple per sentence."""
 
 
 def looks_like(path: Path) -> bool:
@@ -30,7 +29,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault, split: str | None = None) -> Iterator[Text]:
-    """One text a sentence, of the folder or of one file in its `dep/`; `split` keeps to the list in `splits/`."""
+    """One text per sentence of the folder or of one file in its `dep/`; `split` selects a list in `splits/`."""
     files = [path] if path.is_file() else sorted((path / "dep").glob("*.conllu"))
     if split is not None:
         listed = _listed(files[0].parent.parent if files else path, split)
@@ -40,7 +39,7 @@ def read(path: Path, report: Report = raise_fault, split: str | None = None) -> 
 
 
 def companions(path: Path) -> tuple[Path, ...]:
-    """The files of the other layers of a file in `dep/`, those there are."""
+    """The existing files of the other layers for a file in `dep/`."""
     return tuple(
         file for file in (_const(path), *(_coref(path, scheme) for scheme in _SCHEMES.values())) if file.exists()
     )
@@ -71,7 +70,7 @@ def _read_document(dep: Path, report: Report) -> Iterator[Text]:
 
     texts = list(conllu.read(dep, count))
     if faults:
-        # Without every sentence the other layers cannot be laid beside this one.
+        # The other layers can only be joined if no sentence is missing.
         return
     layers: dict[str, _Layer] = {}
     if _const(dep).parent.is_dir():
@@ -91,7 +90,7 @@ def _joined(text: Text, at: int, layers: Mapping[str, _Layer]) -> Text:
 def _constituents(dep: Path, texts: list[Text], report: Report) -> _Layer:
     path = _const(dep)
     if not path.is_file():
-        report(Fault(path, 0, "no such file", f"the trees of {dep}"))
+        report(Fault(path, 0, "file not found", f"the trees of {dep}"))
         return []
     trees = list(read_trees(path, report))
     for text, tree in zip(texts, trees, strict=False):
@@ -105,14 +104,14 @@ def _constituents(dep: Path, texts: list[Text], report: Report) -> _Layer:
 
 
 def _chains(dep: Path, path: Path, texts: list[Text], report: Report) -> _Layer:
-    """A coreference file's rows are those of the whole document; each sentence takes its own."""
+    """A coreference file has the rows of the whole document; each sentence gets its own."""
     if not path.is_file():
-        report(Fault(path, 0, "no such file", f"the coreference chains of {dep}"))
+        report(Fault(path, 0, "file not found", f"the coreference chains of {dep}"))
         return []
     rows = [row for line in read_lines(path, report) if line and (row := _row(path, line.number, line.text, report))]
     words = [(text.id, word) for text in texts for word in text.words]
     for (number, word, _), (sentence, expected) in zip(rows, words, strict=False):
-        # OntoGUM writes the word | as nothing.
+        # OntoGUM writes the word | as an empty string.
         if word not in ("", expected):
             report(Fault(path, number, f"word {word!r}", f"{expected!r}, of sentence {sentence} in {dep}"))
             return []
@@ -132,12 +131,12 @@ def _chains(dep: Path, path: Path, texts: list[Text], report: Report) -> _Layer:
 
 
 def _row(path: Path, number: int, line: str, report: Report) -> tuple[int, str, str] | None:
-    """Line, word and marks of a row; None for what is not one."""
+    """Line, word and brackets of a row; None if the line is not a row."""
     if not line.strip() or line.startswith(("# begin document", "# end document")):
         return None
     cells = line.split("\t")
     if len(cells) != 3:
-        report(Fault(path, number, f"{len(cells)} columns", "3 separated by tabs: number, word, mentions"))
+        report(Fault(path, number, f"{len(cells)} columns", "3 columns separated by tabs: number, word, mentions"))
         return None
     return number, cells[1], cells[2]
 

@@ -1,11 +1,11 @@
-"""HotpotQA: questions that take facts of two paragraphs, with eight other paragraphs to distract.
+"""HotpotQA: questions that need facts from two paragraphs, with eight distractor paragraphs.
 
-JSON, both layouts: the original (`context` a list of [title, sentences], `_id`) and that of the Hugging Face hub
-(`context` of lists `title` and `sentences`); a question without an id gets one from the file's name and its number.
-The context is the sentences joined, titles and empty sentences left out. `setting` distractor takes them all, support
-only the supporting facts. The answer is placed at its first occurrence in a supporting fact, else in the context; one
-within a word counts only where no other is found. Questions answered by yes or no are left out and noted, as are those
-whose answer stands nowhere; so are supporting facts that point at no sentence.
+JSON in either layout: the original (`context` is a list of [title, sentences], `_id`) or that of the Hugging Face hub
+(`context` has lists `title` and `sentences`); a question without an id gets one from the file's name and its number.
+The context is the joined sentences, without titles and empty sentences. `setting` distractor takes them all, support
+only the supporting facts. The answer is placed at its first occurrence in a supporting fact, else in the context; an
+occurrence inside a word counts only if there is no other. Questions answered by yes or no are left out and noted, as
+are those whose answer is not in the context, and supporting facts that point to no sentence.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.corpora.documents import Document
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.questions import Noted, Question, make_question
-from lamina.corpora.words import split_words
+from lamina.corpora.questions import Document, Noted, Question, make_question
+from lamina.corpora.reading import Report, raise_fault
+from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
 from lamina.types import Text
 
 YES_NO = "the answer is yes or no"
-NOWHERE = "the answer stands nowhere in the context"
-POINTLESS = "a supporting fact points at no sentence"
+NOWHERE = "the answer is not in the context"
+POINTLESS = "a supporting fact points to no sentence"
 SHORTENED = "distractors were cut"
 SETTINGS = ("distractor", "support")
 _EXPECTED = '[{"question": ..., "answer": ..., "context": ..., "supporting_facts": ...}, ...]'
@@ -32,7 +31,7 @@ _EXPECTED = '[{"question": ..., "answer": ..., "context": ..., "supporting_facts
 
 class _Sentence(NamedTuple):
     text: str
-    """With the white space that parts it from the sentence before."""
+    """Includes the white space that separates it from the previous sentence."""
     support: bool
 
 
@@ -46,7 +45,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
-    """One text a question, distractors included."""
+    """One text per question, distractors included."""
     return (question.text for question in questions(path, report, noted))
 
 
@@ -58,12 +57,12 @@ def questions(
     setting: str = "distractor",
     max_words: int | None = None,
 ) -> Iterator[Question]:
-    """Every question with an answer to extract.
+    """Every question with an extractive answer.
 
-    With `max_words` the last distracting sentences are cut until question and context have so many words at most.
+    With `max_words` the last distractor sentences are cut until question and context have at most that many words.
     """
     if setting not in SETTINGS:
-        raise CorpusError(f"unknown setting {setting!r} of HotpotQA; use {' or '.join(SETTINGS)}")
+        raise CorpusError(f"unknown HotpotQA setting {setting!r}; use {' or '.join(SETTINGS)}")
     noted = {} if noted is None else noted
     document = Document(path, report)
     for number, item in enumerate(document.items(None, _EXPECTED), start=1):
@@ -86,7 +85,7 @@ def _question(
     try:
         sentences, pointless = _sentences(item)
     except (KeyError, TypeError, ValueError):
-        return document.fault(id, "context or supporting_facts cannot be read", "titles with sentences, as HotpotQA's")
+        return document.fault(id, "context or supporting_facts cannot be read", "titles with sentences, as in HotpotQA")
     if pointless:
         _note(noted, POINTLESS, id)
     if not sentences:
@@ -112,7 +111,7 @@ def _note(noted: Noted, what: str, id: str) -> None:
 
 
 def _sentences(item: dict[str, Any]) -> tuple[list[_Sentence], bool]:
-    """The sentences in their order, and whether some supporting fact points at none of them."""
+    """The sentences in order, and whether some supporting fact points to none of them."""
     context, facts = item["context"], item["supporting_facts"]
     if isinstance(context, dict):
         context = list(zip(context["title"], context["sentences"], strict=True))
@@ -123,23 +122,23 @@ def _sentences(item: dict[str, Any]) -> tuple[list[_Sentence], bool]:
     for title, sentences in context:
         for number, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
-                raise TypeError(f"{sentence!r} is no sentence")
+                raise TypeError(f"{sentence!r} is not a sentence")
             if sentence.strip():
                 seen.add((title, number))
-                # The original parts sentences by a space at the start of the second; paragraphs are parted likewise.
+                # In the original, a sentence starts with the space before it; paragraphs are separated the same way.
                 lead = sentence if sentence[0].isspace() else f" {sentence}"
                 found.append(_Sentence(lead.rstrip(), (title, number) in wanted))
     return found, not wanted <= seen
 
 
 def _shortened(sentences: Sequence[_Sentence], room: int) -> list[_Sentence]:
-    """The supporting facts, and the first distractors that fit beside them."""
+    """The supporting facts, and the first distractors that still fit."""
     sizes = [len(split_words(one.text).words) for one in sentences]
     room -= sum(size for one, size in zip(sentences, sizes, strict=True) if one.support)
     kept, full = [], False
     for one, size in zip(sentences, sizes, strict=True):
         if not one.support:
-            # The first that does not fit ends them all: what is kept is the start of the context.
+            # Stop at the first that does not fit, so that the start of the context is kept.
             full = full or size > room
             room -= size
         if one.support or not full:
@@ -148,7 +147,7 @@ def _shortened(sentences: Sequence[_Sentence], room: int) -> list[_Sentence]:
 
 
 def _ranges(sentences: Sequence[_Sentence]) -> list[tuple[int, int]]:
-    """Where each sentence stands in the context made of them."""
+    """The character range of each sentence in the context."""
     ranges, at = [], -(len(sentences[0].text) - len(sentences[0].text.lstrip())) if sentences else 0
     for one in sentences:
         end = at + len(one.text)
@@ -158,7 +157,7 @@ def _ranges(sentences: Sequence[_Sentence]) -> list[tuple[int, int]]:
 
 
 def _placed(context: str, answer: str, support: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """The first place of the answer, as whole words rather than within one, in a supporting fact rather than not."""
+    """The first occurrence of the answer; prefers whole words, then supporting facts."""
     exact = re.escape(answer)
     for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
         for start, end in [*support, (0, len(context))]:

@@ -9,11 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from lamina.corpora.caching import file_sha256, parsed_once
 from lamina.corpora.catalogue import Entry, get_entry, names
-from lamina.corpora.compact import parsed_once
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.formats import Format, detect, files_of, get_format
-from lamina.corpora.hashing import file_sha256
 from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of
 from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.units import in_units, parse_unit
@@ -22,7 +21,7 @@ from lamina.types import Text
 
 
 class Source(NamedTuple):
-    """Where a corpus lies and how it is read."""
+    """Where a corpus is and how to read it."""
 
     name: str
     root: Path
@@ -30,9 +29,9 @@ class Source(NamedTuple):
     files: Files
     scheme: str
     annotations: tuple[str, ...] | None
-    """As the catalogue promises them; None for a user's own files."""
+    """As listed in the catalogue; None for a user's own files."""
     documents: Mapping[str, int] = MappingProxyType({})
-    """Split -> how many documents it takes; empty where splits are given or cut by percent."""
+    """Split -> number of documents; empty if splits are given or made by percentage."""
 
 
 def load_corpus(
@@ -44,11 +43,11 @@ def load_corpus(
     limit: int | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """The texts of a corpus of the catalogue, or of a file or folder of your own.
+    """The texts of a corpus in the catalogue, or of your own file or folder.
 
-    `split` is train, dev, test or all. A dev or test that the corpus lacks is cut out of its train, by document, by
-    hash with `seed`; the corpus says so in `made_split`. `unit` is sentence, document or window:N. `format` is told
-    from the content where not given. `limit` takes the first texts only. The corpus `stories` is made, not read.
+    `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
+    `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
+    `limit` takes only the first texts. The corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -74,13 +73,13 @@ def load_corpus(
 
 
 def splits_of(source: Source) -> tuple[str, ...]:
-    """The splits that can be asked for, made ones included."""
+    """The available splits, including made ones."""
     named = tuple(split for split in SPLITS if split in source.files)
     return named if named and "train" not in named else SPLITS
 
 
 def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[str, ...]:
-    """The splits of a corpus that can be asked for, made ones included.
+    """The available splits of a corpus, including made ones.
 
     Example:
         >>> known_splits("stories")
@@ -90,7 +89,7 @@ def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[s
 
 
 def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
-    """Look the corpus up in the catalogue (fetching it if need be) or on the disk; a folder called ewt is `./ewt`."""
+    """Find the corpus in the catalogue (fetching it if needed) or on disk; write `./ewt` for a folder named ewt."""
     entry = get_entry(str(name_or_path))
     if entry is not None:
         return _from_catalogue(entry)
@@ -106,7 +105,7 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
 
 
 def _stories(split: str, unit: str, seed: int) -> Corpus:
-    """The corpus that is made rather than read."""
+    """The corpus that is generated instead of read."""
     note = split_note(split, seed)
     return Corpus(
         name=STORIES,

@@ -1,13 +1,13 @@
-"""Named entities, a token a line: `ner`, from IOB1, IOB2, BIOES and BILOU tags.
+"""Named entities, one token per line: `ner`, from IOB1, IOB2, BIOES and BILOU tags.
 
-Columns are separated by tabs, or by spaces where a line has no tab; a blank line ends a sentence. The first sentences
-tell the layout: where most tokens are numbered (number, token, tag, ...: Universal NER) the tag is the third column; in
-all others the token is the first column and the tag the last (`token pos chunk tag` of CoNLL-2003, `token tag`).
+Columns are separated by tabs, or by spaces if a line has no tab; a blank line ends a sentence. The layout is detected
+from the first sentences: if most tokens are numbered (number, token, tag, ...: Universal NER) the tag is the third
+column; otherwise the token is the first column and the tag the last (`token pos chunk tag` in CoNLL-2003, `token tag`).
 `-DOCSTART-` starts a document, and so does `# newdoc`; `# sent_id` names a sentence.
 
-Which scheme it is, the tags of the whole file tell (see `scheme_of`). A tag that the scheme does not allow where it
-stands is a fault: in IOB2 an `I-` that continues nothing, in IOB1 a `B-` that parts nothing, in BIOES an `E-` without
-its `B-`.
+The scheme is detected from the tags of the whole file (see `scheme_of`). A tag that the scheme does not allow in its
+place is a fault: in IOB2 an `I-` that continues nothing, in IOB1 a `B-` that separates nothing, in BIOES an `E-`
+without its `B-`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import Line, head_lines, read_blocks
-from lamina.corpora.entity_tags import TAG, check_tags, scheme_of, spans_of
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.headings import Heading
+from lamina.corpora.entities import TAG, check_tags, scheme_of, spans_of
+from lamina.corpora.reading import Fault, Heading, Line, Report, head_lines, raise_fault, read_blocks
 from lamina.types import Edge, Text
 
 _DOCSTART = "-DOCSTART-"
@@ -31,7 +29,7 @@ _SAMPLE = 20
 
 
 class _Layout(NamedTuple):
-    """How wide a row is, and where the token and its tag stand in it."""
+    """The number of columns, and which ones hold the token and its tag."""
 
     columns: int
     token: int
@@ -39,7 +37,7 @@ class _Layout(NamedTuple):
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the first rows end in, or have third, tags of entities."""
+    """Whether the last or the third column of the first rows holds entity tags."""
     if path.is_dir():
         return False
     lines = [Line(0, line) for line in head_lines(path, 16384)]
@@ -49,7 +47,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a sentence.
+    """One text per sentence.
 
     Example:
         >>> import tempfile
@@ -83,7 +81,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
 
 
 def _ignore(_: Fault) -> None:
-    """Faults are reported when the file is read for its texts, not when it is looked over for its scheme."""
+    """Ignore faults in the first pass, which only detects the scheme; reading the texts reports them."""
 
 
 def _cells(line: Line) -> list[str]:
@@ -99,7 +97,7 @@ def _tags(rows: Sequence[Sequence[str]], layout: _Layout) -> list[str]:
 
 
 def _is_apart(line: Line) -> bool:
-    """Whether this is a comment or the start of a document. A token may be # too: then a tag ends its line."""
+    """Whether this is a comment or starts a document. A token may be # too: then its line ends with a tag."""
     if line.text.startswith(_DOCSTART):
         return True
     is_row = "\t" in line.text or TAG.fullmatch(line.text.split()[-1]) is not None
@@ -107,7 +105,7 @@ def _is_apart(line: Line) -> bool:
 
 
 def _layout(rows: Sequence[Sequence[str]]) -> _Layout:
-    """What most rows agree on, so that a faulty one among the first does not mislead."""
+    """The layout of most rows, so that one faulty row does not mislead."""
     columns = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
     numbered = sum(len(row) > 2 and row[0].isdigit() and TAG.fullmatch(row[2]) is not None for row in rows)
     return _Layout(columns, 1, 2) if 2 * numbered > len(rows) else _Layout(columns, 0, columns - 1)
@@ -116,7 +114,7 @@ def _layout(rows: Sequence[Sequence[str]]) -> _Layout:
 def _check(path: Path, lines: Sequence[Line], rows: Sequence[Sequence[str]], layout: _Layout) -> Iterator[Fault]:
     for line, row in zip(lines, rows, strict=True):
         if len(row) != layout.columns:
-            yield Fault(path, line.number, f"{len(row)} columns", f"{layout.columns}, as most of the first lines have")
+            yield Fault(path, line.number, f"{len(row)} columns", f"{layout.columns}, as in most of the first lines")
         elif not row[layout.token]:
             yield Fault(path, line.number, "no token", f"a token in column {layout.token + 1}")
         elif not TAG.fullmatch(row[layout.tag]):

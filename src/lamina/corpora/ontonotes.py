@@ -1,10 +1,10 @@
-"""OntoNotes as of CoNLL-2012 (`*_conll`): `pos`, `const`, `ner`, `srl` and `chains`.
+"""OntoNotes in CoNLL-2012 format (`*_conll`): `pos`, `const`, `ner`, `srl` and `chains`.
 
 Columns, separated by spaces: document, part, number of the word (from 0), word, tag, parse bit, predicate lemma,
-frameset, sense, speaker, named entities, one column of arguments a predicate, coreference. A part is a document of its
-own (`bc/cctv/00/cctv_0000:000`), since chains do not go beyond it. In `srl` the predicate is what its column marks `V`,
-which itself is no edge. A column of `-` means that the annotation is not there; in coreference, that there is no
-mention. `-LRB-` and its kin become brackets again in words. A folder is all such files below it, sorted.
+frameset, sense, speaker, named entities, one column of arguments per predicate, coreference. Each part is its own
+document (`bc/cctv/00/cctv_0000:000`), since chains do not cross parts. In `srl` the predicate is the span marked `V` in
+its column; `V` itself is not an edge. A column of `-` means that the annotation is missing; in coreference, that there
+is no mention. In words, `-LRB-` and the like become brackets again. A folder means all such files below it, sorted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import Line, head_lines, read_blocks
 from lamina.corpora.brackets import starred, unescape, without_top
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.mentions import Cell, pair
+from lamina.corpora.entities import Cell, pair
+from lamina.corpora.reading import Fault, Line, Report, head_lines, raise_fault, read_blocks
 from lamina.types import Edge, Span, Text
 
 _BEGIN = re.compile(r"#begin document \((.+)\); part (\d+)\s*")
@@ -26,7 +25,7 @@ _LEAST = 12
 
 
 def looks_like(path: Path) -> bool:
-    """Whether this is such a file, by its first line, or a folder that holds some, by their names."""
+    """Whether this is such a file (by its first line) or a folder of such files (by their names)."""
     if path.is_dir():
         return any(path.rglob("*_conll"))
     first = next((line for line in head_lines(path) if line.strip()), "")
@@ -34,7 +33,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a sentence."""
+    """One text per sentence."""
     for file in sorted(path.rglob("*_conll")) if path.is_dir() else (path,):
         for sentence in _sentences(file, report):
             if (edges := _edges(file, sentence.lines, report)) is not None:
@@ -45,7 +44,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
 class _Sentence(NamedTuple):
     doc: str
     number: int
-    """Its place in the document, counted from 1."""
+    """Number in the document, from 1."""
     lines: Sequence[Line]
 
 
@@ -64,7 +63,7 @@ def _sentences(path: Path, report: Report) -> Iterator[_Sentence]:
                 rows = []
             if line.text.startswith("#begin"):
                 if doc:
-                    report(Fault(path, begun, "the document that begins here does not end", "#end document"))
+                    report(Fault(path, begun, "the document that begins here is never ended", "#end document"))
                 begin = _BEGIN.fullmatch(line.text)
                 if begin is None:
                     report(Fault(path, line.number, f"{line.text!r}", "#begin document (name); part 000"))
@@ -77,11 +76,11 @@ def _sentences(path: Path, report: Report) -> Iterator[_Sentence]:
         elif rows:
             report(Fault(path, rows[0].number, "words outside any document", "#begin document (name); part 000"))
     if doc:
-        report(Fault(path, begun, "the document that begins here does not end", "#end document"))
+        report(Fault(path, begun, "the document that begins here is never ended", "#end document"))
 
 
 def _edges(path: Path, lines: Sequence[Line], report: Report) -> dict[str, tuple[Edge, ...]] | None:
-    """Every annotation of a sentence; None where it has a fault."""
+    """Every annotation of a sentence; None if it has a fault."""
     rows = [line.text.split() for line in lines]
     faults = [*_check(path, lines, rows)]
     edges: dict[str, tuple[Edge, ...]] = {}

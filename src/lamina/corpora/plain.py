@@ -1,9 +1,8 @@
-"""Plain text: one paragraph a line makes one text; blank lines are skipped.
+"""Plain text: one paragraph per line, each of them one text; blank lines are skipped.
 
-Wikitext headings (` = Title = `) are texts too; one of the first level starts a document. Words: where the file is
-pre-tokenised they are split at whitespace, otherwise by `lamina.corpora.words`. A file counts as pre-tokenised when, in
-its first 64 KB, more commas stand by themselves than stick to the word before them. Headings count as words; nothing is
-added at the end of a line.
+Wikitext headings (` = Title = `) are texts too; a first-level heading starts a document. Words are split at whitespace
+if the file is pre-tokenised, otherwise by `corpora.tokenising`. A file counts as pre-tokenised if, in its first 64 KB,
+more commas are separate tokens than attached to a word. Headings count as words; nothing is added at the end of a line.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.blocks import read_lines
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.words import split_words
+from lamina.corpora.reading import Report, raise_fault, read_lines
+from lamina.corpora.tokenising import split_words
 from lamina.types import Text
 
 _SAMPLE = 1 << 16
@@ -25,12 +23,12 @@ _APART = re.compile(r"\s,(?=\s)")
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the file is called text: any other format is told by its content first."""
+    """Whether the file has a plain-text name; all other formats are tried first, by content."""
     return path.is_file() and path.suffix.lower() in {".txt", ".text", ".tokens", ".raw"}
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a paragraph, named by its line."""
+    """One text per paragraph, named by its line number."""
     whitespace = _pre_tokenised(path)
     doc = None
     titles: Counter[str] = Counter()
@@ -39,7 +37,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
             continue
         if title := _TITLE.fullmatch(line.text):
             titles[title[1]] += 1
-            # Two articles may have one name (`<unk> <unk>`), and are two documents all the same.
+            # Two articles may have the same name (`<unk> <unk>`) but are still two documents.
             doc = title[1] if titles[title[1]] == 1 else f"{title[1]} ({titles[title[1]]})"
         words = tuple(line.text.split()) if whitespace else split_words(line.text).words
         if words:

@@ -1,10 +1,10 @@
 """PropBank over English Web Treebank: JSON lines with words, tags, a parse and the roles of each predicate.
 
 A row is `{"sent_id", "tokens", "pos", "parse", "props": [{"pred", "roleset", "args": [[label, start, end], ...]}]}`:
-`pos` are Penn Treebank tags, `parse` the bits of CoNLL (`(TOP(S(NP*`), one a word, and `args` half-open spans that
-include the predicate itself as `V`. It gives `pos`, `const` and `srl`. In `srl` the first span is the predicate as `V`
-marks it (with its particle: "grow up"), the second the argument; `V` itself is no edge, while `C-V`, a part of the
-predicate further on, is one. The counts of arguments in the corpus's SOURCE.txt are without `V` too.
+`pos` are Penn Treebank tags, `parse` CoNLL parse bits (`(TOP(S(NP*`), one per word, and `args` half-open spans that
+include the predicate itself as `V`. It gives `pos`, `const` and `srl`. In `srl` the first span is the predicate as
+marked by `V` (with its particle: "grow up"), the second the argument. `V` itself is not an edge, but `C-V`, a later
+part of the predicate, is. The counts of arguments in the corpus's SOURCE.txt exclude `V` too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lamina.corpora.brackets import starred, without_top
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.records import Record, first_record, labels_of, read_records, span_of, word_span, words_of
+from lamina.corpora.reading import (
+    Record,
+    Report,
+    first_record,
+    labels_of,
+    raise_fault,
+    read_records,
+    span_of,
+    word_span,
+    words_of,
+)
 from lamina.types import Edge, Span, Text
 
 _FIELDS = ("sent_id", "tokens", "pos", "parse", "props")
-_EXPECTED = f"an object with {', '.join(_FIELDS)}, as PropBank rows have"
+_EXPECTED = f"an object with {', '.join(_FIELDS)}, as in PropBank rows"
 
 
 def looks_like(path: Path) -> bool:
@@ -27,7 +36,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a row.
+    """One text per row.
 
     Example:
         >>> import json, tempfile
@@ -54,11 +63,11 @@ def _text(row: Record, _: int) -> Text:
 
 
 def _roles(frame: Record) -> Iterator[Edge]:
-    """The arguments of one predicate, as pairs with it."""
+    """The arguments of one predicate, each paired with it."""
     arguments = [(labels_of(label), span_of([start, end])) for label, start, end in frame["args"]]
     verbs = [span for labels, span in arguments if labels == ("V",)]
     word = word_span(frame["pred"])
     if len(verbs) > 1 or (verbs and word.start not in verbs[0]):
-        raise ValueError(f"predicate {frame.get('roleset')} at word {word.start + 1} is marked elsewhere by V")
+        raise ValueError(f"predicate {frame.get('roleset')} at word {word.start + 1} has its V somewhere else")
     predicate = verbs[0] if verbs else word
     return (Edge(labels, predicate, span) for labels, span in arguments if labels != ("V",))

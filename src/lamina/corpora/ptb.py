@@ -1,9 +1,9 @@
 """Penn Treebank brackets (`.mrg`, `.ptb`): words, `pos` and `const`.
 
-Trees may run over several lines. Traces (`-NONE-`) are removed, and so are constituents with nothing else in them; the
-dummy bracket around the sentence is left out; labels keep their function tags (`NP-SBJ`); `-LRB-` and its kin become
-brackets again in words, while tags stay as annotated. A file is a document, a tree is a sentence: `wsj_0001-2` is the
-second tree of `wsj_0001.mrg`. A folder is all such files below it, sorted.
+Trees may run over several lines. Traces (`-NONE-`) are removed, and so are constituents that contain nothing else; the
+dummy bracket around the sentence is left out; labels keep their function tags (`NP-SBJ`). In words, `-LRB-` and the
+like become brackets again; tags stay as annotated. A file is a document and a tree is a sentence: `wsj_0001-2` is the
+second tree of `wsj_0001.mrg`. A folder means all such files below it, sorted.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.blocks import head_lines
 from lamina.corpora.brackets import read_trees
-from lamina.corpora.faults import Report, raise_fault
+from lamina.corpora.reading import Report, head_lines, raise_fault
 from lamina.types import Edge, Span, Text
 
 SUFFIXES = (".mrg", ".ptb")
@@ -22,7 +21,7 @@ _TREE = re.compile(r"\(\s*[^\s()]*\s*(\(|$)")
 
 
 def looks_like(path: Path) -> bool:
-    """Whether this is a file of trees: named so, or starting with brackets within brackets."""
+    """Whether this is a file of trees: by its name, or because it starts with nested brackets."""
     if path.is_dir():
         return any(_files(path))
     if path.suffix in SUFFIXES:
@@ -32,7 +31,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a tree.
+    """One text per tree.
 
     Example:
         >>> import tempfile

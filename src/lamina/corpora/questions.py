@@ -1,32 +1,101 @@
-"""Questions with their contexts: what question answering trains on, and what its analyses look at.
+"""Questions with their contexts, for training question answering and for its analyses.
 
-A question is a text of two segments, its own words and its context's, and beside it the raw strings and where each
-word of the context stands. Words come of `lamina.corpora.words`; a word is cut only where an answer starts or ends
-inside it, so that an answer is always made of whole words.
+A question is a text of two segments, its own words and those of its context, plus the raw strings and the position of
+each word of the context. Words come from `lamina.corpora.tokenising`; a word is cut only where an answer starts or
+ends inside it, so that an answer always consists of whole words.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.words import Split, split_words
-from lamina.errors import CorpusError, SpanError
+from lamina.corpora.reading import Fault, Report
+from lamina.corpora.tokenising import Split, split_words
+from lamina.errors import SpanError
 from lamina.types import Edge, Span, Text
 
+Item = dict[str, Any]
+
+
+class Document:
+    """One JSON file; each id may occur only once."""
+
+    def __init__(self, path: Path, report: Report) -> None:
+        self.path = path
+        self._report = report
+        self._raw = ""
+        self._ids: set[str] = set()
+
+    def items(self, key: str | None, expected: str) -> list[Item]:
+        """The objects of the list under `key` (None: the file itself is the list); empty after a fault."""
+        loaded = self._load()
+        found = loaded.get(key) if key and isinstance(loaded, dict) else loaded
+        if loaded is None:
+            return []
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            self._report(Fault(self.path, 1, f"no list of {key or 'questions'}", expected))
+            return []
+        return found
+
+    def inner(self, item: Item, key: str, where: str) -> list[Item]:
+        """The objects of a list within an item; empty after a fault."""
+        found = item.get(key)
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            self._report(Fault(self.path, 1, f"{where} has no list of {key}", f'"{key}": [{{...}}, ...]'))
+            return []
+        return found
+
+    def new_id(self, id: object, where: str) -> str | None:
+        """The id of a question, as a string; None after a fault."""
+        if not isinstance(id, str | int) or id == "":
+            self._report(Fault(self.path, 1, f"{where} has no id", '"id": "..."'))
+            return None
+        name = str(id)
+        if name in self._ids:
+            return self.fault(name, "the id is used twice", "unique ids", last=True)
+        self._ids.add(name)
+        return name
+
+    def fault(self, id: str, what: str, expected: str, *, last: bool = False) -> None:
+        """Report what is wrong with a question, with its id and line."""
+        quoted = json.dumps(id), json.dumps(id, ensure_ascii=False)
+        find = self._raw.rfind if last else self._raw.find
+        at = max(find(one) for one in quoted)
+        line = self._raw.count("\n", 0, at) + 1 if at >= 0 else 1
+        self._report(Fault(self.path, line, f"question {id}: {what}", expected))
+
+    def _load(self) -> Any:
+        """The content of the file; None after a fault."""
+        try:
+            self._raw = self.path.read_bytes().decode("utf-8-sig")
+            return json.loads(self._raw) if self._raw.strip() else None
+        except UnicodeDecodeError as error:
+            what, line = (
+                f"byte 0x{error.object[error.start]:02x} is not UTF-8",
+                error.object.count(b"\n", 0, error.start) + 1,
+            )
+            self._report(Fault(self.path, line, what, "text saved as UTF-8"))
+        except json.JSONDecodeError as error:
+            self._report(Fault(self.path, error.lineno, f"not JSON ({error.msg})", "one whole JSON file"))
+        except RecursionError:
+            self._report(Fault(self.path, 1, "JSON nested too deeply", "one whole JSON file"))
+        return None
+
+
 Noted = dict[str, list[str]]
-"""What a reader left out or changed, in words -> the ids of the questions."""
+"""What a reader left out or changed -> the ids of the questions."""
 
 CUT = "an answer starts or ends inside a word, which is cut there"
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question with its context, as read: raw text, words, and where each word stands.
+    """One question with its context, as read: raw text, words, and the position of each word.
 
     Example:
         >>> question = make_question("q1", "Who barks?", "Dogs bark. Cats mew.", [(0, 10), (11, 20)], [(0, 4)], {0})
@@ -37,25 +106,25 @@ class Question:
     text: Text
     """Two segments: the question's words, then the context's; `doc` is the article (bAbI: the story).
 
-    Annotations: `question` (segment 0), `sentence` (one a sentence of the context, numbered from 0), `answer` (one an
-    accepted place; the first is the one to train on), `sup` (question and sentence, labelled 1 or 0; absent where the
+    Annotations: `question` (segment 0), `sentence` (one per sentence of the context, numbered from 0), `answer` (one
+    per accepted span; the first is used for training), `sup` (question and sentence, labelled 1 or 0; absent if the
     context is a single sentence).
     """
     question: str
     context: str
-    """Raw, as the file has it (HotpotQA: sentences joined; bAbI: facts joined by spaces)."""
+    """Raw, as in the file (HotpotQA: sentences joined; bAbI: facts joined by spaces)."""
     offsets: tuple[tuple[int, int], ...]
     """Where each word of the context (the second segment) starts and ends in `context`, in characters."""
     answers: tuple[str, ...]
     """All accepted answers, raw."""
     task: str = ""
-    """bAbI: qa1, qa2, ...; else the kind of data."""
+    """bAbI: qa1, qa2, ...; otherwise the kind of data."""
 
     def characters(self, span: Span) -> tuple[int, int]:
-        """Where these words of the text (question included) start and end in the raw context."""
+        """The character range of these words of the text (question included) in the raw context."""
         context = self.text.segments[1]
         if not context.start <= span.start < span.end <= context.end:
-            raise SpanError(f"question {self.text.id!r}: {span} lies outside the context's words {context}")
+            raise SpanError(f"question {self.text.id!r}: {span} is outside the context's words {context}")
         first, last = span.start - context.start, span.end - context.start - 1
         return self.offsets[first][0], self.offsets[last][1]
 
@@ -85,10 +154,10 @@ def make_question(
     task: str = "",
     noted: Noted | None = None,
 ) -> Question:
-    """Put a question together from its strings.
+    """Build a question from its strings.
 
-    `sentences` and `places` (of answers) are characters of the context, half-open; `support` numbers sentences.
-    `answers` are what the places hold, where not given.
+    `sentences` and `places` (of answers) are half-open character ranges of the context; `support` holds sentence
+    numbers. `answers` defaults to the text at the places.
     """
     passage = context if isinstance(context, Passage) else Passage.of(context)
     asked = split_words(question).words
@@ -125,7 +194,7 @@ class Passage(NamedTuple):
         return cls(text, split_words(text))
 
     def cut_at(self, borders: Collection[int]) -> Split:
-        """The words, with a boundary at every border; the very same ones where no border falls inside a word."""
+        """The words, with a boundary at every border; the same object if no border falls inside a word."""
         starts = [start for start, _ in self.split.offsets]
         for border in borders:
             at = bisect_left(starts, border) - 1
@@ -135,7 +204,7 @@ class Passage(NamedTuple):
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The same characters without the white space at their ends.
+    """The same character range without white space at its ends.
 
     Example:
         >>> trimmed("in  Paris .", 2, 10)
@@ -149,44 +218,3 @@ def _words_within(split: Split, start: int, end: int) -> Span:
     first = bisect_left(split.offsets, (start, -1))
     last = bisect_right(split.offsets, end, key=lambda offset: offset[1])
     return Span(first, last)
-
-
-def read_questions(
-    path: Path | str,
-    *,
-    format: str | None = None,
-    setting: str = "distractor",
-    view: str = "span",
-    tasks: Collection[int] | None = None,
-    max_words: int | None = None,
-    report: Report = raise_fault,
-    noted: Noted | None = None,
-) -> Iterator[Question]:
-    """The questions of a file or folder in the format squad, hotpot or babi, told from the content where not given.
-
-    `setting` (HotpotQA) is distractor or support; `max_words` cuts its distractors. `view` (bAbI) is span or
-    classification, and `tasks` takes some of its twenty. `noted` collects what was left out or changed.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "qa1_where_train.txt"
-        >>> _ = path.write_text("1 Mary went home.\\n2 John went to sea.\\n3 Where is Mary?\\thome\\t1\\n")
-        >>> [(question.question, question.answers) for question in read_questions(path)]
-        [('Where is Mary?', ('home',))]
-    """
-    from lamina.corpora import babi, hotpot, squad
-    from lamina.corpora.formats import detect, files_of, get_format
-
-    path = Path(path)
-    if not path.exists():
-        raise CorpusError(f"there is no file or folder {path}")
-    form = get_format(format) if format else detect(path)
-    for file in files_of(path, form):
-        if form.name == "squad":
-            yield from squad.questions(file, report, noted)
-        elif form.name == "hotpot":
-            yield from hotpot.questions(file, report, noted, setting=setting, max_words=max_words)
-        elif form.name == "babi":
-            yield from babi.questions(file, report, noted, view=view, tasks=tasks)
-        else:
-            raise CorpusError(f"{path} is read as {form.name}, which has no contexts; use squad, hotpot or babi")

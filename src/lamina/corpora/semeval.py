@@ -1,7 +1,7 @@
 """SemEval-2010 task 8: the relation between two marked nominals.
 
 Records of four lines: `id<TAB>"sentence with <e1>..</e1> and <e2>..</e2>"`, the relation with its direction, a comment
-(sometimes left out), a blank line. Words come of `lamina.corpora.words`, with a boundary at every marker. Annotation
+(sometimes left out), a blank line. Words come from `corpora.tokenising`, with a boundary at every marker. Annotation
 `rel`: nominal 1 and nominal 2, whichever comes first in the sentence.
 """
 
@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.blocks import Line, head_lines, read_blocks
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.words import split_words
+from lamina.corpora.reading import Fault, Line, Report, head_lines, raise_fault, read_blocks
+from lamina.corpora.tokenising import split_words
 from lamina.types import Edge, Span, Text
 
 _SENTENCE = re.compile(r"(\d+)\t(.+)")
@@ -29,7 +28,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a record."""
+    """One text per record."""
     for block in read_blocks(path, report):
         if (text := _text(block, path, report)) is not None:
             yield text
@@ -42,12 +41,12 @@ def _text(block: list[Line], path: Path, report: Report) -> Text | None:
         report(Fault(path, first.number, "not the start of a record", 'a number, a tab and a "sentence"'))
         return None
     if len(block) < 2 or not _RELATION.fullmatch(block[1].text.strip()):
-        given = repr(block[1].text) if len(block) > 1 else "nothing"
-        report(Fault(path, first.number + 1, f"{given} is no relation", "Other or one like Cause-Effect(e1,e2)"))
+        what = f"{block[1].text!r} is not a relation" if len(block) > 1 else "the relation is missing"
+        report(Fault(path, first.number + 1, what, "Other or a relation such as Cause-Effect(e1,e2)"))
         return None
     if len(block) > 3 or (len(block) == 3 and not block[2].text.startswith("Comment")):
         line = block[min(3, len(block) - 1)]
-        report(Fault(path, line.number, "a line too many in a record", "Comment: ... and a blank line"))
+        report(Fault(path, line.number, "an extra line in the record", "Comment: ... and a blank line"))
         return None
     if (marked := _marked(_unquoted(sentence[2]))) is None:
         report(
@@ -64,7 +63,7 @@ def _unquoted(sentence: str) -> str:
 
 
 def _marked(sentence: str) -> tuple[tuple[str, ...], Span, Span] | None:
-    """The words without the markers, and the two nominals; None where they are not marked."""
+    """The words without the markers, and the two nominals; None if they are not marked."""
     markers = list(_MARKER.finditer(sentence))
     if [marker[0] for marker in markers] not in _MARKERS:
         return None

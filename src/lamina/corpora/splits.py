@@ -1,4 +1,4 @@
-"""Which split a file belongs to, and splits made where a corpus has none."""
+"""Which split a file belongs to, and how missing splits are made."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WORDS = {
     "testing": "test",
     "testb": "test",
 }
-"""How names say a split; testa and testb are CoNLL-2003's."""
+"""Words in file names -> split; testa and testb are CoNLL-2003's."""
 
 Files = Mapping[str | None, tuple[Path, ...]]
-"""Split -> its files, in reading order; None holds the files whose name says no split."""
+"""Split -> its files, in reading order; None holds the files without a split in their name."""
 
 
 def split_of(name: str) -> str | None:
-    """The split a file or folder name speaks of, if any.
+    """The split in a file or folder name, if any.
 
     Example:
         >>> [split_of(name) for name in ("en_ewt-ud-dev.conllu", "TRAIN_FILE.TXT", "eng.testa", "novel.txt")]
@@ -45,26 +45,26 @@ def split_of(name: str) -> str | None:
 
 
 def files_by_split(root: Path, files: Iterable[Path]) -> Files:
-    """Sort the files of a folder into splits: by a `splits/` folder of lists, by their names, by their folders'."""
+    """Sort the files of a folder into splits, by lists in `splits/`, by file names or by folder names."""
     listed = _listed_documents(root)
     found: dict[str | None, list[Path]] = {}
     for path in files:
         if listed:
             split = listed.get(path.stem)
         else:
-            # The innermost name that says a split decides; the root's own name is the corpus's.
+            # The innermost name that contains a split decides; the root's name is the corpus's name.
             inner = [path.name, *(part for part in reversed(path.relative_to(root).parent.parts))]
             split = next((said for said in map(split_of, inner) if said), None)
         found.setdefault(split, []).append(path)
     if "train" not in found and len(found.get("dev", [])) > 1:
-        # GAP's habit: what is called development beside a validation is meant for training.
+        # As in GAP: if there is a validation set, the development set is meant for training.
         found["train"] = [path for path in found["dev"] if "development" in path.name.lower()]
         found["dev"] = [path for path in found["dev"] if path not in found["train"]]
     return {split: tuple(paths) for split, paths in found.items() if paths}
 
 
 def _listed_documents(root: Path) -> dict[str, str]:
-    """Document -> split, from `splits/{train,dev,test}.txt`, one document a line."""
+    """Document -> split, from `splits/{train,dev,test}.txt`, one document per line."""
     listed = {}
     for split in SPLITS:
         path = root / "splits" / f"{split}.txt"
@@ -74,21 +74,21 @@ def _listed_documents(root: Path) -> dict[str, str]:
 
 
 class Part(NamedTuple):
-    """What makes up a split: some given files, whole or in part."""
+    """Where a split comes from: some of the given files, complete or in part."""
 
     sources: tuple[str | None, ...]
     """The given splits whose files are read."""
     note: str | None = None
-    """How the split was made; None where it is as given."""
+    """How the split was made; None if it is given. Part of the fingerprint."""
     keep: Callable[[Text], bool] | None = None
-    """Which texts belong to it; None means all of them."""
+    """Whether a text belongs to it; None means all of them."""
 
 
 def part(given: Collection[str | None], split: str, seed: int) -> Part:
     """How to get `split` from the given ones.
 
-    Given splits stay whole, but for train: a dev or test that is missing is cut out of train, by document, and train
-    is what remains, so that the three never share a text. Files that say no split are cut like a train.
+    Given splits stay whole, except train: a missing dev or test is taken from train, by document, and train is the
+    rest, so that the three never share a text. Files without a split in their name are treated like train.
 
     Example:
         >>> part({"train", "test"}, "dev", seed=0).note
@@ -103,12 +103,12 @@ def part(given: Collection[str | None], split: str, seed: int) -> Part:
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     if named and "train" not in named and split not in named:
         raise CorpusError(
-            f"there is no {split} here, only {' and '.join(named)}, and none can be cut out of what is scored; "
+            f"there is no {split} here, only {' and '.join(named)}, and {split} is never taken from dev or test; "
             f"ask for --split {named[0]} or --split all"
         )
     missing = [name for name in ("dev", "test") if name not in named]
     if split in named and (split != "train" or not missing):
-        # Never leave anything out in silence.
+        # Never leave anything out silently.
         return Part((split,), "files that say no split are left out" if None in given else None)
     return _cut("train" if named else None, split, missing, seed)
 
@@ -129,7 +129,7 @@ def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
 
 
 def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str, seed: int) -> Part:
-    """How to get a split that takes an exact number of the documents, in the order of their hash.
+    """How to get a split of an exact number of documents, in hash order.
 
     Example:
         >>> sizes = {"train": 2, "dev": 1, "test": 1}
@@ -141,7 +141,7 @@ def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str,
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     ranked = sorted(set(documents), key=lambda document: (_place(document, seed), document))
     if len(ranked) != sum(sizes.values()):
-        raise CorpusError(f"{len(ranked)} documents, not {sum(sizes.values())}: this is another file; name its path")
+        raise CorpusError(f"{len(ranked)} documents, not {sum(sizes.values())}: a different file; give its path")
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
     chosen = frozenset(ranked[start : start + sizes[split]])
     note = f"{split} is {len(chosen)} of the {len(ranked)} documents of the corpus, by hash with seed {seed}"
@@ -149,6 +149,6 @@ def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str,
 
 
 def _place(document: str, seed: int) -> float:
-    """Where a document falls between 0 and 100: the same on every machine, whatever else the corpus holds."""
+    """Position of a document between 0 and 100: the same on every machine, whatever else the corpus holds."""
     digest = hashlib.sha256(f"{seed}:{document}".encode()).digest()
     return int.from_bytes(digest[:8], "big") * 100 / 2**64

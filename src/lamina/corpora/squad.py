@@ -1,9 +1,9 @@
-"""SQuAD: questions about paragraphs of Wikipedia, each answer a span of its paragraph. XQuAD has the same layout.
+"""SQuAD: questions about Wikipedia paragraphs, each answer a span of its paragraph. XQuAD has the same layout.
 
-JSON: articles of paragraphs of questions. `doc` is the article's title; the supporting fact is the sentence that holds
-the answer, sentences told by `lamina.corpora.sentences` (one never ends inside an answer). An answer has to stand
-where its offset says, or one character beside it (SQuAD's own files have such slips, which are noted); anything else
-is a fault, never a span. Questions without an answer (`is_impossible`, version 2) are left out and noted.
+JSON: articles with paragraphs with questions. `doc` is the article's title; the supporting fact is the sentence that
+holds the answer, with sentences from `lamina.corpora.tokenising` (none ends inside an answer). An answer has to be at
+its offset, or one character off (this occurs in SQuAD's own files and is noted); anything else is a fault, never a
+span. Questions without an answer (`is_impossible`, version 2) are left out and noted.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lamina.corpora.documents import Document
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.questions import Noted, Passage, Question, make_question
-from lamina.corpora.sentences import split_sentences
+from lamina.corpora.questions import Document, Noted, Passage, Question, make_question
+from lamina.corpora.reading import Report, raise_fault
+from lamina.corpora.tokenising import split_sentences
 from lamina.types import Text
 
 IMPOSSIBLE = "the question has no answer (is_impossible)"
-SLIPPED = "an answer stands one character beside its offset"
+SLIPPED = "an answer is one character off its offset"
 _EXPECTED = '{"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [...]}]}]}'
 _SLIPS = (0, 1, -1)
 
@@ -35,7 +34,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
-    """One text a question."""
+    """One text per question."""
     return (question.text for question in questions(path, report, noted))
 
 
@@ -90,10 +89,10 @@ def _question(
 
 
 def _place(id: str, answer: dict[str, Any], context: str, document: Document, noted: Noted) -> tuple[int, int] | None:
-    """Where an answer stands, without the white space around it; None after a fault."""
+    """The character range of an answer, without surrounding white space; None after a fault."""
     text, offset = answer.get("text"), answer.get("answer_start")
     if not isinstance(text, str) or not text.strip() or type(offset) is not int:
-        return document.fault(id, f"{json.dumps(answer)[:80]} is no answer", "a text and answer_start")
+        return document.fault(id, f"{json.dumps(answer)[:80]} is not an answer", "a text and answer_start")
     for slip in _SLIPS:
         at = offset + slip
         if at >= 0 and context[at : at + len(text)] == text:
@@ -106,4 +105,4 @@ def _place(id: str, answer: dict[str, Any], context: str, document: Document, no
     there = context[max(offset, 0) : max(offset, 0) + len(text)]
     where = context.index(text)
     what = f"answer_start {offset} points at {there!r}"
-    return document.fault(id, what, f"{text!r} there, counted in characters from 0 (the first stands at {where})")
+    return document.fault(id, what, f"{text!r} there, counted in characters from 0 (it first occurs at {where})")

@@ -1,9 +1,9 @@
-"""Stories of our own in the manner of bAbI: facts, a question, its answer, and the facts it follows from.
+"""Generated stories in the style of bAbI: facts, a question, its answer, and the supporting facts.
 
 Tasks, by bAbI's numbers: 1 where somebody is (one supporting fact), 2 where a thing is (two), 3 where a thing was
-before (three), 15 what somebody is afraid of (a deduction of two). The answer is always words of a supporting fact,
-so nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and the
-hash of its facts puts a story into one split, so that the splits share none whatever the seeds.
+before (three), 15 what somebody is afraid of (deduction from two). The answer always occurs in a supporting fact, so
+nothing is appended. Each story has one question. The same seed gives the same stories on every machine, and a hash of
+its facts decides the split of a story, so that splits never share a story, even with different seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lamina.errors import CorpusError
 STORIES = "stories"
 """The name of the corpus."""
 VERSION = 1
-"""Raised when the same seed gives other stories."""
+"""Raised when the same seed gives different stories."""
 _Item = TypeVar("_Item")
 PEOPLE = ("Ada", "Boris", "Clara", "Dimitri", "Elena", "Felix", "Greta", "Hugo")
 PLACES = ("attic", "bakery", "cellar", "harbour", "library", "meadow", "museum", "station")
@@ -32,7 +32,7 @@ _VERBS = {
     "drop": ("put down", "dropped", "set down"),
 }
 _SIZES = {"train": 500, "dev": 100, "test": 100}
-"""Stories of each task in a split."""
+"""Split -> stories per task."""
 
 
 class Story(NamedTuple):
@@ -46,7 +46,7 @@ class Story(NamedTuple):
 
 
 class _Chance:
-    """Draws that are the same on every machine for the same task and seed."""
+    """Random draws that are the same on every machine for the same task and seed."""
 
     def __init__(self, task: int, seed: int) -> None:
         import numpy as np
@@ -62,7 +62,7 @@ class _Chance:
         return among[self.randint(0, len(among) - 1)]
 
     def sample(self, among: Sequence[_Item], count: int) -> list[_Item]:
-        """So many different ones, in any order."""
+        """`count` different ones, in any order."""
         return [among[int(place)] for place in self._generator.permutation(len(among))[:count]]
 
 
@@ -75,7 +75,7 @@ class _Event(NamedTuple):
 
 
 def make_stories(task: int, count: int, seed: int, *, split: str | None = None) -> list[Question]:
-    """So many different stories of one task, as questions; with `split`, only such as belong to it.
+    """`count` different stories of one task, as questions; with `split`, only stories of that split.
 
     Example:
         >>> story = make_stories(15, 1, seed=0)[0]
@@ -83,13 +83,13 @@ def make_stories(task: int, count: int, seed: int, *, split: str | None = None) 
         (8, 2)
     """
     if task not in _TASKS:
-        raise CorpusError(f"stories of task {task} cannot be made; use {', '.join(map(str, _TASKS))}")
+        raise CorpusError(f"there are no stories for task {task}; use {', '.join(map(str, _TASKS))}")
     if count < 1 or seed < 0:
         raise CorpusError(f"stories need a count of at least 1 and a seed of at least 0; got {count} and {seed}")
     return list(_made(task, count, seed, split))
 
 
-# Whoever looks at stories goes through them several times, and making them is slow.
+# Cached: analyses read stories several times, and generating them is slow.
 @lru_cache(maxsize=32)
 def _made(task: int, count: int, seed: int, split: str | None) -> tuple[Question, ...]:
     chance = _Chance(task, seed)
@@ -111,7 +111,7 @@ def story_questions(split: str, *, tasks: Collection[int] | None = None, seed: i
 
 
 def split_note(split: str, seed: int) -> str:
-    """How a split of the corpus `stories` is made, in words."""
+    """How a split of the corpus `stories` is made."""
     if split not in (*SPLITS, "all"):
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     size = sum(_SIZES.values()) if split == "all" else _SIZES[split]
@@ -145,14 +145,14 @@ def _somebody(chance: _Chance) -> Story:
 
 
 def _something(chance: _Chance) -> Story | None:
-    """Task 2: where a thing is, that somebody carries or has put down."""
+    """Task 2: where a thing is that somebody carries or has put down."""
     events = _events(chance, chance.randint(6, 10), things=3)
     touched = {event.what: at for at, event in enumerate(events) if event.does != "go"}
     if not touched:
         return None
     thing = chance.choice(list(touched))
     at = touched[thing]
-    # Who carries a thing takes it along; one that was put down stays.
+    # A carried thing moves along; one that was put down stays.
     until = len(events) if events[at].does == "take" else at
     went = _last(events[:until], events[at].who, "go")
     return Story(_told(events, chance), f"Where is the {thing}?", events[went].what, (went, at))
@@ -185,7 +185,7 @@ def _carried(events: list[_Event], thing: str) -> Iterator[tuple[str, int, int, 
 
 
 def _fear(chance: _Chance) -> Story:
-    """Task 15: what somebody is afraid of, being what he is."""
+    """Task 15: what somebody is afraid of, given their kind."""
     kinds = chance.sample(KINDS, 4)
     feared = {kind: chance.choice([other for other in kinds if other != kind]) for kind in kinds}
     people = {who: chance.choice(kinds) for who in chance.sample(PEOPLE, 4)}
@@ -199,7 +199,7 @@ def _fear(chance: _Chance) -> Story:
 
 
 def _events(chance: _Chance, length: int, things: int) -> list[_Event]:
-    """What four people do: they go about, take things, carry them along and put them down."""
+    """What four people do: move around, take things, carry them and put them down."""
     people, at_hand = chance.sample(PEOPLE, 4), chance.sample(THINGS, things)
     place: dict[str, str] = {}
     holder: dict[str, str] = {}

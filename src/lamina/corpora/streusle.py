@@ -3,7 +3,7 @@
 Two shapes: JSON lines `{sent_id, tokens, exprs: [[start, end, lexcat, supersense, function]]}`, and `.conllulex`
 (CoNLL-U's ten columns, which give `pos`, `xpos` and `dep`, and nine more). Labels stay as annotated, with their prefix:
 `supersense` (n.*), `supersense_verb` (v.*), `supersense_prep` (p.*, the scene role) and `supersense_prep_function`
-(p.*). Labels outside these inventories (`??`, opaque possessives) are no supersenses. An expression with a gap has no
+(p.*). Labels outside these inventories (`??`, opaque possessives) are not supersenses. An expression with a gap has no
 span and is left out, as in the JSON lines.
 """
 
@@ -14,9 +14,19 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.blocks import Line, head_lines, read_blocks
-from lamina.corpora.faults import Fault, Report, raise_fault
-from lamina.corpora.records import Record, first_record, read_records, span_of, words_of
+from lamina.corpora.reading import (
+    Fault,
+    Line,
+    Record,
+    Report,
+    first_record,
+    head_lines,
+    raise_fault,
+    read_blocks,
+    read_records,
+    span_of,
+    words_of,
+)
 from lamina.types import Edge, Span, Text
 
 _JSONL = "{sent_id, tokens, exprs: [[start, end, lexcat, supersense or null, function or null]]}"
@@ -26,7 +36,7 @@ _KINDS = {"n": "supersense", "v": "supersense_verb", "p": "supersense_prep"}
 
 
 class _Expression(NamedTuple):
-    """A word or a multi-word expression and what it means."""
+    """A word or a multi-word expression with its senses."""
 
     span: Span
     sense: str | None
@@ -41,7 +51,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a sentence."""
+    """One text per sentence."""
     if path.suffix == ".conllulex":
         return _read_conllulex(path, report)
     return read_records(path, report, _text_of_record, _JSONL)
@@ -82,7 +92,7 @@ def _comment(line: str) -> tuple[str, str]:
 
 
 def _rows(block: list[Line], path: Path, report: Report) -> list[list[str]] | None:
-    """The columns of a sentence's words, or None where something is wrong with one."""
+    """The columns of a sentence's words, or None after a fault."""
     rows: list[list[str]] = []
     faults: list[Fault] = []
     lines = [line for line in block if not line.text.startswith("#")]
@@ -97,7 +107,7 @@ def _rows(block: list[Line], path: Path, report: Report) -> list[list[str]] | No
             if not columns[_HEAD].isdecimal() or int(columns[_HEAD]) > len(lines):
                 faults.append(Fault(path, line.number, f"head {columns[_HEAD]!r}", "the number of a word, or 0"))
     if not rows and not faults:
-        faults.append(Fault(path, block[0].number, "a sentence without words", "one line a word"))
+        faults.append(Fault(path, block[0].number, "a sentence without words", "one line per word"))
     for fault in faults:
         report(fault)
     return None if faults else rows
@@ -117,7 +127,7 @@ def _syntax(rows: list[list[str]]) -> dict[str, tuple[Edge, ...]]:
 
 
 def _expressions(rows: list[list[str]]) -> Iterator[_Expression]:
-    """The strong expressions that have no gap; senses stand on an expression's first word."""
+    """The strong expressions without gaps; senses are annotated on an expression's first word."""
     members: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         group = row[_STRONG].partition(":")[0]

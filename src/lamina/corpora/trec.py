@@ -1,8 +1,8 @@
-"""TREC question types, of Li and Roth: what kind of answer a question asks for.
+"""TREC question types (Li and Roth): what kind of answer a question asks for.
 
 Lines `COARSE:fine question`. Annotations of the whole question: `ques`, the fine label in full (`DESC:manner`), and
-`ques_coarse` (`DESC`). The questions come in words already, split at spaces. A question that stands a second time with
-the same label is left out; with another label it is a fault. The original files are not UTF-8: what is not is read as
+`ques_coarse` (`DESC`). The questions are already tokenised; they are split at spaces. A repeated question with the same
+label is left out; with another label it is a fault. The original files are not UTF-8: lines that are not are read as
 Latin-1.
 """
 
@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.blocks import head_lines
-from lamina.corpora.faults import Fault, Report, raise_fault
 from lamina.corpora.questions import Noted
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault
 from lamina.types import Edge, Span, Text
 
-REPEATED = "the question stands a second time"
+REPEATED = "the question is a duplicate"
 _LINE = re.compile(r"([A-Z]{2,5}):([a-z]+)\s+(\S.*)")
 
 
@@ -28,7 +27,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
-    """One text a question, named by its line."""
+    """One text per question, named by its line number."""
     noted = {} if noted is None else noted
     types: dict[str, str] = {}
     for number, line in enumerate(_decoded(path.read_bytes()).split("\n"), start=1):
@@ -36,7 +35,7 @@ def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -
             continue
         parts = _LINE.fullmatch(line.strip())
         if parts is None:
-            report(Fault(path, number, f"{line[:40]!r} is no typed question", "COARSE:fine, a space and a question"))
+            report(Fault(path, number, f"{line[:40]!r} is not a typed question", "COARSE:fine, a space and a question"))
             continue
         fine, question = f"{parts[1]}:{parts[2]}", " ".join(parts[3].split())
         id = f"{path.stem}-{number}"
@@ -47,7 +46,7 @@ def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -
             noted.setdefault(REPEATED, []).append(id)
         else:
             what = f"question {id} is {fine} here and {types[question]} before"
-            report(Fault(path, number, what, "one type a question"))
+            report(Fault(path, number, what, "one type per question"))
 
 
 def _text(id: str, words: tuple[str, ...], coarse: str, fine: str) -> Text:

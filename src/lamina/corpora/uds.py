@@ -1,11 +1,11 @@
 """Universal Decompositional Semantics 2.0 as in the decomp wheel: English Web Treebank sentences as graphs.
 
-`uds-ewt-sentences-{train,dev,test}-normalized.json` holds the graphs; `ud_ids.json`, beside it or in a folder above,
-says which sentence and document each one is. The file is streamed: a sentence at a time is in memory.
+`uds-ewt-sentences-{train,dev,test}-normalized.json` holds the graphs; `ud_ids.json`, next to it or in a folder above,
+says which sentence and document each one is. The file is streamed, with one sentence in memory at a time.
 
 Annotations: `pos`, `xpos`, `dep` (UD v1 labels, as annotated), `spr`, `supersense`, `factuality`. Values are binarised
-at > 0. A proto-role not rated on an edge is left out of `rated`: unknown, never negative. A noun all of whose
-supersense ratings are negative is kept as an edge without labels, since that is what annotators said.
+at > 0. A proto-role not rated on an edge is left out of `rated`: unknown, never negative. A noun with only negative
+supersense ratings is kept as an edge without labels, since that is what annotators said.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.corpora.reading import Fault, Report, raise_fault
 from lamina.types import Edge, Span, Text
 
 IDS = "ud_ids.json"
@@ -43,7 +43,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a sentence, with the id and document of the treebank."""
+    """One text per sentence, with the id and document of the treebank."""
     import ijson
 
     ids = _read_ids(path, report)
@@ -55,7 +55,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
                 if (text := _checked(name, graph, ids, path, report)) is not None:
                     yield text
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            report(Fault(path, 0, f"not JSON ({_first_line(error)})", "the JSON of the decomp wheel, whole"))
+            report(Fault(path, 0, f"not JSON ({_first_line(error)})", "the complete JSON of the decomp wheel"))
 
 
 def _first_line(error: Exception) -> str:
@@ -70,16 +70,16 @@ def _read_ids(path: Path, report: Report) -> Mapping[str, Mapping[str, str]] | N
             except ValueError as error:
                 report(Fault(folder / IDS, 0, f"not JSON ({_first_line(error)})", f"the {IDS} of the decomp wheel"))
                 return None
-    report(Fault(path, 0, f"no {IDS} beside it or in a folder above", f"decomp/data/{IDS} of the decomp wheel there"))
+    report(Fault(path, 0, f"no {IDS} next to it or in a folder above", f"decomp/data/{IDS} of the decomp wheel there"))
     return None
 
 
 def _checked(name: str, graph: Node, ids: Mapping[str, Mapping[str, str]], path: Path, report: Report) -> Text | None:
-    """The text, or a fault where the graph breaks the format (the file has one line, so the fault names the graph)."""
+    """The text, or a fault if the graph breaks the format (the file has one line, so the fault names the graph)."""
     try:
         return _text(graph, ids[name])
     except KeyError as error:
-        what = f"{IDS} does not know {name!r}" if name not in ids else f"{name}: no {error}"
+        what = f"{IDS} has no {name!r}" if name not in ids else f"{name}: no {error}"
         report(Fault(path, 0, what, _GRAPH))
     except (TypeError, ValueError, AttributeError) as error:
         report(Fault(path, 0, f"{name}: {error}", _GRAPH))
@@ -113,7 +113,7 @@ def _word(place: int) -> Span:
 
 
 def _reaches(link: _Link, kind: str) -> bool:
-    """Whether the arc ties a predicate or argument to a token."""
+    """Whether the arc links a predicate or argument to a token."""
     return link.about["domain"] == "interface" and link.about["type"] == kind
 
 
@@ -122,7 +122,7 @@ def _dependencies(links: list[_Link], places: Mapping[str, int]) -> tuple[Edge, 
     for link in links:
         if link.about["domain"] == "syntax" and link.about["type"] == "dependency":
             dependent = places[link.target]
-            # The artificial root is no token: its dependent is then its own head.
+            # The artificial root is not a token: its dependent becomes its own head.
             found[dependent] = Edge(
                 (link.about["deprel"],), _word(dependent), _word(places.get(link.source, dependent))
             )

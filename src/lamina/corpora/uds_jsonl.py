@@ -5,8 +5,8 @@ Two files share the shape `{uds_id, sent_id, tokens, ...}`:
 - proto-roles: `edges: [{pred, arg_head, arg_span: [start, end), props: {property: [value, confidence]}}]`;
 - word senses: `noun_supersense: [[word, [labels]]]` and `factuality: [[word, value, confidence]]`.
 
-A value above 0 means that the property holds; one that is not there was not asked, and is masked. Only nouns with a
-positive class are in the word-sense files, so `rated` is left open there.
+A value above 0 means that the property holds; a missing property was not asked about, and is masked. The word-sense
+files only contain nouns with a positive class, so `rated` is None there.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.faults import Report, raise_fault
-from lamina.corpora.records import (
+from lamina.corpora.reading import (
     Record,
+    Report,
     first_record,
     labels_of,
     number_of,
+    raise_fault,
     read_records,
     span_of,
     word_span,
@@ -36,7 +37,7 @@ def looks_like(path: Path) -> bool:
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a line."""
+    """One text per line."""
     return read_records(path, report, _text, _EXPECTED)
 
 

@@ -18,7 +18,7 @@ class Unit(NamedTuple):
     kind: str
     """sentence, window or document."""
     size: int | None = None
-    """The most words of a window."""
+    """Maximum number of words in a window."""
 
 
 def parse_unit(unit: str) -> Unit:
@@ -33,16 +33,16 @@ def parse_unit(unit: str) -> Unit:
     window = re.fullmatch(r"window:([1-9][0-9]*)", unit)
     if window is None:
         raise CorpusError(
-            f"unknown unit {unit!r}; use sentence, document or window:N with N words at most (window:128)"
+            f"unknown unit {unit!r}; use sentence, document or window:N with at most N words (window:128)"
         )
     return Unit("window", int(window[1]))
 
 
 def in_units(texts: Iterable[Text], unit: str) -> Iterator[Text]:
-    """Join consecutive texts of one document into `unit`s; a text without a document is one by itself.
+    """Join consecutive texts of one document into `unit`s; a text without a document stays separate.
 
-    Windows end where sentences end; a sentence longer than the window is a window by itself. Joined texts carry the
-    annotation `sentence`. Where only some of the joined sentences carry an annotation, the whole carries it.
+    Windows end where sentences end; a sentence longer than the window is its own window. Joined texts have the
+    annotation `sentence`. If only some of the joined sentences have an annotation, the joined text has it.
 
     Example:
         >>> sentences = [Text("a", ("Dogs", "bark"), doc="d"), Text("b", ("They", "do"), doc="d")]
@@ -63,7 +63,7 @@ def _name(doc: str | None, number: int, size: int | None) -> str | None:
 
 
 def _documents(texts: Iterable[Text]) -> Iterator[tuple[str | None, Iterator[Text]]]:
-    """Runs of texts of one document. A text without one gets a key of its own, so that it joins nothing."""
+    """Runs of texts of one document. A text without a document gets its own key, so that it joins nothing."""
     numbered = enumerate(texts)
     for (doc, _), run in groupby(numbered, key=lambda pair: (pair[1].doc, pair[0] if pair[1].doc is None else -1)):
         yield doc, (text for _, text in run)
@@ -92,6 +92,6 @@ def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
             edges["sentence"].append(Edge((sentence.id,), Span(at, len(words))))
         for annotation, found in sentence.edges.items():
             edges[annotation].extend(edge.shift(at) for edge in found)
-    # A question and its context stay two segments; sentences that follow each other make one.
+    # A question and its context stay two segments; consecutive sentences become one.
     segments = sentences[0].segments if len(sentences) == 1 else ()
     return Text(name, tuple(words), segments, {key: tuple(found) for key, found in edges.items()}, doc)

@@ -1,8 +1,8 @@
-"""Wiki-PSE: running text, a sentence a line, in which `@new_york@-location` is a word with its semantic class.
+"""Wiki-PSE: running text, one sentence per line, in which `@new_york@-location` is a word with its semantic class.
 
-Underscores within such a token are spaces. The annotation `sclass` has the class of each. Where word lists
-(`train.tsv`, `test.tsv`; `@word@<TAB>-class=count -class=count`) lie in the folder, in its `dataset` or in the folder
-above, `sclass_split` says for each listed word which list it is in: no word may be in two.
+Underscores within such a token are spaces. The annotation `sclass` has the class of each. If there are word lists
+(`train.tsv`, `test.tsv`; `@word@<TAB>-class=count -class=count`) in the folder, in its `dataset` or in the folder
+above, `sclass_split` gives the list of each listed word: no word may be in two.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.blocks import head_lines, read_lines
-from lamina.corpora.faults import Fault, Report, raise_fault
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
 from lamina.types import Edge, Span, Text
 
 _MARKED = re.compile(r"@(\S+)@-([a-z][a-z_-]*)")
@@ -26,14 +25,14 @@ def looks_like(path: Path) -> bool:
 
 
 def companions(path: Path) -> tuple[Path, ...]:
-    """The word lists that go with a file, in the nearest place that has some."""
+    """The word lists for a file, from the nearest folder that has some."""
     places = [place for folder in path.absolute().parents[:2] for place in (folder, folder / "dataset")]
     found = [tuple(place / name for name in _LISTS if _is_list(place / name)) for place in places]
     return next((lists for lists in found if lists), ())
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
-    """One text a line."""
+    """One text per line."""
     split_of = _read_lists(companions(path), report)
     for line in read_lines(path, report):
         if line is None or not line.text.strip():
@@ -64,7 +63,7 @@ def _is_list(path: Path) -> bool:
 
 
 def _read_lists(paths: tuple[Path, ...], report: Report) -> dict[str, str]:
-    """Word -> the list that has it."""
+    """Word -> the list it is in."""
     split_of: dict[str, str] = {}
     for path in paths:
         for line in read_lines(path, report):
@@ -78,6 +77,6 @@ def _read_lists(paths: tuple[Path, ...], report: Report) -> dict[str, str]:
                 continue
             known = split_of.setdefault(_key(listed[1]), path.stem)
             if known != path.stem:
-                what = f"{_key(listed[1])!r} is in {known}.tsv too"
+                what = f"{_key(listed[1])!r} is also in {known}.tsv"
                 report(Fault(path, line.number, what, "every word in one list only, so that scored words are unseen"))
     return split_of

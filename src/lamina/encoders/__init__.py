@@ -1,4 +1,4 @@
-"""Words to vectors and maps: the only folder that knows transformers."""
+"""Words -> vectors and attention maps; with training/, the only folder that imports transformers."""
 
 from lamina.encoders.contract import SPECIAL, Activations, Encoder, Tokens
 from lamina.encoders.loading import load_encoder

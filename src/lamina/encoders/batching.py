@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
@@ -11,8 +11,8 @@ Item = TypeVar("Item")
 def bucket(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Indices grouped so that a group's longest item times its size stays within `budget` tokens.
 
-    Longest first, so that memory peaks at once rather than at the end. An item longer than the
-    budget is a group of its own.
+    Longest first, so that memory peaks at the start and not at the end. An item longer than the budget is its own
+    group.
 
     Example:
         >>> bucket([3, 9, 4, 2], budget=9)
@@ -30,7 +30,7 @@ def bucket(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def chunked(items: Iterable[tuple[Item, int]], most: int, budget: int) -> Iterator[list[Item]]:
-    """Consecutive (item, size) pairs as lists of at most `most` items and about `budget` in size.
+    """Consecutive items, given as (item, size) pairs, in lists of at most `most` items and a size of about `budget`.
 
     Example:
         >>> list(chunked([("a", 1), ("b", 5), ("c", 1)], most=2, budget=5))
@@ -46,3 +46,44 @@ def chunked(items: Iterable[tuple[Item, int]], most: int, budget: int) -> Iterat
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+class Window(NamedTuple):
+    """Tokens `start:stop` go through the model; of those, `keep_start:keep_stop` are kept."""
+
+    start: int
+    stop: int
+    keep_start: int
+    keep_stop: int
+
+
+def plan_windows(length: int, capacity: int, *, causal: bool = False) -> list[Window]:
+    """Windows of at most `capacity` tokens that overlap by half; each token is kept once, where it sees most context.
+
+    With bidirectional attention that is the window where it is closest to the middle; for a causal model, which only
+    sees the tokens before it, it is the earliest window that contains it.
+
+    Example:
+        >>> plan_windows(10, 6)
+        [Window(start=0, stop=6, keep_start=0, keep_stop=4), Window(start=3, stop=9, keep_start=4, keep_stop=6), \
+Window(start=4, stop=10, keep_start=6, keep_stop=10)]
+        >>> plan_windows(3, 6)
+        [Window(start=0, stop=3, keep_start=0, keep_stop=3)]
+    """
+    if length <= capacity:
+        return [Window(0, length, 0, length)]
+    stride = max(1, capacity // 2)
+    # The last window is moved back so that it is full: its tokens see as much context as all others.
+    starts = [*range(0, length - capacity, stride), length - capacity]
+    windows, kept = [], 0
+    for index, start in enumerate(starts):
+        stop = start + capacity
+        if index + 1 == len(starts):
+            until = length
+        elif causal:
+            until = stop
+        else:
+            until = (starts[index + 1] + stop) // 2
+        windows.append(Window(start, stop, kept, until))
+        kept = until
+    return windows

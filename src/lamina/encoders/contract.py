@@ -1,4 +1,4 @@
-"""What every encoder promises, and what it hands out."""
+"""The encoder interface, and the types it returns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lamina.errors import ModelError
 from lamina.types import Text
 
 Want = Literal["states", "maps"]
-"""What an encoder can hand out: hidden states by layer, attention maps by block and head."""
+"""What an encoder can return: hidden states by layer, attention maps by block and head."""
 
 STATES: tuple[Want, ...] = ("states",)
 
 SPECIAL = -1
-"""The word of a token that belongs to no word ([CLS], [SEP], ...)."""
+"""Word index of tokens that belong to no word ([CLS], [SEP], ...)."""
 
 
 class Tokens(NamedTuple):
@@ -37,40 +37,40 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Activations:
-    """One text inside a model. Owns its memory: no padding, nothing of its batch."""
+    """The activations of one text. Owns its memory: no padding, no view into a batch."""
 
     text: str
     """The text's id."""
     tokens: Tokens
     """Ids and words of the tokens."""
     states: Float[torch.Tensor, "token layer width"] | None = None
-    """Hidden states, layer 0 being the embedding layer's output; None when not asked for."""
+    """Hidden states; layer 0 is the embedding layer's output. None if not requested."""
     maps: Float[torch.Tensor, "block head token token"] | None = None
-    """Attention from (row) to (column); None when not asked for, or when the text took several windows."""
+    """Attention from (row) to (column); None if not requested, or if the text needed several windows."""
     windows: int = 1
-    """How many overlapping windows the text took; more than 1 means it is longer than the model's limit."""
+    """Number of overlapping windows; more than 1 means that the text is longer than the model's limit."""
 
 
 class Encoder(ABC):
-    """Words in, vectors and maps out. Knows nothing of tasks, stores or probes."""
+    """Words in, vectors and maps out. Knows nothing about tasks, stores or probes."""
 
     name: str
-    """What tables call it."""
+    """Name in tables."""
     blocks: int
     """Transformer blocks; there are `blocks + 1` layers of states, 0 being the embeddings."""
     heads: int
-    """Attention heads a block; 0 when there are no attention maps."""
+    """Attention heads per block; 0 if there are no attention maps."""
     width: int
-    """Length of a state vector."""
+    """Size of a state vector."""
     causal: bool = False
-    """Whether a token sees only what comes before it."""
+    """Whether a token sees only the tokens before it."""
     limit: int = sys.maxsize
-    """The most tokens the model takes at once; longer texts are encoded in windows."""
+    """Maximum number of tokens; longer texts are encoded in windows."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Changes whenever the numbers could: weights, config, tokenizer, dtype, maximum length, code format."""
+        """Changes whenever the numbers could change: weights, config, tokenizer, dtype, maximum length, code format."""
 
     @abstractmethod
     def tokenize(self, text: Text) -> Tokens:
@@ -80,25 +80,30 @@ class Encoder(ABC):
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
-        """Run the model. In the texts' order, or (`ordered=False`, less memory) as batches come."""
+        """Run the model. Yields in the order of the texts or, with `ordered=False` (less memory), in batch order."""
+
+    def refuse_maps(self, want: Collection[Want]) -> None:
+        """For encoders without attention: an error if maps are requested."""
+        if "maps" in want:
+            raise ModelError(f"{self.name} has no attention maps")
 
     def joined_ids(self, words: Sequence[str]) -> list[int] | None:
-        """The ids of the words joined by spaces, cut by the tokenizer itself; None where that means nothing."""
+        """The tokenizer's own ids for the words joined by spaces; None if that does not apply."""
         return None
 
     def names(self, tokens: Tokens) -> list[str] | None:
-        """What the vocabulary calls each token, readable; None where it has no names."""
+        """A readable name of each token; None if the vocabulary has no names."""
         return None
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> Encoder:
-        """The same architecture with freshly drawn weights, the embedding layer's kept or not."""
-        raise ModelError(f"{self.name} has no blocks, so a random-weights twin says nothing")
+        """The same architecture with new random weights; optionally keeps the embedding layer."""
+        raise ModelError(f"{self.name} has no blocks, so a random-weights twin is meaningless")
 
     @property
     def layers(self) -> int:
-        """Layers of states: the embedding layer and one a block."""
+        """Layers of states: the embedding layer and one per block."""
         return self.blocks + 1
 
     def describe(self) -> dict[str, str]:
-        """What provenance says of it."""
+        """Its entry in provenance."""
         return {"name": self.name, "fingerprint": self.fingerprint}

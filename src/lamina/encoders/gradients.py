@@ -1,4 +1,4 @@
-"""How much a model's own loss hangs on each attention weight: the model with its head, and one backward pass a text."""
+"""Gradients of a model's own loss with respect to its attention weights: one backward pass per text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from lamina.encoders.contract import SPECIAL, Encoder, Tokens
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.loading import quiet_transformers
 from lamina.encoders.pieces import token_id
-from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -32,41 +32,41 @@ _HEADS: dict[str, tuple[Kind, str]] = {
     "ForTokenClassification": ("token-classification", "AutoModelForTokenClassification"),
     "ForQuestionAnswering": ("question-answering", "AutoModelForQuestionAnswering"),
 }
-"""How the name of a checkpoint's class ends -> its loss, and what loads it with its head."""
+"""Suffix of a checkpoint's class name -> its loss, and the class that loads it with its head."""
 
 MASKED = 0.15
-"""Of the tokens of words, all replaced by the mask token; at least one a text."""
+"""Share of word tokens replaced by the mask token; at least one per text."""
 
 HOW: dict[Kind, str] = {
-    "masked-LM": f"masked-LM loss; {MASKED:.0%} of the words' tokens, drawn anew for every text, replaced by the mask",
+    "masked-LM": f"masked-LM loss; {MASKED:.0%} of the words' tokens, drawn per text, replaced by the mask",
     "causal-LM": "causal-LM loss: every token after the first, given those before it",
     "sequence-classification": "cross-entropy of the fine-tuned head with its own most likely class",
     "token-classification": "cross-entropy of the fine-tuned head with its own most likely class of every word's token",
     "question-answering": "cross-entropy of the fine-tuned head with its own most likely start and end",
 }
-"""In words, for provenance."""
+"""Description for provenance."""
 
 
 class Gradients(NamedTuple):
-    """The loss's gradient on one text."""
+    """The gradient of the loss on one text."""
 
     tokens: Tokens
-    """As fed: masked tokens have the mask's id."""
+    """The model's input: masked tokens have the mask's id."""
     loss: float
     weights: Float[Tensor, "block head token token"]
-    """With respect to the attention from (row) to (column); also where a decoder is not allowed to look."""
+    """With respect to the attention from (row) to (column); includes positions that a decoder may not attend to."""
 
 
 class OwnLoss:
-    """A model with the head it was trained with, and that head's loss.
+    """A model with its trained head, and that head's loss.
 
-    Where a head answers with classes, its own most likely answer stands in for the label: what would change that
-    answer? Without training a head's weights are random, and so would be its gradients: such models are refused.
+    For a classification head, the label is its own most likely answer: what would change that answer? An untrained
+    head has random weights and would give random gradients, so such models are refused.
     """
 
     def __init__(self, encoder: Encoder, *, seed: int = 0) -> None:
         if not isinstance(encoder, HuggingFaceEncoder):
-            raise ModelError(f"{encoder.name} is no transformers model, so it has no loss of its own")
+            raise ModelError(f"{encoder.name} is not a transformers model, so it has no loss of its own")
         self.kind: Kind
         self.kind, loader = _head_of(encoder)
         self._encoder = encoder
@@ -76,10 +76,10 @@ class OwnLoss:
         if self.kind == "masked-LM" and self._mask is None:
             raise ModelError(f"{encoder.name}: its tokenizer has no mask token, so there is no masked-LM loss")
         if self.kind.endswith("classification") and (self._model.config.num_labels or 0) < 2:
-            raise ModelError(f"{encoder.name}: its head gives one number, and no class to take for the answer")
+            raise ModelError(f"{encoder.name}: its head gives a single number, not classes to choose an answer from")
 
     def __call__(self, text: Text) -> Gradients | None:
-        """The gradients on a text that fits the model; None where there is nothing to predict (a single token)."""
+        """The gradients on a text that fits the model; None if there is nothing to predict (a single token)."""
         tokens, types, *_ = self._encoder.pieces(text)
         chosen = self._predicted(text, tokens)
         if not len(chosen):
@@ -101,13 +101,13 @@ class OwnLoss:
         return inputs
 
     def _predicted(self, text: Text, tokens: Tokens) -> np.ndarray:
-        """The tokens that the head has to get right; for a head with one answer a text, all of them."""
+        """The tokens that the head has to predict; all of them for a head with one answer per text."""
         if self.kind == "causal-LM":
             return np.arange(1, len(tokens.ids))
         inside = np.flatnonzero(tokens.words != SPECIAL)
         if self.kind != "masked-LM":
             return inside
-        # By the text's name: neither its place in the corpus nor its batch matters.
+        # Seeded by the text's name, so that neither its position in the corpus nor its batch matters.
         name = int.from_bytes(hashlib.sha256(text.id.encode()).digest()[:8], "little")
         rng = np.random.default_rng([self._seed, name])
         return np.sort(rng.choice(inside, max(1, round(MASKED * len(inside))), replace=False))
@@ -153,7 +153,7 @@ def _with_head(encoder: HuggingFaceEncoder, loader: str) -> PreTrainedModel:
                 trust_remote_code=False,
             )
     except Exception as error:
-        # As in loading: a folder fails in as many ways as there are libraries that read it.
+        # As in loading: every library that reads a part of the folder can fail in its own way.
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(f"{encoder.name} cannot be loaded with its head ({reason}); leave out --gradients") from error
     absent = sorted(info["missing_keys"])

@@ -12,20 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.encoders.batching import bucket, chunked
+from lamina.encoders.batching import bucket, chunked, plan_windows
 from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
 from lamina.encoders.pieces import Pieces, token_id
-from lamina.encoders.windows import plan_windows
 from lamina.errors import ModelError
 from lamina.types import Text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from lamina.encoders.lexical import LexicalEncoder
+    from lamina.encoders.variants import LexicalEncoder
 
 FORMAT = 1
-"""Of what encoding means; raised when the same model and text would give other numbers."""
+"""Version of the encoding; raised when the same model and text would give different numbers."""
 
 _LOOKAHEAD_TEXTS = 1024
 _LOOKAHEAD_BYTES = 256 * 2**20
@@ -35,13 +34,13 @@ _TRANSIENT_CONFIG = {"_name_or_path", "transformers_version", "dtype", "torch_dt
 
 
 class Row(NamedTuple):
-    """One line of a batch: a whole text, or one window of it."""
+    """One row of a batch: a whole text, or one window of it."""
 
     text: int
     ids: np.ndarray
     types: list[int]
     keep: slice
-    """The tokens of the row that are taken ..."""
+    """The tokens of the row that are kept ..."""
     to: slice
     """... and where in the text they go."""
 
@@ -49,7 +48,7 @@ class Row(NamedTuple):
 class HuggingFaceEncoder(Encoder):
     """A transformers model with its tokenizer, frozen and in eval mode.
 
-    States are as transformers gives them: layer 0 is the embedding layer's output, layer l the output
+    States are those of transformers: layer 0 is the embedding layer's output, layer l the output
     of block l; for decoders with a final norm (GPT-2, Llama) the last one is after that norm.
     """
 
@@ -61,10 +60,13 @@ class HuggingFaceEncoder(Encoder):
         name: str,
         limit: int | None = None,
         tokens_per_batch: int | None = None,
+        span_model: PreTrainedModel | None = None,
     ) -> None:
         self.name = name
+        self.span_model = None if span_model is None else span_model.eval().requires_grad_(False)
+        """The same weights with the span head that the model was saved with; None if it has none."""
         if getattr(model, "pooler", None) is not None:
-            # Not part of any layer, often untrained: it would only cost time and blur the fingerprint.
+            # Not part of any layer and often untrained: it would only cost time and change the fingerprint.
             model.register_module("pooler", None)
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
@@ -104,7 +106,7 @@ class HuggingFaceEncoder(Encoder):
 
     def names(self, tokens: Tokens) -> list[str]:
         """See `Encoder.names`."""
-        # Decoded, since byte-level vocabularies are unreadable; raw where a piece is only a part of a character.
+        # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character.
         raw = self.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())
         said = [str(self.tokenizer.decode([each])).strip() for each in tokens.ids.tolist()]
         return [name if not word or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
@@ -113,7 +115,7 @@ class HuggingFaceEncoder(Encoder):
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
         """See `Encoder.encode`."""
-        # Held back until their turn comes, ordered results must not fill the memory.
+        # Ordered results wait for earlier texts; they must not fill the memory meanwhile.
         cut = ((text, *self.pieces(text)) for text in texts)
         sized = ((item, self._bytes(len(item[1].ids), want) if ordered else 1) for item in cut)
         for chunk in chunked(sized, _LOOKAHEAD_TEXTS, _LOOKAHEAD_BYTES):
@@ -131,14 +133,14 @@ class HuggingFaceEncoder(Encoder):
         return 4 * (states + maps)
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> HuggingFaceEncoder:
-        """The same architecture and tokenizer with freshly drawn weights; the embedding layer kept or not."""
-        from lamina.encoders.twin import random_twin
+        """The same architecture and tokenizer with new random weights; optionally keeps the embedding layer."""
+        from lamina.encoders.variants import random_twin
 
         return random_twin(self, seed, keep_embeddings=keep_embeddings)
 
     def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:
         """The raw piece embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
-        from lamina.encoders.lexical import LexicalEncoder
+        from lamina.encoders.variants import LexicalEncoder
 
         return LexicalEncoder(self, layer_norm=layer_norm)
 
@@ -147,7 +149,7 @@ class HuggingFaceEncoder(Encoder):
         if size <= self.limit:
             return [Row(text, tokens.ids, types, slice(0, size), slice(0, size))]
         if head > self.limit // 2:
-            # Leading segments too long to repeat in every window: they are cut into windows as well.
+            # Leading segments that are too long to repeat in every window are cut into windows as well.
             head = int(np.argmax(tokens.words >= 0))
         rows = []
         for window in plan_windows(size - head - tail, self.limit - head - tail, causal=self.causal):
@@ -188,7 +190,7 @@ class HuggingFaceEncoder(Encoder):
                     yield row.text, Activations(name, tokens, whole if hidden else None, None, windows)
                 else:
                     waiting[row.text] = (whole, done + 1)
-            # Not kept while the next batch runs: its memory is what the next batch needs.
+            # Released before the next batch runs, which needs the memory.
             del hidden, attentions
 
     def _forward(self, batch: list[Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
@@ -206,7 +208,7 @@ class HuggingFaceEncoder(Encoder):
         if self._takes_types:
             inputs["token_type_ids"] = types.to(device)
         if "maps" in want and self.model.config._attn_implementation != "eager":
-            # Other implementations hand out no maps, with nothing but a log line.
+            # Other implementations return no maps, with only a log line.
             self.model.set_attn_implementation("eager")
         with torch.no_grad():
             out = self.model(**inputs, output_hidden_states="states" in want, output_attentions="maps" in want)
@@ -216,7 +218,7 @@ class HuggingFaceEncoder(Encoder):
 
 
 def _is_causal(model: PreTrainedModel) -> bool:
-    """Found by trying: does the last token change what the first one becomes?"""
+    """Whether the model is causal, found by testing: does changing the last token change the first one's state?"""
     ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=model.device)
     with torch.no_grad():
         out = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
@@ -224,10 +226,10 @@ def _is_causal(model: PreTrainedModel) -> bool:
 
 
 def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: int | None) -> int:
-    """The most tokens the model takes at once."""
+    """The maximum number of tokens."""
     limits = [getattr(model.config, "max_position_embeddings", None) or _UNLIMITED, int(tokenizer.model_max_length)]
     for name, module in model.named_modules():
-        # RoBERTa's and MPNet's positions start behind the padding index.
+        # RoBERTa's and MPNet's positions start after the padding index.
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             behind = 0 if module.padding_idx is None else module.padding_idx + 1
             limits.append(module.num_embeddings - behind)
@@ -236,5 +238,5 @@ def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: in
     if asked is None:
         return own
     if not 8 <= asked <= own:
-        raise ModelError(f"a maximum length of {asked} tokens is not possible; this model takes 8 to {own}")
+        raise ModelError(f"a maximum length of {asked} tokens is not possible; use 8 to {own} for this model")
     return asked

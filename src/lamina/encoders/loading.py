@@ -2,12 +2,119 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from functools import cache
+from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from filelock import FileLock
 
 from lamina import assets
 from lamina.encoders.contract import Encoder
 from lamina.errors import AssetError, ModelError
+from lamina.progress import progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hide progress bars and log lines below errors; restores the user's settings afterwards.
+
+    Example:
+        >>> with quiet_transformers():
+        ...     pass
+    """
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging
+
+    verbosity, bars, hub_verbosity = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    # No warnings about retries of an unreachable hub: the final error is enough.
+    hub.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        hub.set_verbosity(hub_verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+# Large enough to use the matrix units (AMX) that some machines announce but then refuse.
+_TRY = "import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); print(float((a @ a)[0, 0]))"
+
+
+def check_precision(dtype: str, device: str) -> None:
+    """Raise a ModelError if `device` cannot compute in `dtype`.
+
+    Example:
+        >>> check_precision("float32", "cpu")
+    """
+    if dtype not in ("float32", "bfloat16", "float16"):
+        raise ModelError(f"{dtype!r} is not a supported precision; use float32, bfloat16 or float16")
+    if dtype != "float32" and device.startswith("cpu") and not cpu_multiplies(dtype):
+        raise ModelError(f"{dtype} matrix products do not work on this machine's CPU; use float32 or a GPU")
+
+
+@cache
+def cpu_multiplies(dtype: str) -> bool:
+    """Whether this CPU multiplies matrices in `dtype`; tested in a child process, since a failure kills the process."""
+    tried = subprocess.run(
+        [sys.executable, "-c", _TRY.format(dtype=dtype)], capture_output=True, text=True, check=False
+    )
+    return tried.returncode == 0 and tried.stdout.strip() == "64.0"
+
+
+FORMAT = 1
+
+
+def converted(packed: Path) -> Path:
+    """The folder with the weights, config and tokenizer of a GGUF file, created on first use.
+
+    The weights are those of the quantised file, converted to float32.
+    """
+    target = assets.cache_dir() / "converted" / f"{packed.stem}-{packed.stat().st_size}-{FORMAT}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        if not target.exists():
+            _convert(packed, target)
+    return target
+
+
+def _convert(packed: Path, target: Path) -> None:
+    from transformers import AutoTokenizer
+
+    unpacking = progress(f"unpacking {packed.name}")
+    with tempfile.TemporaryDirectory(dir=target.parent) as holder, unpacking, quiet_transformers():
+        fresh = Path(holder) / "model"
+        _unpacked(packed).save_pretrained(fresh)
+        AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name).save_pretrained(fresh)
+        shutil.move(fresh, target)
+
+
+def _unpacked(packed: Path) -> PreTrainedModel:
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    # Not from_pretrained(gguf_file=...): it gives the same weights but needs one more package (accelerate).
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(packed.parent, gguf_file=packed.name))
+    # Its progress bar can only be silenced through its stream; lamina shows its own.
+    with redirect_stderr(StringIO()):
+        weights = load_gguf_checkpoint(str(packed), return_tensors=True, model_to_load=model)["tensors"]
+    absent = set(model.load_state_dict(weights, strict=False).missing_keys) - set(model.all_tied_weights_keys)
+    if absent:
+        raise ModelError(f"{packed} lacks {len(absent)} of the model's weights (first: {min(absent)})")
+    return model
+
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
@@ -21,9 +128,9 @@ def load_encoder(
 
     Args:
         name: an alias (`lamina assets list`), a Hugging Face id, a model folder, or a file of word vectors.
-        device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
-        dtype: what the model computes in; states always come out as float32.
-        limit: the most tokens at once, if less than the model's own limit.
+        device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
+        dtype: precision of the computation; states are always returned as float32.
+        limit: maximum number of tokens, if less than the model's own limit.
 
     Example:
         >>> encoder = lamina.load_encoder("minilm")  # doctest: +SKIP
@@ -45,14 +152,43 @@ def load_encoder(
     return _from_transformers(str(folder or name), name, device=device, dtype=dtype, limit=limit)
 
 
+def encoder_from(model: Any, tokenizer: Any, *, name: str | None = None) -> Encoder:
+    """An encoder over a transformers model that is already in memory, with its tokenizer.
+
+    Only the body is used, without a head for masked words or classes; a span head is kept to answer questions. The
+    model is put into evaluation mode; its weights are neither copied nor changed.
+
+    Example:
+        >>> model = AutoModel.from_pretrained("gpt2")  # doctest: +SKIP
+        >>> tokenizer = AutoTokenizer.from_pretrained("gpt2")  # doctest: +SKIP
+        >>> lamina.geometry((model, tokenizer), "ewt")  # doctest: +SKIP
+    """
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from lamina.encoders.huggingface import HuggingFaceEncoder
+
+    if not isinstance(model, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise ModelError(
+            "a pair must be a transformers (model, tokenizer), in this order; got "
+            f"({type(model).__name__}, {type(tokenizer).__name__})"
+        )
+    pieces: Any = tokenizer
+    body: Any = model.base_model
+    if body.config.is_encoder_decoder:
+        body = body.get_encoder()
+    if next(body.parameters(), None) is None:
+        raise ModelError(f"{type(model).__name__} has no weights to run")
+    said = name or Path(str(getattr(model, "name_or_path", "") or type(model).__name__)).name
+    span_model = model if _has_span_head([type(model).__name__]) else None
+    return HuggingFaceEncoder(body, pieces, name=said, span_model=span_model)
+
+
 def _model_folder(alias: str) -> Path:
     folder = assets.locate(alias)
     packed = sorted(folder.rglob("*.gguf"))
     if packed:
-        from lamina.encoders.gguf import converted
-
         return converted(packed[0])
-    # The model's own config lies highest; parts around it (sentence-transformers' pooling) have theirs below.
+    # The model's own config is in the top folder; other parts (sentence-transformers' pooling) have theirs below.
     configs = sorted(folder.rglob("config.json"), key=lambda path: len(path.parts))
     return configs[0].parent if configs else folder
 
@@ -68,57 +204,72 @@ def _from_transformers(source: str, name: str, *, device: str | None, dtype: Pre
     import torch
 
     from lamina.encoders.huggingface import HuggingFaceEncoder
-    from lamina.encoders.precision import check_precision
 
     chosen = _device(device)
     check_precision(dtype, chosen)
-    model, tokenizer = _load(source, getattr(torch, dtype))
+    model, span_model, tokenizer = _load(source, getattr(torch, dtype))
+    if span_model is not None:
+        span_model.to(chosen)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     shown = Path(name).name if Path(name).is_dir() else name
-    return HuggingFaceEncoder(model.to(chosen), tokenizer, name=shown, limit=limit)
+    return HuggingFaceEncoder(model.to(chosen), tokenizer, name=shown, limit=limit, span_model=span_model)
 
 
-def _load(source: str, dtype: Any) -> tuple[Any, Any]:
-    from transformers import AutoModel, AutoTokenizer
+def _load(source: str, dtype: Any) -> tuple[Any, Any, Any]:
+    """The body, the same weights with their span head (None if there is none), and the tokenizer."""
+    from transformers import AutoTokenizer
 
-    from lamina.encoders.quiet import quiet_transformers
-
-    # Code that comes with a model is never run, and nobody is asked whether it may.
-    settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, "trust_remote_code": False}
     try:
         with quiet_transformers():
-            model, info = AutoModel.from_pretrained(source, dtype=dtype, **settings)
-            prefix = _other_prefix(info)
-            if prefix is not None:
-                mapping = {rf"^{prefix}\.": ""}
-                model, info = AutoModel.from_pretrained(source, dtype=dtype, key_mapping=mapping, **settings)
+            model, span_model, absent = _read_weights(source, dtype)
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:
-        # A broken folder fails in as many ways as there are libraries that read parts of it.
+        # Every library that reads a part of a broken folder can fail in its own way.
         raise ModelError(_cannot_load(source, error)) from error
-    _check_complete(source, info)
-    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
-        # What transformers makes up, silently, where a folder has no tokenizer.
-        raise ModelError(f"{source} has no tokenizer, or one without words; save the model's tokenizer beside it")
-    return model, tokenizer
-
-
-def _other_prefix(info: dict[str, Any]) -> str | None:
-    """Under which name a checkpoint with a head keeps the body, where it is not the usual one (Llama's span head)."""
-    missing = set(info["missing_keys"])
-    return next((key.partition(".")[0] for key in info["unexpected_keys"] if key.partition(".")[2] in missing), None)
-
-
-def _check_complete(source: str, info: dict[str, Any]) -> None:
-    mismatched = {key for key, *_ in info["mismatched_keys"]}
-    absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
     if absent:
         raise ModelError(
-            f"{source}: {len(absent)} weights are missing from the checkpoint or of another shape (first: "
+            f"{source}: {len(absent)} weights are missing from the checkpoint or have another shape (first: "
             f"{absent[0]}), so parts of the model would be random; a folder must hold the weights of the architecture "
             "its config.json names"
         )
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        # Without a tokenizer in the folder, transformers silently makes one up.
+        raise ModelError(f"{source} has no tokenizer, or an empty one; save the model's tokenizer in the same folder")
+    return model, span_model, tokenizer
+
+
+def _read_weights(source: str, dtype: Any) -> tuple[Any, Any, list[str]]:
+    """The body, the same weights with their span head, and which weights of the body the checkpoint lacks."""
+    from transformers import MODEL_FOR_QUESTION_ANSWERING_MAPPING as ANSWERING
+    from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering
+
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    answers = _has_span_head(config.architectures or ()) and type(config) in ANSWERING
+    # Code that comes with a model is never run, and there is no prompt to allow it.
+    settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, "trust_remote_code": False}
+    # Read once, with the head: only the head's class knows where the checkpoint keeps the body.
+    auto = AutoModelForQuestionAnswering if answers else AutoModel
+    whole, info = auto.from_pretrained(source, dtype=dtype, **settings)
+    mismatched = {key for key, *_ in info["mismatched_keys"]}
+    absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
+    if not answers:
+        return whole, None, absent
+    body = whole.base_model
+    below = "" if body is whole else f"{whole.base_model_prefix}."
+    of_body = [key for key in absent if key.startswith(below)]
+    # A head missing from the checkpoint has random weights, so it is not used.
+    return body, whole if of_body == absent else None, of_body
+
+
+def _has_span_head(classes: Iterable[str]) -> bool:
+    """Whether one of these classes of transformers has a span head.
+
+    Example:
+        >>> _has_span_head(["BertForQuestionAnswering"]), _has_span_head(["BertModel"])
+        (True, False)
+    """
+    return any("ForQuestionAnswering" in name for name in classes)
 
 
 def _cannot_load(source: str, error: Exception) -> str:
@@ -127,8 +278,8 @@ def _cannot_load(source: str, error: Exception) -> str:
         return f"{source} cannot be loaded as a model: {reason}"
     aliases = ", ".join(card.name for card in assets.cards().values() if card.kind == "model")
     return (
-        f"there is no model {source!r} here and the hub did not give one ({reason}); "
-        f"name an alias ({aliases}), a Hugging Face id, or a folder with config.json, weights and tokenizer"
+        f"there is no model {source!r} on this machine or on the hub ({reason}); "
+        f"give an alias ({aliases}), a Hugging Face id, or a folder with config.json, weights and tokenizer"
     )
 
 
@@ -138,7 +289,7 @@ def _device(asked: str | None) -> str:
     if asked is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     if asked.startswith("cuda") and not torch.cuda.is_available():
-        raise ModelError(f"device {asked!r} was asked for, but torch sees no GPU; use --device cpu")
+        raise ModelError(f"device {asked!r} is not available: torch sees no GPU; use --device cpu")
     try:
         torch.empty(0, device=asked)
     except (RuntimeError, AssertionError):

@@ -19,7 +19,7 @@ _MOST_REMEMBERED = 200_000
 
 
 class _Template(NamedTuple):
-    """The special tokens a tokenizer puts before, between and after segments."""
+    """The special tokens that a tokenizer puts before, between and after segments."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -29,11 +29,11 @@ class _Template(NamedTuple):
 
 
 class Pieces:
-    """Cuts words into the pieces that the joined text would have, and remembers which word each came from.
+    """Splits words into the pieces that the joined text would have, and records which word each came from.
 
     Tokenizers differ in how they mark the start of a word: WordPiece and SentencePiece do it by
-    themselves, byte-level BPE needs a space before every word but the first (pre-split words are
-    glued silently otherwise). Which kind it is, is found by trying on a sample, not guessed from names.
+    themselves, byte-level BPE needs a space before every word but the first (otherwise pre-split words are silently
+    joined). The kind is found by testing a sample, not guessed from names.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -41,7 +41,7 @@ class Pieces:
         if backend is None:
             raise ModelError(f"{tokenizer.name_or_path}: its tokenizer has no fast version, which word alignment needs")
         self._backend = backend
-        # Some tokenizer files carry a truncation of their own (minilm: 128 pieces).
+        # Some tokenizer files set a truncation (minilm: 128 pieces).
         self._backend.no_truncation()
         self._backend.no_padding()
         self._tokenizer = tokenizer
@@ -52,15 +52,15 @@ class Pieces:
         self._unknown = next(token_id(token) or 0 for token in stand_ins if token is not None)
 
     def definition(self) -> str:
-        """Everything that decides the ids: part of an encoder's fingerprint."""
+        """Everything that determines the ids: part of an encoder's fingerprint."""
         return f"{self._backend.to_str()}|{self._template}|{self._spaced}|{self._unknown}"
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
-        """The pieces of the words joined by spaces, cut by the tokenizer itself: what `__call__` should agree with."""
+        """The tokenizer's own pieces for the words joined by spaces; `__call__` should give the same."""
         return self._backend.encode(" ".join(words), add_special_tokens=False).ids
 
     def __call__(self, text: Text) -> tuple[Tokens, list[int], int, int]:
-        """Tokens of a text, their token types, and how many tokens lie before and after the last segment."""
+        """Tokens of a text, their token types, and the number of tokens before and after the last segment."""
         ids: list[int] = list(self._template.before)
         words: list[int] = [SPECIAL] * len(ids)
         types: list[int] = [0] * len(ids)
@@ -106,13 +106,13 @@ class Pieces:
             if made == expected:
                 return spaced
         raise ModelError(
-            f"{self._tokenizer.name_or_path}: pieces of single words don't add up to the pieces of the joined text, "
-            "so words cannot be aligned; lamina reads tokenizers that cut at spaces"
+            f"{self._tokenizer.name_or_path}: pieces of single words do not add up to the pieces of the joined text, "
+            "so words cannot be aligned; lamina needs a tokenizer that splits at spaces"
         )
 
 
 def token_id(found: Any) -> int | None:
-    """A special token's id as transformers gives it, if it gives one."""
+    """A special token's id from transformers, if it has one."""
     return found if isinstance(found, int) else None
 
 

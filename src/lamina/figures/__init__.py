@@ -1,11 +1,14 @@
-"""Results drawn as charts: one module a question, one look for all. Nothing is computed here."""
+"""Results drawn as charts: one module per question, one look for all. Nothing is computed here."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,27 +16,7 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["chart_script", "draw", "spec_of", "to_svg"]
-
-_DRAWERS = {
-    "attention": "lamina.figures.attention",
-    "compare": "lamina.figures.compare",
-    "contextualize": "lamina.figures.contextualize",
-    "corefheads": "lamina.figures.corefheads",
-    "diff": "lamina.figures.diff",
-    "finetune": "lamina.figures.finetune",
-    "geometry": "lamina.figures.geometry",
-    "headmap": "lamina.figures.headmap",
-    "heads": "lamina.figures.heads",
-    "look": "lamina.figures.look",
-    "neighbours": "lamina.figures.neighbours",
-    "parse": "lamina.figures.parse",
-    "phases": "lamina.figures.phases",
-    "probe": "lamina.figures.probe",
-    "token_map": "lamina.figures.token_map",
-    "trace": "lamina.figures.traces",
-}
-"""Analysis -> the module whose `draw` draws it; imported when asked for, since altair is slow to import."""
+__all__ = ["captions_of", "chart_script", "colour_tokens", "draw", "spec_of", "to_svg"]
 
 
 def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
@@ -46,14 +29,36 @@ def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
         >>> draw(Result("counting", {}, Provenance({}, {}, {})))
         {}
     """
-    if result.analysis not in _DRAWERS:
-        return {}
-    drawer: Callable[[Result], dict[str, altair.TopLevelMixin]] = import_module(_DRAWERS[result.analysis]).draw
-    return drawer(result)
+    module = _drawer(result.analysis)
+    return module.draw(result) if module else {}
+
+
+def captions_of(analysis: str) -> Mapping[str, str]:
+    """Chart -> how to read it: what is plotted, what the interval is, what to compare it with.
+
+    Example:
+        >>> list(captions_of("geometry"))
+        ['layers']
+    """
+    module = _drawer(analysis)
+    return module.CAPTIONS if module else {}
+
+
+def _drawer(analysis: str) -> ModuleType | None:
+    """The module that draws an analysis; altair is slow to import, so only when asked for."""
+    from lamina.analyses import get_analysis, names
+
+    own = f"{__name__}.{analysis}"
+    if find_spec(own) is not None:
+        return import_module(own)
+    if analysis not in names():
+        return None
+    charts = get_analysis(analysis).charts
+    return import_module(charts) if charts != own else None
 
 
 def spec_of(chart: altair.TopLevelMixin) -> dict[str, Any]:
-    """The chart as a Vega-Lite specification that is JSON: what is no number is null, as browsers demand.
+    """The chart as a Vega-Lite specification that is JSON: NaN becomes null, as browsers demand.
 
     Example:
         >>> import altair as alt
@@ -84,3 +89,14 @@ def chart_script() -> str:
     import vl_convert
 
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+@cache
+def colour_tokens() -> str:
+    """The colours that report and app share, as CSS custom properties for light, dark and print.
+
+    Example:
+        >>> "--paper" in colour_tokens()
+        True
+    """
+    return files(__name__).joinpath("tokens.css").read_text(encoding="utf-8")

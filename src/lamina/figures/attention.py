@@ -8,11 +8,154 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from lamina.figures.head_grid import GRID_WIDTH, head_grid
-from lamina.figures.head_layers import beside, by_layer
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, themed
+from lamina.figures.theme import COLOURS, FAINT, INK, Table, series, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "atlas": (
+        "One grid per measure, one cell per head: the mean over texts, to be compared with uniform attention in the "
+        "grid's subtitle. A dark cell in a grid of shares is a head that does mostly this. The 95 % intervals are in "
+        "the tooltips and the table."
+    ),
+    "layers": (
+        "Share of attention by layer: one point per head, a line through the mean of a layer's heads, dotted lines for "
+        "uniform attention. Attention far above uniform to a token that says little (first token, separator, full "
+        "stop) is often a no-op. The 95 % intervals of heads are in the tooltips."
+    ),
+    "entropy": (
+        "How broadly heads look, in nats: one point per head, a line through the mean of a layer's heads. 0 is a "
+        "single token, the dotted line is all tokens alike. In a decoder the first token sees only itself, so its "
+        "entropy is 0. The 95 % intervals of heads are in the tooltips."
+    ),
+    "patterns": (
+        "Share of texts on which a head's map is of each type, as the mean over a layer's heads; without intervals. "
+        "Block needs texts of two segments."
+    ),
+    "gradients": (
+        "How much the model's own loss would change with attention to each kind of token, on a logarithmic scale: one "
+        "point per head, a line through the mean of a layer's heads; without intervals. Compare with the shares of "
+        "attention: much attention with little gradient is a no-op."
+    ),
+}
+"""Chart -> how to read it."""
+
+GRID_WIDTH = 330
+"""Of one grid, about; cells are as wide as that allows."""
+
+_WIDEST, _NARROWEST, _NUMBERED = 40, 8, 21
+"""Of a cell, and from which width on a number fits into it."""
+
+_SHADES = ("#ffffff", "#08458c")
+"""One hue, from light to dark: the order holds in grey and for all eyes."""
+
+_HIGH = 20
+"""A cell's height."""
+
+
+def head_grid(
+    rows: Table,
+    title: alt.TitleParams,
+    *,
+    domain: tuple[float, float],
+    unit: str,
+    digits: int = 2,
+) -> alt.LayerChart:
+    """One grid; `rows` have `layer`, `head` and `value`. Grids of one `unit` and `domain` share a legend.
+
+    Example:
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"layer": [1, 1], "head": [1, 2], "value": [0.25, 0.75]})
+        >>> grid = head_grid(rows, alt.TitleParams("to self"), domain=(0, 1), unit="share")
+        >>> [layer["mark"]["type"] for layer in grid.to_dict()["layer"]]
+        ['rect', 'text']
+    """
+    heads, layers = int(rows["head"].max()), int(rows["layer"].max())
+    wide = cell_width(heads)
+    legend = alt.Legend(title=unit, orient="top", gradientLength=200, titleFontWeight="normal", titleFontSize=13)
+    scale = alt.Scale(domain=list(domain), range=list(_SHADES), interpolate="lab", clamp=True)
+    colour = alt.Color("value:Q", scale=scale, legend=legend)
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high") if name in rows)
+    base = alt.Chart(rows, width=wide * heads, height=_HIGH * layers).encode(
+        x=alt.X("head:O", title="head", axis=_axis(heads, wide)),
+        y=alt.Y("layer:O", title="layer", axis=_axis(layers, _HIGH)),
+        tooltip=["layer:Q", "head:Q", *numbers],
+    )
+    cells: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
+    if wide >= _NUMBERED:
+        # White on dark cells, ink on light ones.
+        dark = alt.datum.value > domain[0] + 0.55 * (domain[1] - domain[0])
+        shade = alt.when(dark).then(alt.value("white")).otherwise(alt.value(INK))
+        text = alt.Text("value:Q", format=f".{digits}f")
+        cells.append(base.mark_text(fontSize=9 if wide < 28 else 10).encode(text=text, color=shade))
+    return alt.LayerChart(layer=cells, title=title)
+
+
+def cell_width(heads: int) -> int:
+    """As wide as the grid allows, within reason.
+
+    Example:
+        >>> cell_width(12), cell_width(2), cell_width(64)
+        (27, 40, 8)
+    """
+    return max(_NARROWEST, min(_WIDEST, GRID_WIDTH // heads))
+
+
+def _axis(count: int, step: int) -> alt.Axis:
+    every = -(-18 // step)
+    shown = list(range(1, count + 1, every))
+    return alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False)
+
+
+PANEL_WIDTH = 330
+
+
+def by_layer(
+    rows: Table,
+    names: list[str],
+    title: str,
+    unit: str,
+    domain: tuple[float, float] | None,
+    *,
+    legend: bool = True,
+) -> alt.LayerChart:
+    """Heads as points, a line through their means, dotted for uniform attention; a log scale without a `domain`."""
+    look = series(names)
+    colour, shape = (look.colour, look.shape) if legend else (look.colour.legend(None), look.shape.legend(None))
+    last = int(rows["layer"].max())
+    # Side by side: series would hide each other.
+    offsets = {name: (at - (len(names) - 1) / 2) * 0.14 for at, name in enumerate(names)}
+    rows = rows.assign(place=rows["layer"] + rows["model"].map(offsets).astype(float))
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(color=colour)
+    ticks = list(range(1, last + 1, math.ceil(last / 13)))
+    scale = alt.Scale(domain=[0.6, last + 0.4], nice=False)
+    axis = alt.Axis(values=ticks, format="d", grid=False)
+    fixed = alt.Scale(domain=list(domain)) if domain else alt.Scale(type="log")
+    value = alt.Y("value:Q", title=unit, scale=fixed, axis=alt.Axis(tickCount=5))
+    numbers = [alt.Tooltip(f"{name}:Q", format=".3g") for name in ("value", "low", "high") if name in rows]
+    tooltip = [alt.Tooltip("model:N", title="attention"), "layer:Q", "head:Q", *numbers]
+    marks = [
+        base.mark_point(filled=True, size=28, opacity=0.45).encode(
+            x=alt.X("place:Q", title="layer", scale=scale, axis=axis), y=value, shape=shape, tooltip=tooltip
+        ),
+        base.mark_line(strokeWidth=2).encode(
+            x=alt.X("layer:Q", title="layer", scale=scale, axis=axis),
+            y=alt.Y("mean(value):Q", title=unit, scale=fixed),
+        ),
+    ]
+    if "baseline" in rows:
+        marks.append(base.mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("max(baseline):Q", title=unit, scale=fixed)))
+    return alt.LayerChart(layer=marks, title=title)
+
+
+def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:
+    """Panels under one title that says how to read them."""
+    dotted = "; dotted: uniform attention" if uniform else ""
+    said = alt.TitleParams(title, subtitle=f"points: heads; lines: mean over heads{dotted}", offset=12)
+    chart = alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
+    return chart.resolve_scale(color="independent", shape="independent").properties(
+        usermeta={"panelWidth": PANEL_WIDTH}
+    )
+
 
 SHARES = {
     "to_self": "To oneself",
@@ -117,7 +260,7 @@ def _entropy(surface: Table, about: str) -> alt.ConcatChart:
 
 def _gradients(gradients: Table, about: str, *, stands_in: bool) -> alt.ConcatChart:
     names = TARGETS | ({"separator": "first token"} if stands_in else {})
-    # A head that nothing reads after it has gradients of 0, which have no place on a scale of powers.
+    # A head that nothing reads after it has gradients of 0, which a log scale cannot show.
     rows = _named(gradients[gradients["value"] > 0], "target", names)
     shown = [name for name in names.values() if name in set(rows["model"])]
     panel = by_layer(rows, shown, "By what attention goes to", "mean magnitude of the gradient", None)

@@ -5,11 +5,27 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.figures.curves import PROBES
-from lamina.figures.probe_tables import Table, Tables, rows_of, title_of
-from lamina.figures.task_layers import by_task, heat_maps
-from lamina.figures.theme import INK, series, themed
+from lamina.figures.probe import PROBES
+from lamina.figures.theme import FAINT, INK, Look, Table, Tables, layer_axis, rows_of, series, themed, title_of
 from lamina.results import Result
+
+CAPTIONS = {
+    "places": (
+        "How far into its depth each model resolves each task, by the layers that its full probe draws on (centre of "
+        "gravity) and by where the score is gained (expected layer); lines: 95 % interval, or the range over seeds "
+        "where a panel says so. Compare the two models; the table has the differences."
+    ),
+    "depth": (
+        "F1 of each model from its embeddings (0) to its last layer (1); shaded: 95 % bootstrap interval. Compare the "
+        "two models at the same depth."
+    ),
+    "by_layer": "F1 of each layer alone, both models on one axis; shaded: 95 % bootstrap interval.",
+    "heatmap": (
+        "Each task from its worst layer (white) to its best (dark), without intervals. Compare rows by shade (where a "
+        "task is read best) and models by the numbers (F1)."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL_WIDTH = 330
 ROW = 40
@@ -26,7 +42,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if single is not None:
         if single.groupby("model")["layer"].max().nunique() == 1:
             made["by_layer"] = by_task(single, f"F1 by layer, each layer alone: {title}")
-        made["heatmap"] = heat_maps(single, f"Where each task is told best: {title}")
+        made["heatmap"] = heat_maps(single, f"Where each task is read best: {title}")
     return {name: themed(chart) for name, chart in made.items() if chart is not None}
 
 
@@ -113,16 +129,8 @@ def _curves(title: str, probe: str, rows: Table, models: list[str]) -> alt.Layer
         axis=alt.Axis(tickCount=5, grid=False),
     )
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=x, color=look.colour)
-    value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
     return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="F1"), y2="high:Q"),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(
-                y=value, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
-            ),
-        ],
+        layer=_f1_with_interval(base, look),
         title=alt.TitleParams(title, subtitle=PROBES[probe]),
     )
 
@@ -149,3 +157,93 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
         ]
         sentences.append(f"{title_of(task)}, {PROBES[probe]}, best F1: {'; '.join(said)}.")
     return " ".join(sentences)
+
+
+_ROW = 28
+"""Height of one task in a heat map."""
+_SHADES = ("#ffffff", "#08458c")
+"""One hue, from light to dark: the order holds in grey and for all eyes."""
+
+
+def by_task(rows: Table, title: str) -> alt.ConcatChart:
+    """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
+    models = list(dict.fromkeys(rows["model"]))
+    last = int(rows["layer"].max())
+    panels = [_task_curves(task, group, models, last) for task, group in rows.groupby("task", sort=False)]
+    return alt.concat(
+        *panels,
+        columns=2 if len(panels) > 1 else 1,
+        spacing=24,
+        title=alt.TitleParams(title, subtitle="shaded: 95 % bootstrap interval"),
+        description=" ".join(_best_in_words(task, group) for task, group in rows.groupby("task", sort=False)),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def heat_maps(rows: Table, title: str) -> alt.ConcatChart:
+    """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer."""
+    tasks = list(dict.fromkeys(rows["task"]))
+    panels = [_map(str(model), group, tasks) for model, group in rows.groupby("model", sort=False)]
+    said = "each task from its worst layer (white) to its best (dark); numbers: F1"
+    return alt.concat(
+        *panels,
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(title, subtitle=said, offset=12),
+        description=" ".join(
+            f"{model}: {_best_in_words(task, group)}"
+            for (model, task), group in rows.groupby(["model", "task"], sort=False)
+        ),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def _f1_with_interval(base: alt.Chart, look: Look) -> list[alt.Chart]:
+    """The interval as a band, the score as a line with a mark per layer."""
+    value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
+    return [
+        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="F1"), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+        base.mark_point(filled=True, size=50, opacity=1).encode(
+            y=value, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+        ),
+    ]
+
+
+def _task_curves(task: str, rows: Table, models: list[str], last: int) -> alt.LayerChart:
+    look = series(models)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=layer_axis(last), color=look.colour)
+    return alt.LayerChart(
+        layer=_f1_with_interval(base, look),
+        title=title_of(task),
+    )
+
+
+def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
+    layers = rows["layer"].nunique()
+    rows = rows.assign(title=rows["task"].map(title_of))
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=_ROW * len(tasks)).encode(
+        x=alt.X("layer:O", title="layer (0 = embeddings)", axis=alt.Axis(labelAngle=0, ticks=False, domain=False)),
+        y=alt.Y(
+            "title:N",
+            sort=[title_of(task) for task in tasks],
+            title=None,
+            axis=alt.Axis(ticks=False, domain=False, labelLimit=240),
+        ),
+        tooltip=["title:N", "layer:Q", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "normalised"))],
+    )
+    colour = alt.Color(
+        "normalised:Q", scale=alt.Scale(domain=[0, 1], range=list(_SHADES), interpolate="lab"), legend=None
+    )
+    cells: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
+    if PANEL_WIDTH / layers >= 24:
+        shade = alt.when(alt.datum.normalised > 0.55).then(alt.value("white")).otherwise(alt.value(INK))
+        cells.append(base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"), color=shade))
+    return alt.LayerChart(layer=cells, title=model)
+
+
+def _best_in_words(task: str, rows: Table) -> str:
+    best = rows.loc[rows.groupby("model", sort=False)["value"].idxmax()]
+    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for row in best.itertuples())
+    return f"{title_of(task)}, best F1 of one layer alone: {said}."

@@ -7,14 +7,179 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lamina.figures.axes import layer_axis
-from lamina.figures.context_tables import context_chart, finetuning_chart, histogram_chart, similarity_chart
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import INK, series, themed
+from lamina.analyses.contextualization.tables import overall
+from lamina.figures.theme import INK, Table, layer_axis, series, themed
 from lamina.results import Result
 
+CAPTIONS = {
+    "layers": (
+        "Micro-F1 over words and classes, by layer; shaded: 95 % intervals over words and seeds. “One vector per word” "
+        "has vectors that are the same in every context, “One vector per context” those that are not. A layer uses "
+        "context as far as it lies above the same layer's average over contexts (AVG); random vectors and permuted "
+        "classes show what can be had without meaning."
+    ),
+    "context": (
+        "Micro-F1 when the model sees only so many words on each side, with its 95 % interval; 0 is the word alone. "
+        "Compare each size with the whole text, and the layers with the bag of input embeddings (P-)."
+    ),
+    "contexts": "Number of word-class pairs by number of contexts, all splits together.",
+    "finetuning": (
+        "Micro-F1 by layer, shaded: 95 % intervals. (a) is the old probes on the fine-tuned model's vectors, (b) new "
+        "probes; compare both with the pretrained model. Where (a) falls and (b) holds, the classes are still there "
+        "but are told in another way."
+    ),
+    "attention": (
+        "Mean cosine of each head's attention before and after fine-tuning, one grid per fine-tuned model, one cell "
+        "per head. Compare it with the other heads of the layer (the number in brackets): 1 is no change."
+    ),
+}
+"""Chart -> how to read it."""
+
+_WIDTH, _HEIGHT = 420, 260
+_FULL = "whole text"
+
+
+def context_chart(sizes: Table, whole: Table, title: str) -> alt.ConcatChart | None:
+    """F1 by the words the model may see on each side, one line per layer, P- beside them."""
+    if sizes.empty:
+        return None
+    names = set(sizes["representation"])
+    full = whole[whole["representation"].isin(names)].assign(context=_FULL)
+    table: Table = pd.concat([sizes, full])
+    table = table.assign(
+        row=[
+            _row(name, layer)
+            for name, layer in zip(table["representation"], table["layer"].astype(object).tolist(), strict=True)
+        ]
+    )
+    order = [*dict.fromkeys(sorted(set(sizes["context"]), key=int)), _FULL]
+    rows = list(dict.fromkeys(table["row"]))
+    layers = [row for row in rows if row.startswith("layer")]
+    others = len(rows) - len(layers)
+    legend = alt.Legend(title=None, symbolOpacity=1)
+    shades = alt.Scale(domain=rows, range=[*_shades(len(layers)), *["#d55e00"] * others])
+    colour = alt.Color("row:N", sort=rows, scale=shades, legend=legend)
+    dashes = alt.Scale(domain=rows, range=[[1, 0]] * len(layers) + [[6, 3]] * others)
+    dash = alt.StrokeDash("row:N", sort=rows, scale=dashes, legend=legend)
+    top = min(1.0, round(float(table["high"].max()) + 0.1, 1))
+    base = alt.Chart(table, width=_WIDTH, height=_HEIGHT).encode(
+        x=alt.X("context:N", sort=order, title="words on each side", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y(
+            "value:Q",
+            title="micro-F1",
+            scale=alt.Scale(domain=[0, top]),
+        ),
+        color=colour,
+    )
+    tooltip = ["row:N", "context:N", *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high"))]
+    chart = alt.LayerChart(
+        layer=[
+            base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+            base.mark_line(strokeWidth=2).encode(strokeDash=dash),
+            base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip),
+        ]
+    )
+    said = alt.TitleParams(
+        f"How much context: {title}", subtitle="each size has probes of its own; bars: 95 % intervals"
+    )
+    return alt.concat(chart, title=said, description=_in_words(table, layers, order), usermeta={"panelWidth": _WIDTH})
+
+
+def _row(name: str, layer: int | None) -> str:
+    return f"layer {layer}" if isinstance(layer, int) else name
+
+
+def _shades(count: int) -> list[str]:
+    """From light to dark blue: order is what matters of layers."""
+    light, dark = (0xA6, 0xCE, 0xE8), (0x00, 0x30, 0x5A)
+    parts = [at / max(1, count - 1) for at in range(count)]
+    return [
+        "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(light, dark, strict=True)) for part in parts
+    ]
+
+
+def _in_words(table: Table, layers: list[str], order: list[str]) -> str:
+    last = table[table["row"] == layers[-1]].set_index("context")["value"] if layers else pd.Series(dtype=float)
+    parts = [
+        f"{last[size]:.2f} with {size}{'' if size == _FULL else ' words on each side'}"
+        for size in order
+        if size in last
+    ]
+    return f"Micro-F1 of {layers[-1]}: {', '.join(parts)}." if parts else "Micro-F1 by context size."
+
+
+def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
+    """How many (word, class) pairs have how many contexts."""
+    total = contexts.groupby("contexts", as_index=False)["pairs"].sum()
+    bars = (
+        alt.Chart(total, width=_WIDTH, height=180)
+        .mark_bar(color="#0072b2")
+        .encode(
+            x=alt.X("contexts:O", title="contexts of a word and class", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+            y=alt.Y("pairs:Q", title="word-class pairs"),
+            tooltip=["contexts:O", alt.Tooltip("pairs:Q", format=",")],
+        )
+    )
+    several = int(total[total["contexts"] >= 5]["pairs"].sum())
+    words = f"{int(total['pairs'].sum()):,} pairs, {several:,} of them with at least 5 contexts."
+    said = alt.TitleParams(f"Contexts per word and class: {title}", subtitle=words)
+    return alt.concat(bars, title=said, description=words, usermeta={"panelWidth": _WIDTH})
+
+
+def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
+    """One panel per task: before, (a) old probes on new vectors, (b) new probes."""
+    names = {"pretrained": "pretrained", "a": "(a) old probes, new vectors", "b": "(b) new probes"}
+    shown = table.assign(model=table["setup"].map(names))
+    look = series(list(names.values()))
+    panels = []
+    for task, own in shown.groupby("task", sort=False):
+        base = alt.Chart(own.astype({"layer": float}), width=300, height=200).encode(
+            x=layer_axis(int(shown["layer"].max())), color=look.colour
+        )
+        value = alt.Y("value:Q", title="micro-F1", scale=alt.Scale(domain=[0, 1]))
+        panels.append(
+            alt.LayerChart(
+                layer=[
+                    base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+                    base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+                    base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
+                ],
+                title=str(task),
+            )
+        )
+    tops = shown[shown["layer"] == shown["layer"].max()]
+    words = "; ".join(f"{row.task}, {row.model} {row.value:.2f}" for row in tops.itertuples())
+    said = alt.TitleParams(f"Semantic classes after fine-tuning: {title}")
+    return alt.concat(
+        *panels, columns=2, title=said, description=f"At the last layer: {words}.", usermeta={"panelWidth": 300}
+    )
+
+
+def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
+    """Heads by layer, one panel per task: lighter heads changed less."""
+    if table.empty:
+        return None
+    panels = []
+    for task, own in table.groupby("task", sort=False):
+        panels.append(
+            alt.Chart(own, width=26 * own["head"].nunique(), height=26 * own["layer"].nunique(), title=str(task))
+            .mark_rect()
+            .encode(
+                x=alt.X("head:O", axis=alt.Axis(labelAngle=0)),
+                y=alt.Y("layer:O", sort="descending"),
+                color=alt.Color("value:Q", title="cosine", scale=alt.Scale(scheme="viridis", domain=[0, 1])),
+                tooltip=["layer:O", "head:O", *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "baseline"))],
+            )
+        )
+    means = table.groupby("task", sort=False)[["value", "baseline"]].mean()
+    words = "; ".join(
+        f"{task} {row['value']:.2f} (other heads {row['baseline']:.2f})" for task, row in means.iterrows()
+    )
+    said = alt.TitleParams(f"Attention before and after fine-tuning: {title}", subtitle=f"mean cosine: {words}")
+    return alt.concat(*panels, title=said, description=f"Mean cosine of attention: {words}.")
+
+
 PANEL_WIDTH = 430
-_HEIGHT = 260
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
@@ -33,19 +198,14 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     return {name: themed(chart) for name, chart in charts.items() if chart is not None}
 
 
-def overall(table: Table, split: str) -> Table:
-    """All classes and seeds together."""
-    return table[(table["class"] == "all") & (table["seed"] == "all") & (table["split"] == split)]
-
-
 def layers_chart(scores: Table, model: str, title: str) -> alt.ConcatChart:
-    """Left: one vector a word. Right: one vector a context. Rows without layers are lines across."""
+    """One panel per kind: a vector per word, a vector per context. Rows without layers are lines across."""
     contextual: Table = scores["representation"].eq(model) | scores["representation"].str.startswith(("P-", "permuted"))
     last = int(scores["layer"].max())
     top = float(scores["high"].max())
     panels = [
-        _panel(scores[~contextual], "One vector a word", "the same in every context", last, top),
-        _panel(scores[contextual], "One vector a context", "P-: mean of all vectors of the text", last, top),
+        _panel(scores[~contextual], "One vector per word", "the same in every context", last, top),
+        _panel(scores[contextual], "One vector per context", "P-: mean of all vectors of the text", last, top),
     ]
     said = alt.TitleParams(f"Semantic classes by layer: {title}", subtitle="shaded: 95 % bootstrap interval over words")
     return alt.concat(

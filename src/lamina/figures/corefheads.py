@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import altair as alt
 
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, INK, SHAPES, themed
+from lamina.figures.theme import COLOURS, INK, SHAPES, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "systems": (
+        "Share of mentions whose antecedent is found, one panel per type of mention, with 95 % intervals over "
+        "documents. All systems are scored on the same mentions, of documents that did not choose the head: compare "
+        "the best head with the three simple systems below it."
+    ),
+    "heads": (
+        "Share of mentions whose antecedent each head finds on all documents, one grid per type of mention, one cell "
+        "per head; darker finds more. The 95 % intervals are in the tooltips. The best of many heads is lucky here: "
+        "compare with the chart of systems, where the head was chosen on other documents."
+    ),
+}
+"""Chart -> how to read it."""
 
 SYSTEMS = ("best head", "nearest", "head match", "rules")
 KINDS = ("all", "pronoun", "proper", "nominal")
@@ -24,7 +37,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def systems(table: Table, title: str) -> alt.ConcatChart:
-    """A panel a type of mention, a dot with its interval a system."""
+    """One panel per type of mention, one dot with its interval per system."""
     named = table[table["system"].isin(SYSTEMS)]
     best = named[named["system"] == "best head"].iloc[0]
     panels = [_panel(named[named["mention_type"] == kind], kind) for kind in KINDS if _has(named, kind)]
@@ -84,7 +97,7 @@ def describe(table: Table) -> str:
 
 
 def heads(table: Table, title: str) -> alt.ConcatChart:
-    """A grid a type of mention: layers down, heads across, darker where more antecedents are found."""
+    """One grid per type of mention: layers down, heads across, darker where more antecedents are found."""
     own = table[table["system"] == "head"]
     top = float(own["accuracy"].max())
     panels = [_grid(own[own["mention_type"] == kind], kind, top) for kind in KINDS if _has(own, kind)]

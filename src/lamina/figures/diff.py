@@ -5,12 +5,28 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.figures.axes import layer_axis
-from lamina.figures.head_grid import GRID_WIDTH, head_grid
-from lamina.figures.probe_tables import Table
-from lamina.figures.task_layers import by_task
-from lamina.figures.theme import series, themed
+from lamina.figures.attention import GRID_WIDTH, head_grid
+from lamina.figures.compare import by_task
+from lamina.figures.theme import Table, layer_axis, series, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "layers": (
+        "How alike words are before and after, by layer; 1 is unchanged, shaded: 95 % interval. Compare CKA with that "
+        "of the random-weights twin and the cosine with that of words of different texts. CKA ignores a common "
+        "rotation, the cosine does not: high CKA with a low cosine is a layer that was rotated, not rebuilt."
+    ),
+    "heads": (
+        "Mean cosine of attention maps: of the same head before and after, and of a head after with the other heads of "
+        "its layer before. A head that is no more like itself than like the others has changed its role; the table has "
+        "the 95 % intervals."
+    ),
+    "probes": (
+        "F1 of probes that read one layer alone, for both models on the same texts; shaded: 95 % bootstrap interval. "
+        "Compare the model after with the model before."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL_WIDTH = 330
 _PANELS = {
@@ -22,7 +38,6 @@ _VALUE = "before and after"
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `layers` (CKA and cosine), `heads` (attention) and `probes` (F1 of both models)."""
-    # pandas comes without types, and what a checker guesses of them refuses sound expressions.
     table: Table = result.tables["diff"]
     about = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
     names = [result.provenance.model[side]["name"] for side in ("a", "b")]

@@ -1,4 +1,4 @@
-"""The learning curve: the loss of what is learned from, and how the selection set is done, step by step."""
+"""The learning curve: the training loss and the scores on the selection set, step by step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, themed
 from lamina.results import Result
+from lamina.training.recipes import LOWER_IS_BETTER, best_step
+
+CAPTIONS = {
+    "learning": (
+        "Loss of the training batches and scores on the selection set, by step; the dashed line marks the step that "
+        "was kept. There are no intervals here: the score to quote is the one on the scored texts, beside its "
+        "baseline."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL_WIDTH = 330
 _TITLES = {"loss": "Loss", "accuracy": "Accuracy", "f1": "F1", "exact_match": "Exact match"}
-_READINGS = {"train": "of the texts learned from", "select": "on the selection set"}
-_LOWER_IS_BETTER = {"loss"}
+_READINGS = {"train": "of the training texts", "select": "on the selection set"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The chart `learning`: one panel a measure, the step that was kept marked."""
+    """The chart `learning`: one panel per metric, the step that was kept marked."""
     curve = result.tables["curve"]
     if curve.empty:
         return {}
@@ -28,28 +37,11 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         panels.append(_panel(rows, split, metric, kept, last))
     model, data = result.provenance.model["name"], result.provenance.corpus["name"]
     title = alt.TitleParams(
-        f"{model} learns {result.provenance.parameters['task']} from {data}", subtitle=f"line: step {kept}, kept"
+        f"{model} learns {result.provenance.parameters['task']} from {data}",
+        subtitle=f"dashed line: step {kept}, which was kept",
     )
     chart = alt.concat(*panels, columns=2, spacing=24, title=title, description=describe(curve))
     return {"learning": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
-
-
-def best_step(curve: pd.DataFrame) -> int:
-    """The step that does best on the selection set, by the first measure noted there; of equals, the first.
-
-    Example:
-        >>> rows = [(10, 1.0, "select", "f1", 0.5), (20, 2.0, "select", "f1", 0.75), (30, 3.0, "select", "f1", 0.75)]
-        >>> best_step(pd.DataFrame(rows, columns=["step", "epoch", "split", "metric", "value"]))
-        20
-    """
-    columns = (curve[name] for name in ("split", "metric", "step", "value"))
-    chosen = [(metric, step, value) for split, metric, step, value in zip(*columns, strict=True) if split == "select"]
-    if not chosen:
-        return int(max(curve["step"]))
-    first = chosen[0][0]
-    points = [(value, step) for metric, step, value in chosen if metric == first]
-    best = (min if first in _LOWER_IS_BETTER else max)(points, key=lambda point: point[0])
-    return int(best[1])
 
 
 def describe(curve: pd.DataFrame) -> str:
@@ -58,7 +50,7 @@ def describe(curve: pd.DataFrame) -> str:
     Example:
         >>> rows = [(10, 1.0, "train", "loss", 2.0), (20, 2.0, "train", "loss", 1.0)]
         >>> describe(pd.DataFrame(rows, columns=["step", "epoch", "split", "metric", "value"]))
-        'Loss of the texts learned from: 2.000 at step 10, 1.000 at step 20.'
+        'Loss of the training texts: 2.000 at step 10, 1.000 at step 20.'
     """
     sentences = []
     for split, metric in dict.fromkeys(zip(curve["split"], curve["metric"], strict=True)):
@@ -70,7 +62,7 @@ def describe(curve: pd.DataFrame) -> str:
 
 
 def _panel(rows: pd.DataFrame, split: str, metric: str, kept: int, last: int) -> alt.LayerChart:
-    scale = alt.Scale() if metric in _LOWER_IS_BETTER else alt.Scale(domain=[0, 1])
+    scale = alt.Scale() if metric in LOWER_IS_BETTER else alt.Scale(domain=[0, 1])
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(
         x=alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, last], nice=False), axis=alt.Axis(grid=False)),
         y=alt.Y("value:Q", title=_TITLES.get(metric, metric), scale=scale),

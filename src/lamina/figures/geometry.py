@@ -6,11 +6,21 @@ import math
 from typing import NamedTuple
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
-from lamina.figures.axes import layer_axis
-from lamina.figures.theme import INK, series, themed
+from lamina.figures.theme import INK, layer_axis, series, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "layers": (
+        "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "
+        "where no shading shows, the interval is narrower than the line. A gap between the model and its "
+        "random twin is what training put there. Low self-similarity means that a word's vector depends much "
+        "on its context; compare the adjusted panels, because in an anisotropic layer all vectors look alike."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL_WIDTH = 220
 """Of one panel, without its axis; pages narrower than three of them wrap."""
@@ -76,7 +86,7 @@ def _ends(rows: pd.DataFrame) -> str:
 
 def _domain(table: pd.DataFrame) -> list[float]:
     """One scale for all panels, so that their heights compare: 0 to 1, or lower where values are negative."""
-    lowest = table[["value", "low"]].min(axis=None)
+    lowest = float(np.fmin.reduce(table[["value", "low"]].to_numpy(float).ravel(), initial=np.nan))
     return [0.0 if math.isnan(lowest) else min(0.0, math.floor(lowest * 10) / 10), 1.0]
 
 

@@ -6,24 +6,21 @@ import math
 
 import altair as alt
 
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, SHAPES, themed
+from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "map": (
+        "One point per head, shown twice: by layer and by behaviour. Heads that are close attend alike, as far as the "
+        "stress in the subtitle allows (0: every distance is exact); directions mean nothing. A head that does several "
+        "things is named by the most telling one: coreference and syntactic heads beat a simple rule with their whole "
+        "95 % interval, the others exceed a fixed share of attention."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL = 400
 """Width of a map; its height follows."""
-GREY = "#9a9a9a"
-"""Of heads that do nothing in particular."""
-_ORDER = ("syntactic", "coreference", "previous", "next", "first", "separator", "punctuation", "broad", "other")
-_LOOK = {
-    name: (colour, shape)
-    for name, colour, shape in zip(
-        _ORDER,
-        (COLOURS[1], COLOURS[6], COLOURS[0], COLOURS[2], COLOURS[4], COLOURS[3], COLOURS[6], COLOURS[5], GREY),
-        (SHAPES[3], SHAPES[4], SHAPES[6], "triangle-left", SHAPES[1], SHAPES[2], SHAPES[5], SHAPES[0], "circle"),
-        strict=True,
-    )
-}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
@@ -37,8 +34,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     title = alt.TitleParams(
         f"Map of heads: {result.provenance.model['name']} on {corpus['name']}{split}",
         subtitle=[
-            "distance: Jensen-Shannon divergence of two heads' attention, nats a token, as well as a plane can show it",
-            f"stress {stress:.2f} (0: every distance is right); directions mean nothing",
+            "distance: Jensen-Shannon divergence of two heads, nats per token, as well as a plane can show it",
+            f"stress {stress:.2f} (0: every distance is exact); directions mean nothing",
         ],
     )
     panels = [_by_layer(points), _by_behaviour(points)]
@@ -57,7 +54,7 @@ def describe(points: Table, stress: float) -> str:
         'A map of 2 heads with stress 0.20. broad: 2 (1-1, 2-1).'
     """
     parts = []
-    for behaviour in _ORDER:
+    for behaviour in BEHAVIOUR_LOOKS:
         own = points.loc[points["behaviour"] == behaviour, "name"].tolist()
         if own:
             parts.append(f"{behaviour}: {len(own)}" + ("." if behaviour == "other" else f" ({', '.join(own)})."))
@@ -74,18 +71,18 @@ def _by_layer(points: Table) -> alt.LayerChart:
 
 
 def _by_behaviour(points: Table) -> alt.LayerChart:
-    there = [name for name in _ORDER if name in set(points["behaviour"])]
-    looks = [_LOOK[name] for name in there]
+    there = [name for name in BEHAVIOUR_LOOKS if name in set(points["behaviour"])]
+    looks = [BEHAVIOUR_LOOKS[name] for name in there]
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolSize=90)
     dots = (
         _places(points)
-        .mark_point(filled=True, size=80, opacity=1, strokeWidth=1)
+        .mark_point(filled=True, size=110, opacity=1, strokeWidth=1)
         .encode(
             color=alt.Color(
-                "behaviour:N", scale=alt.Scale(domain=there, range=[colour for colour, _ in looks]), legend=legend
+                "behaviour:N", scale=alt.Scale(domain=there, range=[look.colour for look in looks]), legend=legend
             ),
             shape=alt.Shape(
-                "behaviour:N", scale=alt.Scale(domain=there, range=[shape for _, shape in looks]), legend=legend
+                "behaviour:N", scale=alt.Scale(domain=there, range=[look.shape for look in looks]), legend=legend
             ),
         )
     )
@@ -97,8 +94,8 @@ def _places(points: Table) -> alt.Chart:
     (left, right), (bottom, top) = (_ends(points[axis]) for axis in ("x", "y"))
     pixels = PANEL / (right - left)
     return alt.Chart(points, width=PANEL, height=round(pixels * (top - bottom))).encode(
-        x=alt.X("x:Q", title="nats a token", scale=alt.Scale(domain=[left, right], nice=False)),
-        y=alt.Y("y:Q", title="nats a token", scale=alt.Scale(domain=[bottom, top], nice=False)),
+        x=alt.X("x:Q", title="nats per token", scale=alt.Scale(domain=[left, right], nice=False)),
+        y=alt.Y("y:Q", title="nats per token", scale=alt.Scale(domain=[bottom, top], nice=False)),
         tooltip=["layer:Q", "head:Q", "behaviour:N"],
     )
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.figures.attention_lines import Panel, lines
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, INK, SHAPES, themed
+from lamina.figures.look import Panel, lines
+from lamina.figures.theme import COLOURS, INK, SHAPES, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "relations": (
+        "Share of a relation's dependencies that its best head finds (dot, with its 95 % interval over texts) and that "
+        "the best fixed offset finds (square). A head is better than an offset where its whole interval lies above "
+        "the offset's share."
+    ),
+    "examples": (
+        "Attention of some best heads: lines go from the attending word to the attended one and are wider with more "
+        "attention; the annotated link has its own colour. Sentences are the first that fit, not the best."
+    ),
+}
+"""Chart -> how to read it."""
 
 HEAD, OFFSET = "best head", "best fixed offset"
 SHOWN = 20
@@ -31,7 +43,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
-    """A row a relation, the most accurate head on top: the head's dot with its interval, the offset's square."""
+    """One row per relation, the most accurate head on top: the head's dot with its interval, the offset's square."""
     often = best[best["count"] >= SHOWN]
     shown = (often if len(often) else best).sort_values("accuracy", ascending=False, kind="stable")
     named = shown.assign(
@@ -52,7 +64,7 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
     chosen = "on the texts it is scored on" if faithful else "on one half of the texts, scored on the other"
     left = len(best) - len(shown)
     notes = [f"head, direction and offset chosen {chosen}; lines: 95 % bootstrap interval; in brackets: scored words"]
-    notes += [f"{left} relations of fewer than {SHOWN} scored words not drawn"] if left else []
+    notes += [f"not drawn: relations of fewer than {SHOWN} scored words ({left})"] if left else []
     return alt.concat(
         _dots(rows, order),
         title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes),

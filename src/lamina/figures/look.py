@@ -3,20 +3,185 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import altair as alt
 
-from lamina.figures.attention_lines import Panel, lines
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import themed
+from lamina.figures.theme import COLOURS, INK, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "lines": (
+        "One panel per head, named layer-head. Lines go from the word that attends to the word attended to, wider and "
+        "darker with more attention; weaker ones than the least weight named are left out. One sentence has no "
+        "interval: compare the heads with each other."
+    ),
+}
+"""Chart -> how to read it."""
+
+LEAST = 0.02
+"""Weaker lines are not drawn: they could not be seen, and a long sentence has thousands."""
+ROW = 17
+"""Height of a word."""
+GAP = 100
+"""Between the two columns of words."""
+PAGE = 980
+"""Panels are put side by side as far as they fit in this width."""
+_BETWEEN = 30
+_FONT_SIZE = 12
+_WIDEST = 130
+"""Of a word; the rest of a longer one is cut off with an ellipsis."""
+
+GIVEN, RECEIVED = "from the word", "to the word"
+
+
+class Panel(NamedTuple):
+    """The heading of one head's lines."""
+
+    title: str
+    subtitle: str = ""
+
+
+def lines(
+    table: Table,
+    panels: Mapping[tuple[int, int], Panel] | None = None,
+    *,
+    focus: int | None = None,
+    least: float = LEAST,
+    title: str = "",
+    description: str = "",
+) -> alt.ConcatChart:
+    """One small panel per head: words that attend in the first column, words attended to in the second.
+
+    A line's weight is its opacity and its width. Give it lamina's look with `themed`.
+
+    Args:
+        table: `layer,head,from,from_word,to,to_word,weight`, one row per pair of words; `from` and `to` are positions.
+            Where there is a column `kind`, lines are coloured by it.
+        panels: which (layer, head) to draw, in which order and under which title; all by default.
+        focus: draw only lines from this position and to it, in two colours.
+        least: weaker lines are left out.
+        title: over all panels.
+        description: for screen readers.
+
+    Example:
+        >>> rows = [(1, 2, 0, "dogs", 0, "dogs", 0.25), (1, 2, 0, "dogs", 1, "bark", 0.75)]
+        >>> names = ["layer", "head", "from", "from_word", "to", "to_word", "weight"]
+        >>> import pandas as pd
+        >>> chart = lines(pd.DataFrame(rows, columns=names))
+        >>> chart.to_dict()["concat"][0]["title"]["text"]
+        'Head 1-2'
+    """
+    if panels is None:
+        heads = table[["layer", "head"]].drop_duplicates().itertuples(index=False)
+        panels = {(int(layer), int(head)): Panel(f"Head {layer}-{head}") for layer, head in heads}
+    if focus is not None:
+        table = _of_one_word(table, focus)
+    kinds = list(dict.fromkeys(table["kind"])) if "kind" in table else []
+    words = [_words(table, "from"), _words(table, "to")]
+    side = min(_WIDEST, max(text_width(word) for word in {*words[0]["word"], *words[1]["word"]})) + 8
+    width = 2 * side + GAP
+    drawn = [_panel(_drawn(table, *head, least), words, kinds, panel, side) for head, panel in panels.items()]
+    note = f"first column: words that attend; second: words attended to; lines under {least:g} not drawn"
+    return alt.concat(
+        *drawn,
+        columns=max(1, PAGE // (width + _BETWEEN)),
+        spacing=_BETWEEN,
+        title=alt.TitleParams(title, subtitle=note) if title else alt.Undefined,
+        description=description,
+        usermeta={"panelWidth": width},
+    )
+
+
+def text_width(word: str) -> int:
+    """About how many pixels a word takes: wide scripts and emoji take two letters' room, combining marks none.
+
+    Example:
+        >>> text_width("dog"), text_width("東京")
+        (21, 28)
+    """
+    units = sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in word
+    )
+    return round(units * _FONT_SIZE * 0.58)
+
+
+def _of_one_word(table: Table, focus: int) -> Table:
+    """Lines of all other words get no weight, so that only their words are drawn."""
+    given, received = table["from"] == focus, table["to"] == focus
+    kind = given.map({True: GIVEN, False: RECEIVED})
+    return table.assign(weight=table["weight"].where(given | received, 0), kind=kind).sort_values("kind")
+
+
+def _words(table: Table, side: str) -> Table:
+    """Position and word of one column's words."""
+    found = table[[side, f"{side}_word"]].drop_duplicates(side).set_axis(["position", "word"], axis=1)
+    return found.sort_values("position")
+
+
+def _drawn(table: Table, layer: int, head: int, least: float) -> Table:
+    own = table[(table["layer"] == layer) & (table["head"] == head) & (table["weight"] >= least)]
+    # Strong lines on top of weak ones.
+    return own.sort_values("weight").drop(columns=["layer", "head"])
+
+
+def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side: int) -> alt.LayerChart:
+    width = 2 * side + GAP
+    places = [*words[0]["position"], *words[1]["position"]]
+    first, last = int(min(places)), int(max(places))
+    # In pixels, so that lines end where words begin.
+    across = alt.Scale(domain=[0, width], range=[0, width], nice=False)
+    down = alt.Scale(domain=[first - 0.5, last + 0.5], reverse=True, nice=False)
+    style = {"baseline": "middle", "fontSize": _FONT_SIZE, "color": INK, "limit": _WIDEST}
+    columns = [
+        alt.Chart(some)
+        .mark_text(align=align, **style)
+        .encode(
+            x=alt.XDatum(at, scale=across),
+            y=alt.Y("position:Q", scale=down, axis=None),
+            text="word:N",
+            tooltip="word:N",
+        )
+        for some, align, at in zip(words, ("right", "left"), (side - 4, side + GAP + 4), strict=True)
+    ]
+    title = alt.TitleParams(panel.title, subtitle=panel.subtitle or alt.Undefined, fontSize=13)
+    height = ROW * (last - first + 1)
+    return alt.LayerChart(
+        layer=[_links(rows, kinds, side, across, down), *columns], width=width, height=height, title=title
+    )
+
+
+def _links(rows: Table, kinds: list[str], side: int, across: alt.Scale, down: alt.Scale) -> alt.Chart:
+    chart = (
+        alt.Chart(rows)
+        .transform_calculate(left=str(side), right=str(side + GAP))
+        .mark_rule(strokeCap="round", color=COLOURS[0])
+        .encode(
+            x=alt.X("left:Q", scale=across, axis=None),
+            x2="right:Q",
+            y=alt.Y("from:Q", scale=down, axis=None),
+            y2="to:Q",
+            opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.08, 1]), legend=None),
+            strokeWidth=alt.StrokeWidth("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.4, 3.5]), legend=None),
+            tooltip=["from_word:N", "to_word:N", alt.Tooltip("weight:Q", format=".3f")],
+        )
+    )
+    if not kinds:
+        return chart
+    legend = alt.Legend(title=None, orient="top", symbolStrokeWidth=3)
+    return chart.encode(color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(COLOURS)), legend=legend))
+
 
 _HIDDEN = "attention to special tokens not shown"
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The chart `lines`: one panel a head."""
+    """The chart `lines`: one panel per head."""
     heads, asked = result.tables["heads"], result.provenance.parameters
+    # Results of format 1 have the position among the parameters, later ones what was typed.
+    focus = result.provenance.corpus.get("focus", asked["focus"])
     panels = {
         (int(layer), int(head)): Panel(f"Head {layer}-{head}", _reason(why, value))
         for layer, head, why, value in heads.itertuples(index=False)
@@ -25,7 +190,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     chart = lines(
         result.tables["attention"],
         panels,
-        focus=asked["focus"],
+        focus=focus,
         title=f"Attention of {result.provenance.model['name']}, by {asked['level']}{hidden}",
         description=describe(result.tables["attention"], list(panels)),
     )

@@ -11,9 +11,22 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.contextualization.occurrences import AND
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, themed
+from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "neighbours": (
+        "One table per context: the nearest words by cosine, 1 the nearest, first without context, then by layer. Grey "
+        "words are near without any context too; blue ones come with the context. There are no intervals: these are "
+        "neighbours of single vectors."
+    ),
+    "senses": (
+        "One panel per layer, one point per context; colour and shape are its class. Axes have no meaning across "
+        "layers: read what lies near what. The silhouette is measured in the whole space over classes with at least 5 "
+        "contexts (1: far apart, 0: mixed); compare it with what shuffled classes reach (`separation.csv`)."
+    ),
+}
+"""Chart -> how to read it."""
 
 MOST_LAYERS, MOST_CONTEXTS, MOST_RANKS, MOST_CLASSES = 8, 4, 8, 6
 """What fits: the rest is in the tables."""
@@ -28,7 +41,7 @@ _GREY = "#767676"
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """`neighbours`: rank x layer, a panel a context. `senses`: the contexts in two dimensions, a panel a layer."""
+    """`neighbours`: rank x layer, one panel per context. `senses`: contexts in two dimensions, one panel per layer."""
     tables, about = result.tables, result.provenance
     word = about.corpus["word"]
     title = f"“{word}” in {about.model['name']} on {about.corpus['name']}"
@@ -52,7 +65,7 @@ def spread(last: int, most: int) -> list[int]:
 
 
 def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, str], title: str) -> alt.ConcatChart:
-    """The words nearest, from those without context on the left to the last layer on the right."""
+    """The nearest words: first those without context, then layer by layer."""
     layers = spread(int(near["layer"].max()), MOST_LAYERS)
     known = {word, *near[near["space"] != "layer"]["neighbour"]}
     near = near[near["rank"] <= MOST_RANKS]
@@ -143,7 +156,7 @@ def _nearest_in_words(shown: Table, chosen: list[dict], word: str, last: int) ->
 
 
 def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) -> alt.ConcatChart:
-    """One panel a layer, on its own scale: only what lies near what can be read."""
+    """One panel per layer, on its own scale: only what lies near what can be read."""
     layers = spread(int(senses["layer"].max()), MOST_LAYERS)
     named = _few_classes(senses)
     table = senses.assign(**{"class": [named[name] for name in senses["class"]]})
@@ -165,7 +178,7 @@ def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) 
         for layer in layers
     ]
     said = alt.TitleParams(
-        f"Sense map: {title}", subtitle="a point a context, by the first two principal components of each layer"
+        f"Sense map: {title}", subtitle="one point per context, by the first two principal components of each layer"
     )
     words = _separated_in_words(separation, len(set(senses["context"])))
     meta = {"panelWidth": _MAP}

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import COLOURS, INK, themed
+from lamina.figures.theme import COLOURS, INK, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "systems": (
+        "UAS: share of words whose head is found; UUAS: share of links found, whichever way they point; lines: 95 % "
+        "interval over sentences. Compare attention+words with distance+words, which sees no attention, and with the "
+        "same probe over random blocks; compare attention-only with right-branching."
+    ),
+    "weights_attention_only": (
+        "The weight of each head's map in the probe, without intervals: positive (blue) for a candidate, negative "
+        "(orange) against it. Layers and heads count from 1; compare heads within a panel."
+    ),
+    "weights_attention_words": (
+        "The weight of each head's map, which depends on the two words: the mean over scored words and their true "
+        "heads, without intervals. Compare with the weights of attention-only."
+    ),
+}
+"""Chart -> how to read it."""
 
 ROW = 26
 CELL = 26
@@ -21,12 +37,10 @@ DIRECTIONS = {
     "first": "root: attention to the first token",
     "separator": "root: attention to separators",
 }
-Table = Any
-"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `systems` (UAS and UUAS side by side) and one grid of weights for each probe that weighs heads."""
+    """The charts `systems` (UAS and UUAS of each system) and one grid of weights per probe that weights heads."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
@@ -54,7 +68,7 @@ def describe(table: Table) -> str:
 
 def _systems(table: Table, title: str) -> alt.ConcatChart:
     long = table.melt(["system", "low", "high"], list(MEASURES), "measure", "value").dropna(subset="value")
-    # One interval a row: of UAS where there is one.
+    # One interval per row: of UAS where there is one.
     other = (long["measure"] == "uuas") & long["system"].isin(table.loc[table["uas"].notna(), "system"])
     long.loc[other, ["low", "high"]] = float("nan")
     names = list(table["system"])

@@ -1,4 +1,4 @@
-"""The phases of question answering over a data set: what roles, clusters and answers look like from layer to layer."""
+"""The phases of question answering over a data set: roles, clusters and answers from layer to layer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,27 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.figures.axes import layer_axis
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import INK, series, themed
+from lamina.figures.theme import INK, Table, layer_axis, series, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "roles": (
+        "Means over questions, by layer, of how alike words of the same or of different roles are (cosine minus the "
+        "layer's anisotropy), how far the answer lies from all other words, and how well clusters agree with "
+        "sentences, roles and entity types; bands are 95 % intervals over documents. Only what differs from "
+        "shuffled roles and from the random-weights twin can have been learned."
+    ),
+    "answers": (
+        "The same measures for right answers, confident wrong ones, and wrong ones of low confidence, by layer; "
+        "bands are 95 % intervals over documents, wide where a group has few questions."
+    ),
+    "failure": (
+        "How well one layer's vectors predict that the final answer is wrong (AUC, 0.5 is chance), by layer; the "
+        "band is the 95 % interval over documents. It is an early sign only where it beats the random-weights twin, "
+        "the model's own confidence and the question's length."
+    ),
+}
+"""Chart -> how to read it."""
 
 PANEL_WIDTH = 220
 _ADJUSTED = "_adjusted"
@@ -89,7 +106,7 @@ def _answers(result: Result, table: Table, told: list[str]) -> alt.ConcatChart:
 
 
 def _failure(result: Result, table: Table) -> alt.ConcatChart:
-    """AUC of foretelling a wrong answer; what has no layer spans them all, its interval left to the table."""
+    """AUC of predicting a wrong answer; what has no layer is a flat line, without its interval."""
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
     flat = [
@@ -101,17 +118,17 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
     rows = rows.rename(columns={"auc": "value"})
     count = max(int(number) for number in rows["count"])
     names = list(dict.fromkeys(rows["series"]))
-    panel = Panel("", "Can a wrong answer be foretold?", f"{count:,} questions; 0.5 is chance", "AUC")
+    panel = Panel("", "Can a wrong answer be predicted?", f"{count:,} questions; 0.5 is chance", "AUC")
     drawn = _panel(rows, panel, names, last, [0.0, 1.0], line=0.5, width=460)
     title = alt.TitleParams(
         f"{result.provenance.model['name']} on {result.provenance.corpus['name']}",
-        subtitle="logistic regression, learned on some documents and tried on others; shaded: 95 % interval of vectors",
+        subtitle="logistic regression, trained and scored on different documents; shaded: 95 % interval of vectors",
     )
     return alt.concat(drawn, title=title, description=_in_words(rows, names, [panel]))
 
 
 def _shown(rows: Table) -> Table:
-    """Similarities minus the layer's anisotropy, where it could be taken off."""
+    """Similarities minus the layer's anisotropy, where that is known."""
     adjusted = rows["measure"].str.endswith(_ADJUSTED)
     replaced = set(rows.loc[adjusted, "measure"].str.removesuffix(_ADJUSTED))
     kept = rows[~rows["measure"].isin(replaced)]
@@ -121,7 +138,7 @@ def _shown(rows: Table) -> Table:
 def _adjusting(table: Table) -> str:
     if table["measure"].str.endswith(_ADJUSTED).any():
         return "cosines are minus the layer's anisotropy: 0 is the similarity of words of different documents"
-    return "cosines are as they are: there is one document only, so anisotropy cannot be told"
+    return "cosines are not adjusted: there is only one document, so anisotropy is not known"
 
 
 def _page(
@@ -149,7 +166,7 @@ def _page(
 
 
 def _domain(rows: Table, panels: list[Panel], axis: str) -> list[float]:
-    """One scale for all panels of a kind, so that their heights compare; 0 is on it."""
+    """One scale for all panels with this axis, with 0 on it."""
     own = rows[rows["measure"].isin([panel.measure for panel in panels if panel.axis == axis])]
     values = own[["value", "low", "high"]]
     lowest, highest = float(values.min(axis=None)), float(values.max(axis=None))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import altair as alt
+import pandas as pd
+
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.tasks import TASKS
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """The palette of Okabe and Ito (2008), its darker colours first: they hold on white."""
@@ -16,9 +22,39 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 """So that points are told apart without colour."""
 
 INK = "#222222"
+GREY = "#9a9a9a"
+"""Of what is in no group."""
 FAINT = "#dddddd"
 # All three have nearly the same widths: text measured here fits on the reader's machine.
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
+
+
+class BehaviourLook(NamedTuple):
+    """How heads of one behaviour are drawn: in figures, in the report and in the app."""
+
+    colour: str
+    shape: str
+    """An SVG path around 0, 0, from -1 to 1 in both directions: told apart without colour."""
+    short: str
+    """Its name where there is little room."""
+
+
+_STAR = "M0-1L.28-.32H1L.43.17L.63.9L0 .47L-.63.9L-.43.17L-1-.32H-.28Z"
+_CROSS = "M-1-.33H-.33V-1H.33V-.33H1V.33H.33V1H-.33V.33H-1Z"
+_CIRCLE = "M-.6 0A.6.6 0 1 0 .6 0A.6.6 0 1 0-.6 0Z"
+_BEHAVIOUR_LOOKS = {
+    "coreference": BehaviourLook("#d55e00", _STAR, "coref"),
+    "syntactic": BehaviourLook("#0072b2", "M-.75-.75H.75V.75H-.75Z", "syn"),
+    "previous": BehaviourLook("#009e73", "M.85-.85V.85L-.85 0Z", "prev"),
+    "next": BehaviourLook("#56b4e9", "M-.85-.85V.85L.85 0Z", "next"),
+    "separator": BehaviourLook("#cc79a7", _CROSS, "sep"),
+    "first": BehaviourLook("#e69f00", "M0-1L.85.7H-.85Z", "first"),
+    "punctuation": BehaviourLook("#8c6d1f", "M0 1L.85-.7H-.85Z", "punct"),
+    "broad": BehaviourLook("#707070", "M0-1L1 0L0 1L-1 0Z", "broad"),
+    "other": BehaviourLook("#b4b4b4", _CIRCLE, "\N{MIDDLE DOT}"),
+}
+BEHAVIOUR_LOOKS = {name: _BEHAVIOUR_LOOKS[name] for name in BEHAVIOURS}
+"""Behaviour of a head -> how it is drawn, the most telling behaviour first."""
 
 
 class Look(NamedTuple):
@@ -73,3 +109,83 @@ def themed(chart: alt.ConcatChart) -> alt.ConcatChart:
         },
         view={"stroke": None},
     )
+
+
+def layer_axis(last: int, *, padding: float = 8, domain: tuple[float, float] | None = None) -> alt.X:
+    """Layers from 0 to `last`, whole ones only, thinned out where they would not fit.
+
+    Example:
+        >>> layer_axis(24).to_dict()["axis"]["values"]
+        [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24]
+    """
+    ticks = list(range(0, last + 1, math.ceil((last + 1) / 13)))
+    return alt.X(
+        "layer:Q",
+        title="layer (0 = embeddings)",
+        scale=alt.Scale(domain=list(domain or (0, max(last, 1))), padding=padding, nice=False),
+        axis=alt.Axis(values=ticks, format="d", grid=False),
+    )
+
+
+Table = Any
+"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+
+Tables = Mapping[str, Table]
+
+FEW_SEEDS = 5
+"""With fewer, what lies between the lowest and the highest seed is called a range, not an interval."""
+
+_TITLES = {task.name: task.title for task in TASKS}
+
+
+def title_of(task: str) -> str:
+    """What figures call a task.
+
+    Example:
+        >>> title_of("dep"), title_of("sup (babi_en)"), title_of("my_own")
+        ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
+    """
+    name, bracket, corpus = task.partition(" (")
+    return _TITLES.get(name, name) + bracket + corpus
+
+
+def rows_of(tables: Tables, name: str) -> Table | None:
+    """A table, unless it is missing or empty."""
+    table = tables.get(name)
+    return None if table is None or table.empty else table
+
+
+def pooled(tables: Tables) -> Table | None:
+    """The scores of all seeds together, with the constant answer's; numbers of a single seed are left out."""
+    scores = rows_of(tables, "scores")
+    if scores is None:
+        return None
+    kept = scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")]
+    # A task may be scored by several metrics; its own comes first.
+    own = kept.groupby("task", sort=False)["metric"].transform("first")
+    return kept[kept["metric"] == own].drop_duplicates(["task", "probe", "of", "layer"])
+
+
+def seed_count(tables: Tables) -> int:
+    """How many seeds the model's probes had."""
+    scores = rows_of(tables, "scores")
+    if scores is None:
+        return 0
+    seeds = scores.loc[scores["of"] == "model", "seed"].astype(str)
+    return seeds[seeds.str.isdigit()].nunique()
+
+
+def last_layer(tables: Tables) -> int:
+    """The highest layer that any probe saw."""
+    found = [table["layer"].max() for name in ("scores", "mixing") if (table := rows_of(tables, name)) is not None]
+    return max((int(layer) for layer in found if pd.notna(layer)), default=0)
+
+
+def in_order(tables: Tables) -> list[str]:
+    """The tasks by expected layer, then (where that is not available) by centre of gravity, then as they were given."""
+    summary = rows_of(tables, "summary")
+    if summary is not None:
+        by = ["expected_layer", "center_of_gravity"]
+        return summary.sort_values(by, kind="stable", na_position="last")["task"].tolist()
+    scores = rows_of(tables, "scores")
+    return [] if scores is None else list(dict.fromkeys(scores["task"]))

@@ -10,36 +10,56 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.figures.probe_tables import Table
-from lamina.figures.theme import COLOURS, INK, themed
+from lamina.figures.theme import COLOURS, GREY, INK, Table, themed
 from lamina.results import Result
+
+CAPTIONS = {
+    "map": (
+        "The tokens of one question and its context, projected into two dimensions; the slider goes from the "
+        "embeddings (layer 0) to the last layer, and tokens can be coloured by role, sentence or cluster. The two "
+        "axes hold only the stated share of the variance: tokens close here may be far apart in the full space. One "
+        "question has no interval: compare the phases over many questions."
+    ),
+    "layers": (
+        "The same for all layers, one panel per layer, each with its share of the variance. Compare where the "
+        "question lies with its supporting facts, and the answer with all other tokens, from layer to layer."
+    ),
+}
+"""Chart -> how to read it."""
 
 SIZE = 460
 SMALL = 210
 MOST_DRAWN = 400
-"""Tokens without a role that are drawn; of more, every so-manieth."""
-_STAR = "M0,-1.6L0.37,-0.5L1.52,-0.5L0.58,0.19L0.94,1.3L0,0.64L-0.94,1.3L-0.58,0.19L-1.52,-0.5L-0.37,-0.5Z"
+"""Tokens without a role that are drawn; of more, a regular subsample."""
 _COLOURINGS = ("role", "sentence", "cluster")
-_GREY = "#9a9a9a"
 _METHODS = {"pca": "PCA", "tsne": "t-SNE", "ica": "FastICA"}
 
 
 class Role(NamedTuple):
-    """How tokens of one role are drawn."""
+    """How tokens of one role are drawn: in figures, in the report and in the app."""
 
     name: str
     shape: str
+    """An SVG path around 0, 0: told apart without colour."""
     colour: str
 
 
-QUESTION = Role("question", _STAR, "#0072b2")
-PREDICTED = Role("predicted answer", "diamond", "#d55e00")
-SUPPORT = Role("supporting fact", "square", "#009e73")
-SOURCE = Role("sentence of the wrong answer", "triangle-up", "#cc79a7")
-OTHER = Role("other", "circle", _GREY)
-SPECIAL = Role("special token", "cross", "#000000")
+_STAR = "M0,-1.6L0.37,-0.5L1.52,-0.5L0.58,0.19L0.94,1.3L0,0.64L-0.94,1.3L-0.58,0.19L-1.52,-0.5L-0.37,-0.5Z"
+_CROSS = "M-0.3,-1.1H0.3V-0.3H1.1V0.3H0.3V1.1H-0.3V0.3H-1.1V-0.3H-0.3Z"
+_CIRCLE = "M-0.9,0A0.9,0.9,0,1,0,0.9,0A0.9,0.9,0,1,0,-0.9,0Z"
+
+QUESTION = Role("question", _STAR, COLOURS[0])
+PREDICTED = Role("predicted answer", "M0,-1.5L1.2,0L0,1.5L-1.2,0Z", COLOURS[1])
+SUPPORT = Role("supporting fact", "M-1,-1H1V1H-1Z", COLOURS[2])
+SOURCE = Role("sentence of the wrong answer", "M0,-1.3L1.2,0.9H-1.2Z", COLOURS[3])
+OTHER = Role("other", _CIRCLE, GREY)
+SPECIAL = Role("special token", _CROSS, COLOURS[6])
 ROLES = (QUESTION, PREDICTED, SUPPORT, SOURCE, OTHER, SPECIAL)
-"""The last that holds of a token in the order other, support, source, question, predicted is drawn."""
+"""In the order of the legend."""
+RAREST_FIRST = (PREDICTED, QUESTION, SUPPORT, SOURCE, SPECIAL)
+"""Where several roles hold of a token, it is drawn with the first."""
+ACCEPTED = "accepted answer"
+"""What an outline around a token says."""
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
@@ -73,7 +93,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def drawn_rows(tokens: Table) -> Table:
-    """What is drawn: places scaled to -1 .. 1, alike both ways; one role a token."""
+    """What is drawn: places scaled to -1 .. 1, alike both ways; one role per token."""
     table = tokens.reset_index(drop=True)
     table = table.assign(role=_roles(table), label=_labels(table))
     table = table[_few(table) & table["x"].notna()]
@@ -98,20 +118,21 @@ def drawn_rows(tokens: Table) -> Table:
 
 
 def _roles(table: Table) -> list[str]:
-    """The role each token is drawn with; where several hold, the rarest."""
+    """The role each token is drawn with; of several, the rarest."""
     wrong = table["predicted"] & ~table["gold"]
     # Where no predicted token is an accepted one, the answer came from elsewhere.
     sources = set(table.loc[wrong, "sentence"]) if table["predicted"].any() and not _hits(table) else set()
     special = ~table["question"] & (table["sentence"] < 0) & ~table["gold"] & table["word"].str.match(r"^[\[<].*[\]>]$")
+    holds = {
+        SPECIAL: special,
+        SOURCE: table["sentence"].isin(sources - {-1}),
+        SUPPORT: table["support"],
+        QUESTION: table["question"],
+        PREDICTED: table["predicted"],
+    }
     role = np.full(len(table), OTHER.name, dtype=object)
-    for holds, name in (
-        (special, SPECIAL.name),
-        (table["sentence"].isin(sources - {-1}), SOURCE.name),
-        (table["support"], SUPPORT.name),
-        (table["question"], QUESTION.name),
-        (table["predicted"], PREDICTED.name),
-    ):
-        role[holds.to_numpy()] = name
+    for each in reversed(RAREST_FIRST):
+        role[holds[each].to_numpy()] = each.name
     return role.tolist()
 
 
@@ -120,7 +141,7 @@ def _labels(table: Table) -> list[str]:
     answer = table["predicted"] if table["predicted"].any() else table["gold"]
     first = table.loc[answer, "token"].min() if answer.any() else -1
     words = table.loc[answer & (table["layer"] == 0), ["token", "word", "sentence"]]
-    # A word of several pieces stands there once; other places of the same answer are left to the outlines.
+    # A word of several pieces is written once; other places of the same answer are only outlined.
     run = words[words["token"] - words["token"].rank() == first - 1]
     said = " ".join(
         word for word, again in zip(run["word"], run["word"] == run["word"].shift(), strict=True) if not again
@@ -145,7 +166,7 @@ def _shade() -> str:
     number = "datum[colouring]"
     palette = json.dumps(COLOURS)
     return (
-        f"colouring == 'role' ? {by_role}[datum.role] : {number} < 0 ? '{_GREY}' : {palette}[{number} % {len(COLOURS)}]"
+        f"colouring == 'role' ? {by_role}[datum.role] : {number} < 0 ? '{GREY}' : {palette}[{number} % {len(COLOURS)}]"
     )
 
 
@@ -212,7 +233,7 @@ def _reading(result: Result) -> list[str]:
     if answer["predicted"]:
         judged = {1.0: " (right)", 0.0: " (not an exact match)"}.get(answer["exact_match"], "")
         said += f"; predicted: {answer['predicted']}{judged}, confidence {answer['confidence']:.2f}"
-    fitted = "one fit over all layers" if settings["fit"] == "all" else "a fit of its own for every layer"
+    fitted = "one projection over all layers" if settings["fit"] == "all" else "one projection per layer"
     how = f"{_METHODS[settings['method']]}, {fitted}; both axes to the same scale"
     if settings["method"] == "pca":
         projection = result.tables["projection"]
@@ -221,7 +242,7 @@ def _reading(result: Result) -> list[str]:
     lines = [said, how]
     outliers = max(int(number) for number in result.tables["projection"]["left_out"])
     if outliers:
-        lines.append(f"up to {outliers} outlier token{'s' * (outliers > 1)} a layer left out of fit and picture")
+        lines.append(f"up to {outliers} outlier token{'s' * (outliers > 1)} per layer left out")
     return lines
 
 

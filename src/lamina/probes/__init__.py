@@ -1,1 +1,1 @@
-"""Vectors to predictions: probes, trained many at a time."""
+"""Vectors -> predictions: probes, trained many at a time."""

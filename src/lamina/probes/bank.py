@@ -1,45 +1,151 @@
-"""Training a bank: every probe of a task at once, over one stream of batches, each with its own stopping."""
+"""Training a bank: all probes of a task at once, on one stream of batches, each with its own early stopping."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
+from torch.optim.adam import adam
 
-from lamina.probes.adam import StackedAdam
 from lamina.probes.edge import EdgeProbes
-from lamina.probes.resuming import Checkpoint
-from lamina.probes.scoring import Counts, count_decisions
 from lamina.probes.streams import Batch, Stream
-from lamina.probes.targets import Targets
+from lamina.probes.targets import Counts, Targets, count_decisions
 from lamina.progress import progress
+
+
+class StackedAdam:
+    """Adam for stacked parameters; the first dimension is the member.
+
+    torch's fused Adam does the arithmetic. Members with the same learning rate (usually all of them) are updated in
+    one call.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter], members: int) -> None:
+        self._parameters = parameters
+        self._members = members
+        self._moments = [tuple(torch.zeros_like(p) for _ in range(3)) for p in parameters]
+        self._steps = torch.zeros(1, dtype=torch.float64)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything one step passes to the next, apart from the parameters; the tensors themselves, not copies."""
+        moments = {f"{at}/{which}": m for at, own in enumerate(self._moments) for which, m in enumerate(own)}
+        return moments | {"steps": self._steps}
+
+    def step(self, rates: np.ndarray, clip: float) -> None:
+        """Clip each member's gradient, update each with its own rate (0: not at all), and clear the gradients.
+
+        A parameter may belong to the first members only, as mixing weights do.
+        """
+        self._clip(clip)
+        for rate in sorted(set(rates.tolist()) - {0.0}):
+            members = np.flatnonzero(rates == rate)
+            self._update(None if len(members) == self._members else members.tolist(), rate)
+        self._steps += 1
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _clip(self, most: float) -> None:
+        device = self._parameters[0].device
+        squares = torch.zeros(self._members, device=device)
+        for parameter in self._parameters:
+            grad = _grad(parameter)
+            squares[: len(grad)] += grad.flatten(1).square().sum(1) if grad.dim() > 1 else grad.square()
+        scale = (most / squares.sqrt().clamp_min(1e-12)).clamp_max(1.0)
+        if bool((scale < 1).any()):
+            for parameter in self._parameters:
+                grad = _grad(parameter)
+                grad *= scale[: len(grad)].view(-1, *[1] * (grad.dim() - 1))
+
+    def _update(self, members: list[int] | None, rate: float) -> None:
+        chosen: list[tuple[Tensor, ...]] = []
+        for parameter, moments in zip(self._parameters, self._moments, strict=True):
+            whole = (parameter.detach(), _grad(parameter), *moments)
+            if members is None:
+                chosen.append(whole)
+            else:
+                chosen += [tuple(t[m] for t in whole) for m in members if m < len(parameter)]
+        values, grads, first, second, most = (list(each) for each in zip(*chosen, strict=True))
+        # A 0-dimensional view (one member's gamma) is updated like any other tensor.
+        steps = [torch.tensor(float(self._steps), device=values[0].device) for _ in values]
+        with torch.no_grad():
+            adam(
+                values, grads, first, second, most, steps,
+                fused=True, amsgrad=True, beta1=0.9, beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+            )  # fmt: skip
+
+
+def _grad(parameter: torch.nn.Parameter) -> Tensor:
+    return parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
+
+
+SECONDS = 60.0
+"""Seconds between checkpoints, the most a kill can lose. State is large (five times the weights), so it is not saved at
+every validation."""
+_STEP = "step"
+
+
+class Checkpoint:
+    """A file with the training state; written at some validations."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._saved = time.monotonic()
+
+    def offer(self, step: int, state: dict[str, Tensor]) -> None:
+        """Save the state after a step, unless one was saved recently."""
+        if time.monotonic() - self._saved < SECONDS:
+            return
+        fresh = self._path.with_suffix(".tmp")
+        save_file({name: value.detach().cpu().contiguous() for name, value in state.items()}, fresh, {_STEP: str(step)})
+        fresh.replace(self._path)
+        self._saved = time.monotonic()
+
+    def restore(self, state: dict[str, Tensor]) -> int:
+        """Load the saved state into these tensors; returns the step it was saved after, 0 if nothing fits."""
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                step = int((file.metadata() or {})[_STEP])
+                saved = {name: file.get_tensor(name) for name in state}
+        except (OSError, LookupError, ValueError, SafetensorError):
+            return 0
+        if any(saved[name].shape != value.shape for name, value in state.items()):
+            # From another device, which groups probes differently.
+            return 0
+        with torch.no_grad():
+            for name, value in state.items():
+                value.copy_(saved[name])
+        return step
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train. The defaults are the pipeline paper's; `quick` fits a laptop."""
+    """Training length and learning rate. The defaults are the pipeline paper's; `quick` suits a laptop."""
 
     learning_rate: float = 1e-4
     validate_every: int = 1000
     """Steps between validations."""
     max_validations: int = 250
     halve_after: int = 5
-    """Validations without gain until the learning rate is halved."""
+    """Validations without gain before the learning rate is halved."""
     stop_after: int = 20
-    """Validations without gain until the probe stops."""
+    """Validations without gain before the probe stops."""
     min_gain: float = 1e-4
     min_learning_rate: float = 1e-6
     clip: float = 5.0
-    """Largest norm of a probe's gradient."""
+    """Maximum gradient norm of a probe."""
     batch_texts: int = 32
 
     @property
     def max_steps(self) -> int:
-        """After which every probe has stopped."""
+        """Upper limit for all probes."""
         return self.validate_every * self.max_validations
 
 
@@ -51,17 +157,17 @@ QUICK = Schedule(learning_rate=2e-3, validate_every=40, max_validations=4, halve
 
 @dataclass(eq=False)
 class Group:
-    """Probes that learn the same labels; they run as one program."""
+    """Probes that learn the same labels and run as one module."""
 
     probes: EdgeProbes
     gold: Bool[np.ndarray, "target label"]
     """The training targets' labels: the task's own, or control labels."""
     valid: Targets
-    """The targets that decide when to stop, with the group's own labels: spans and texts are the same for all."""
+    """The targets for early stopping, with the group's own labels; spans and texts are the same for all groups."""
 
 
 class _Learner:
-    """One group while it learns: optimiser, patience and best weights of each member."""
+    """Training state of one group: optimiser, patience and best weights of each member."""
 
     def __init__(self, group: Group, rated: np.ndarray, schedule: Schedule, device: str) -> None:
         self.group = group
@@ -87,7 +193,7 @@ class _Learner:
         self.optimiser.step(np.where(self.running, self.rates, 0.0), self.schedule.clip)
 
     def validate(self, counts: Counts) -> None:
-        """Take a validation's scores: keep what is better, slow down or stop what is not."""
+        """Process validation scores: keep weights that improve, slow down or stop members that do not."""
         scores = counts.f1()
         better = self.running & (scores > self.best + self.schedule.min_gain)
         self._keep(np.flatnonzero(better))
@@ -99,14 +205,14 @@ class _Learner:
         self.running &= ~tired
 
     def state(self) -> dict[str, Tensor]:
-        """All that one validation hands to the next; the tensors and arrays themselves, no copies."""
+        """Everything one validation passes to the next; the tensors and arrays themselves, not copies."""
         parts = {"weights": dict(self.probes.named_parameters()), "kept": self.kept, "adam": self.optimiser.state()}
         told = {"rates": self.rates, "best": self.best, "since": self.since, "running": self.running}
         parts["told"] = {name: torch.from_numpy(value) for name, value in told.items()}
         return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
 
     def finish(self) -> None:
-        """Put every member's best weights in place."""
+        """Restore every member's best weights."""
         with torch.no_grad():
             for name, value in self.probes.named_parameters():
                 value.copy_(self.kept[name])
@@ -114,7 +220,7 @@ class _Learner:
 
     def _keep(self, members: np.ndarray) -> None:
         for name, value in self.probes.named_parameters():
-            # Mixing weights are there for cumulative members only, which come first.
+            # Only cumulative members, which come first, have mixing weights.
             some = members[members < len(value)]
             self.kept[name][some] = value.detach()[some]
 
@@ -129,12 +235,12 @@ def train(
     what: str,
     checkpoint: Checkpoint | None = None,
 ) -> list[np.ndarray]:
-    """Train every group on the same batches; when done, each probe has the weights of its best validation.
+    """Train every group on the same batches; at the end, each probe has the weights of its best validation.
 
     Returns each group's best validation scores, by member.
 
-    Seeds differ in initial weights and dropout; the order of texts is that of `order_seed` for all. With a
-    checkpoint, training that was stopped goes on from there.
+    Seeds differ in initial weights and dropout; `order_seed` sets the order of texts for all. With a checkpoint,
+    stopped training resumes.
     """
     device = stream.device
     learners = [_Learner(group, stream.targets.rated, schedule, device) for group in groups]
@@ -164,7 +270,7 @@ def bce(
     gold: Bool[Tensor, "target label"],
     rated: Bool[Tensor, "target label"],
 ) -> Float[Tensor, " member"]:
-    """Binary cross-entropy of every member, mean over the decisions that annotators made."""
+    """Binary cross-entropy of every member, averaged over the rated decisions."""
     each = torch.nn.functional.binary_cross_entropy_with_logits(
         logits, gold.float().expand_as(logits), weight=rated.float(), reduction="none"
     )
@@ -177,7 +283,7 @@ def _state(learners: list[_Learner]) -> dict[str, Tensor]:
 
 
 def _endless(stream: Stream, seed: int, done: int) -> Iterator[Batch]:
-    """Batches, epoch after epoch, without those already done."""
+    """Batches, epoch after epoch, skipping those already done."""
     epoch, skip = divmod(done, stream.batches)
     while True:
         yield from stream.epoch(seed, epoch, skip=skip)

@@ -2,19 +2,24 @@
 
     h = gamma * sum_l softmax(a)_l h_l      -> dropout -> projection -> attention within the span -> MLP -> labels
 
-A member is a layer cut: it mixes layers 0..l (`cumulative`) or reads layer l alone (`layer`). Members of
-one seed share initial weights, batches and dropout masks: they differ in nothing but what they may look at.
+A member is a layer cut: it mixes layers 0..l (`cumulative`) or reads only layer l (`layer`). Members of one seed share
+initial weights, batches and dropout masks: they differ only in the layers they see.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
+from lamina.errors import ResultError
 from lamina.probes.streams import Batch, SpanTokens
 
 INPUT_DROPOUT = 0.2
@@ -23,32 +28,32 @@ HIDDEN = 256
 
 
 class Cut(NamedTuple):
-    """What one probe may look at."""
+    """The layers one probe sees."""
 
     probe: Literal["cumulative", "layer"]
     layer: int
 
 
 class Masks(NamedTuple):
-    """Dropout of one training step: one draw a seed, shared by all members of that seed."""
+    """Dropout of one training step: one draw per seed, shared by all members of that seed."""
 
     tokens: Float[Tensor, "seed token width"]
     hidden: Float[Tensor, "seed target hidden"]
 
 
 class EdgeProbes(torch.nn.Module):
-    """Probes of one task, one a cut and seed, as one program.
+    """Probes of one task, one per cut and seed, as one module.
 
-    Members stand in this order: cumulative ones before single-layer ones, then by seed, then by layer; `cuts` and
-    `seed_of` say which member is which. Members of one seed have the same initial weights and dropout masks.
+    Order of the members: cumulative before single-layer, then by seed, then by layer; `cuts` and `seed_of` identify
+    them. Members of one seed have the same initial weights and dropout masks.
     """
 
     closed: Tensor
-    """[mixing, layer] Layers a cumulative member may not see."""
+    """[mixing, layer] Layers that a cumulative member does not see."""
     alone: Tensor
     """[single] The layer each single-layer member reads, for one seed."""
     owner: Tensor
-    """[member] The number of its seed."""
+    """[member] Index of its seed."""
 
     def __init__(
         self, cuts: Sequence[Cut], *, layers: int, width: int, labels: int, arity: int, seed: int | tuple[int, ...]
@@ -79,12 +84,12 @@ class EdgeProbes(torch.nn.Module):
         self.outer_bias = self._drawn((1, labels), HIDDEN, draws)
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Float[Tensor, "member target label"]:
-        """Logits of every label for every target, by every member."""
+        """Logits of every label for every target, from every member."""
         mixed, alone = self._inputs(batch.states, masks)
         pooled = []
         for which, span in enumerate(batch.spans):
             weight, bias = self.project[:, which], self.project_bias[:, which]
-            # Two products: single layers are not learned, so no gradient has to flow back into them.
+            # Two products: single layers have no mixing weights, so they need no gradient.
             tokens = torch.cat(
                 [
                     torch.baddbmm(bias[: self.mixing], mixed, weight[: self.mixing]),
@@ -103,7 +108,7 @@ class EdgeProbes(torch.nn.Module):
         return self.mix.masked_fill(self.closed, -torch.inf).softmax(-1)
 
     def draw_masks(self, batch: Batch, step: int) -> Masks:
-        """The dropout of one step: made of (seed, step) alone, so that no member depends on its company."""
+        """The dropout of one step: depends only on (seed, step), so that no member depends on the others."""
         device = batch.states.device
         _, tokens, width = batch.states.shape
         kept, hidden = [], []
@@ -116,7 +121,7 @@ class EdgeProbes(torch.nn.Module):
         )
 
     def of_seed(self, seed: int) -> EdgeProbes:
-        """The members of one seed, with weights of their own."""
+        """The members of one seed, with copies of their weights."""
         chosen = [member for member, each in enumerate(self.seed_of) if each == seed]
         cuts = [self.cuts[member] for member in chosen]
         arity, width = self.project.shape[1:3]
@@ -132,12 +137,12 @@ class EdgeProbes(torch.nn.Module):
         seeds = len(self.seeds)
         seen = states.expand(seeds, -1, -1, -1) if masks is None else states * masks.tokens.unsqueeze(1)
         scaled = (self.gamma.unsqueeze(1) * self.weights()).view(seeds, -1, layers)
-        # Token by token: as one product its gradient would be a sum over all tokens and widths, slow on a GPU.
+        # Token by token: as one product, the gradient would be a sum over all tokens and widths, slow on a GPU.
         mixed = (scaled.unsqueeze(1) @ seen.transpose(1, 2)).transpose(1, 2).reshape(self.mixing, tokens, width)
         return mixed, seen[:, self.alone].reshape(-1, tokens, width)
 
     def _drawn(self, shape: tuple[int, ...], fan_in: int, draws: list[torch.Generator]) -> torch.nn.Parameter:
-        """One draw a seed, as torch initialises a linear layer, repeated for every member of the seed."""
+        """One draw per seed, as torch initialises a linear layer, repeated for every member of the seed."""
         one = torch.stack([(torch.rand(shape, generator=draw) * 2 - 1) * fan_in**-0.5 for draw in draws])
         return torch.nn.Parameter(one[self.owner])
 
@@ -148,12 +153,12 @@ def _pool(
     span: SpanTokens,
     targets: int,
 ) -> Float[Tensor, "member target hidden"]:
-    """Within each span: one score a token, softmax, weighted sum."""
+    """Within each span: one score per token, softmax, weighted sum."""
     picked = tokens[:, span.token]
     if span.single:
         return picked
     scores = torch.bmm(tokens, attend).squeeze(-1)[:, span.token]
-    # The span's own top score is taken off before the exponential, so that no score is too large for it.
+    # The span's top score is subtracted before the exponential, to avoid overflow.
     where = span.target.expand_as(scores)
     top = torch.full((len(tokens), targets), -torch.inf, device=tokens.device)
     top = top.scatter_reduce(1, where, scores.detach(), "amax")
@@ -164,10 +169,68 @@ def _pool(
 
 
 def _sums(values: Float[Tensor, "member pair *rest"], span: SpanTokens) -> Float[Tensor, "member target *rest"]:
-    """Of the tokens of each span, added in their order on any device, so that the same run gives the same numbers."""
+    """Sums over the tokens of each span, in token order on any device, so that runs are reproducible."""
     if values.is_cuda:
-        # On a GPU index_add adds in whatever order its threads come.
+        # On a GPU, index_add adds in the order of its threads.
         lengths = span.sizes.expand(len(values), -1).contiguous()
         return torch.segment_reduce(values, "sum", lengths=lengths, axis=1, unsafe=True)
     out = torch.zeros(len(values), len(span.sizes), *values.shape[2:])
     return out.index_add(1, span.target, values)
+
+
+FORMAT = 1
+
+
+class SavedProbes:
+    """Probes of one task and seed with the names of their labels, loaded from a file."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with safe_open(path, framework="pt") as file:
+                head = json.loads((file.metadata() or {})["lamina"])
+                tensors = {name: file.get_tensor(name) for name in head["tensors"]}
+            if head["format"] != FORMAT:
+                raise ValueError(f"format {head['format']}, but this lamina reads {FORMAT}")
+            self._build(head, tensors)
+        except (OSError, LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+            raise ResultError(f"{path} holds no readable probes ({error}); probe again") from error
+
+    def _build(self, head: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+        self.task: str = head["task"]
+        self.seed: int = head["seed"]
+        self.encoder: str = head["encoder"]
+        """Fingerprint of the encoder that the probes were trained on."""
+        self.labels: tuple[str, ...] = tuple(head["labels"])
+        self.probes = EdgeProbes(
+            [Cut(*cut) for cut in head["cuts"]],
+            layers=head["layers"],
+            width=head["width"],
+            labels=len(self.labels),
+            arity=head["arity"],
+            seed=self.seed,
+        )
+        self.probes.load_state_dict(tensors)
+        self.probes.requires_grad_(False)
+
+
+def save_probes(path: Path, probes: EdgeProbes, *, task: str, labels: tuple[str, ...], encoder: str) -> None:
+    """Write the probes of one seed so that `SavedProbes` reads them back."""
+    tensors = {name: value.detach().cpu().contiguous() for name, value in probes.state_dict().items()}
+    head = {
+        "format": FORMAT,
+        "task": task,
+        "seed": probes.seeds[0],
+        "encoder": encoder,
+        "labels": labels,
+        "cuts": probes.cuts,
+        "layers": probes.closed.shape[1],
+        "width": probes.project.shape[2],
+        "arity": probes.project.shape[1],
+        "tensors": sorted(tensors),
+    }
+    save_file(tensors, path, metadata={"lamina": json.dumps(head)})
+
+
+def predict(saved: SavedProbes, batch: Batch) -> Float[torch.Tensor, "member target label"]:
+    """The probability of every label for every target, from every member."""
+    return saved.probes(batch).sigmoid()

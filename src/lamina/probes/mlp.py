@@ -1,9 +1,9 @@
-"""One binary MLP a class, for every class, layer and seed: trained together, each as if it were alone.
+"""Binary MLPs, one per class, layer and seed: trained together, each as if it were alone.
 
 Probes of one row (a layer, a kind of vector) see the same batches, so a batch is one matrix product for all of them.
-Forward and backward pass are written out: there is one hidden layer, nothing needs the gradient of its input, and
-every buffer is used again at the next step. On a CPU the probes are taken a few at a time, so that parameters,
-gradients and Adam's moments stay in the cache, and each core trains probes of its own.
+Forward and backward pass are written by hand: there is one hidden layer, no input gradient is needed, and every buffer
+is reused in the next step. On a CPU the probes are trained a few at a time, so that parameters, gradients and Adam's
+moments stay in the cache, and each core trains its own probes.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from torch.optim.adam import adam
 from lamina.progress import progress
 
 _CACHED_BYTES = 24 * 2**20
-"""Of parameters, gradients and moments trained together on one core."""
+"""Maximum size of the parameters, gradients and moments trained together on one core."""
 _SCORED_AT_ONCE = 4096
-"""Examples decided on at a time, to bound memory."""
+"""Examples scored at a time, to bound memory."""
 
 
 class ClassProbe(NamedTuple):
     """One binary classifier."""
 
     row: int
-    """Which vectors it sees."""
+    """The row of vectors it sees."""
     label: int
-    """Which class it tells from all others."""
+    """The class it separates from all others."""
     seed: int = 0
-    """Of its initial weights."""
+    """Seed of its initial weights."""
     labelling: int = 0
-    """Whose labels it learns: 0 the true ones, 1 permuted ones."""
+    """Which labels it learns: 0 the true ones, 1 the permuted ones."""
 
 
 class Examples(NamedTuple):
@@ -57,9 +57,9 @@ class MLPTraining:
     epochs: int = 400
     batch: int = 128
     validate_every: int = 10
-    """Epochs between looks at the words that choose the epoch."""
+    """Epochs between evaluations on the words that choose the epoch."""
     select: bool = True
-    """Keep each probe's best epoch; otherwise its last."""
+    """Keep each probe's best epoch instead of its last."""
 
 
 def decide(
@@ -72,10 +72,10 @@ def decide(
     device: str = "cpu",
     what: str = "class probes",
 ) -> list[Bool[np.ndarray, "probe example"]]:
-    """Train every probe on `learn`, keep the epoch that does best on `choose`, and decide on each scored set.
+    """Train every probe on `learn`, keep the epoch that is best on `choose`, and predict each scored set.
 
-    The epoch with the best F1 of the probe's own class is kept; among equals the one with the lower loss. The order
-    of examples is the same for all probes; seeds differ in initial weights.
+    The epoch with the best F1 of the probe's class is kept; ties go to the lower loss. The order of examples is the
+    same for all probes; seeds differ in initial weights.
 
     Example:
         >>> vectors = torch.tensor([[[1.0], [2.0], [-1.0], [-2.0]]])
@@ -99,7 +99,7 @@ def decide(
 
 
 def _run_all(run, chunks: list[list[int]], device: str) -> None:
-    """On a CPU, a chunk a core: products this small gain little from two cores, and each core keeps its own cache."""
+    """On a CPU, one chunk per core: products this small gain little from two cores, and each core has its own cache."""
     cores = torch.get_num_threads()
     if device != "cpu" or cores == 1 or len(chunks) == 1:
         for chunk in chunks:
@@ -113,7 +113,7 @@ def _run_all(run, chunks: list[list[int]], device: str) -> None:
 
 
 def _chunks(probes: Sequence[ClassProbe], width: int, hidden: int, device: str) -> list[list[int]]:
-    """Places of probes that are trained as one: of the same row, as many as the cache takes."""
+    """Indices of probes that are trained together: same row, as many as fit into the cache."""
     size = len(probes)
     if device == "cpu":
         every_core_busy = -(-len(probes) // torch.get_num_threads())
@@ -124,7 +124,7 @@ def _chunks(probes: Sequence[ClassProbe], width: int, hidden: int, device: str) 
 
 
 class _Stack:
-    """Probes of one row: their parameters and Adam's moments, first dimension the probe."""
+    """Probes of one row: their parameters and Adam's moments; the first dimension is the probe."""
 
     def __init__(self, probes: Sequence[ClassProbe], width: int, training: MLPTraining, device: str) -> None:
         drawn = [_initial(probe, width, training.hidden) for probe in probes]
@@ -161,7 +161,7 @@ class _Stack:
         )  # fmt: skip
 
     def logits(self, vectors: Float[Tensor, "example width"]) -> Float[Tensor, "probe example"]:
-        """What every probe says of every example; at least 0 means yes."""
+        """The logit of every probe for every example; at least 0 means yes."""
         weights, bias, out, shift = self.parameters
         parts = []
         for some in vectors.split(_SCORED_AT_ONCE):
@@ -171,7 +171,7 @@ class _Stack:
 
 
 def _initial(probe: ClassProbe, width: int, hidden: int) -> tuple[np.ndarray, ...]:
-    """As torch's Linear draws them, whatever else is trained beside."""
+    """Initial weights as in torch's Linear, independent of the other probes."""
     rng = np.random.default_rng([probe.seed, probe.label])
     shapes = (((width, hidden), width), ((1, hidden), width), ((hidden, 1), hidden), ((1, 1), hidden))
     return tuple((rng.random(shape, np.float32) * 2 - 1) / np.float32(fan) ** 0.5 for shape, fan in shapes)

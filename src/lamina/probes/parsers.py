@@ -1,4 +1,4 @@
-"""Parsers made of attention: each scores every candidate head of every word, after Clark et al. (2019), section 5."""
+"""Parsers from attention: each scores every candidate head of every word, after Clark et al. (2019), section 5."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 ROOT = 0
-"""The candidate that stands for "no head"; the word at position j is candidate j + 1."""
+"""The candidate for "no head"; the word at position j is candidate j + 1."""
 
 HIDDEN = 256
 SHORT = (1, 2, 3)
-"""Distances that have an indicator each."""
+"""Distances with their own indicator feature."""
 
 
 class Sentence(NamedTuple):
-    """All a probe sees of one sentence."""
+    """The input of a probe for one sentence."""
 
     maps: Float[Tensor, "word word map"]
-    """Attention from (first) to (second), one map a head of the model."""
+    """Attention from (first) to (second), one map per head of the model."""
     special: Float[Tensor, "word 2 map"]
-    """Attention from each word to the first token and to the separators: what the root's score is made of."""
+    """Attention from each word to the first token and to the separators, used to score the root."""
     vectors: Float[Tensor, "word width"]
     """Static vectors of the words."""
 
 
 class ParserProbe(torch.nn.Module, ABC):
-    """Scores of candidate heads; a word is no candidate for itself."""
+    """Scores of candidate heads; a word is not a candidate for itself."""
 
     def forward(self, sentence: Sentence) -> Float[Tensor, "word candidate"]:
-        """Every word's score of every candidate, the root first; minus infinity for the word itself."""
+        """The score of every candidate for every word, the root first; minus infinity for the word itself."""
         between = self.between(sentence)
         itself = torch.eye(len(between), dtype=torch.bool)
         return torch.cat([self.to_root(sentence)[:, None], between.masked_fill(itself, -torch.inf)], 1)
@@ -48,16 +48,16 @@ class ParserProbe(torch.nn.Module, ABC):
 
 
 class Weights(NamedTuple):
-    """The weight of every map in some pairs of a dependent and its head."""
+    """The weight of every map in pairs of a dependent and its head."""
 
     words: Float[Tensor, "pair 2 map"]
-    """Where the head is a word: of the dependent's row, and of its column."""
+    """If the head is a word: weights of the dependent's row and of its column."""
     root: Float[Tensor, "pair 2 map"]
-    """Where it is the root: of attention to the first token, and to the separators."""
+    """If it is the root: weights of attention to the first token and to the separators."""
 
 
 class AttentionOnly(ParserProbe):
-    """One weight a map and one a transposed map, no bias.
+    """One weight per map and one per transposed map, no bias.
 
     Example:
         >>> probe = AttentionOnly(1)
@@ -69,7 +69,7 @@ class AttentionOnly(ParserProbe):
 
     def __init__(self, maps: int) -> None:
         super().__init__()
-        # The loss is convex in them, so there is nothing to draw.
+        # The loss is convex in them, so no random initialisation is needed.
         self.words = torch.nn.Parameter(torch.zeros(2, maps))
         self.root = torch.nn.Parameter(torch.zeros(2, maps))
 
@@ -89,11 +89,11 @@ class AttentionOnly(ParserProbe):
 
 
 class AttentionAndWords(ParserProbe):
-    """As attention alone, but each map's weight is a linear function of the two words' vectors.
+    """Like `AttentionOnly`, but each map's weight is a linear function of the two words' vectors.
 
-    A vector has one number more here: 1 for the root, which has no other, and 0 for words. With `faithful`, the root's
-    vector comes last while its map comes first, as in the paper's code: every candidate is judged by the vector of its
-    right neighbour.
+    A vector has one extra number here: 1 for the root, which has no other, and 0 for words. With `faithful`, the root's
+    vector comes last while its map comes first, as in the paper's code: every candidate is scored with the vector of
+    its right neighbour.
     """
 
     def __init__(self, maps: int, width: int, *, faithful: bool = False) -> None:
@@ -106,8 +106,8 @@ class AttentionAndWords(ParserProbe):
     def between(self, sentence: Sentence) -> Float[Tensor, "word word"]:
         """See `ParserProbe.between`.
 
-        A pair's weight is one part that the dependent brings and one that the candidate does, so both can be
-        multiplied with a word's whole row and column of the maps; no pair's vectors are ever put together.
+        A pair's weight is a sum of one part from the dependent and one from the candidate, so both can be multiplied
+        with a word's whole row and column of the maps, without building the vectors of pairs.
         """
         dependents, candidates = self._vectors(sentence)
         row, column = _weigh(dependents, self.words[0])
@@ -137,14 +137,14 @@ class AttentionAndWords(ParserProbe):
         return own + of_root
 
     def _vectors(self, sentence: Sentence) -> tuple[Tensor, Tensor]:
-        """Of the dependents, and of the candidates as their maps come: the root, then the words."""
+        """Vectors of the dependents, and of the candidates in the order of their maps: the root, then the words."""
         words = pad(sentence.vectors, (0, 1))
         root = torch.nn.functional.one_hot(torch.tensor([words.shape[1] - 1]), words.shape[1]).to(words.dtype)
         return words, torch.cat([words, root] if self.faithful else [root, words])
 
 
 class DistanceAndWords(ParserProbe):
-    """What needs no attention: one hidden layer over both words' vectors and how far apart they stand."""
+    """No attention: one hidden layer over both words' vectors and their distance."""
 
     def __init__(self, width: int, *, seed: int) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class DistanceAndWords(ParserProbe):
         return self._score((words @ self.dependent)[:, None] + words @ self.candidate + apart)
 
     def to_root(self, sentence: Sentence) -> Float[Tensor, " word"]:
-        """See `ParserProbe.to_root`: the root has a vector of its own and no distance."""
+        """See `ParserProbe.to_root`: the root has its own vector and no distance."""
         return self._score(pad(sentence.vectors, (0, 1)) @ self.dependent + self.candidate[-1])
 
     def _score(self, hidden: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class DistanceAndWords(ParserProbe):
 
 
 def distance_features(words: int) -> Float[Tensor, "word word 8"]:
-    """How far behind (first four) or ahead (last four) the second word is: 1, 2 or 3 words, and the distance's log.
+    """Distance of the second word, behind (first four) or ahead (last four): 1, 2 or 3 words, and its log.
 
     Example:
         >>> distance_features(3)[0, 2].tolist()[4:] == [0.0, 1.0, 0.0, torch.tensor(2.0).log1p().item()]
@@ -191,6 +191,6 @@ def distance_features(words: int) -> Float[Tensor, "word word 8"]:
 
 
 def _weigh(vectors: Float[Tensor, "word width"], weights: Float[Tensor, "width 2 map"]) -> tuple[Tensor, Tensor]:
-    """What each word adds to the weights of both kinds of map."""
+    """The contribution of each word to the weights of both kinds of map."""
     first, second = weights.unbind(1)
     return vectors @ first, vectors @ second

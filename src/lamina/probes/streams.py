@@ -1,4 +1,4 @@
-"""Batches of targets with the states of just the tokens they need; the same seed gives the same batches."""
+"""Batches of targets with the states of only the tokens they need; the same seed gives the same batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from lamina.probes.targets import Targets
 
 _CHUNK = 4096
-"""Texts shuffled together: neighbours in the corpus are neighbours on the disk, so a chunk is read from few shards."""
+"""Texts shuffled together: neighbours in the corpus are neighbours on disk, so a chunk is read from few shards."""
 
 
 class SpanTokens(NamedTuple):
@@ -21,18 +21,18 @@ class SpanTokens(NamedTuple):
     target: torch.Tensor
     """[pair] The target, sorted."""
     token: torch.Tensor
-    """[pair] The token among the batch's own."""
+    """[pair] Index of the token in the batch."""
     sizes: torch.Tensor
-    """[target] Its tokens."""
+    """[target] Number of tokens."""
     single: bool
-    """Every span is one token, so that there is nothing to pool."""
+    """Whether every span is one token, so that there is nothing to pool."""
 
 
 class Batch(NamedTuple):
-    """Some texts' targets."""
+    """The targets of some texts."""
 
     states: Float[torch.Tensor, "layer token width"]
-    """The tokens some span needs, layer by layer."""
+    """The states of the tokens that the spans need, by layer."""
     spans: tuple[SpanTokens, ...]
     """First and, for pairs, second spans."""
     rows: np.ndarray
@@ -41,11 +41,11 @@ class Batch(NamedTuple):
 
 @runtime_checkable
 class Source(Protocol):
-    """Where states come from: what a stream asks of stored activations."""
+    """The part of stored activations that a stream uses."""
 
     @property
     def token_bytes(self) -> int:
-        """Bytes one token's states take, all layers together."""
+        """Size of one token's states in bytes, all layers together."""
         ...
 
     def size(self, index: int) -> int:
@@ -58,11 +58,10 @@ class Source(Protocol):
 
 
 class Stream:
-    """A task's targets over stored activations, batch by batch.
+    """A task's targets with stored activations, batch by batch.
 
-    States that fit into `resident_bytes` (by default a gigabyte of memory, or half of what a GPU has free)
-    are brought to the device once and stay there; otherwise each batch is read from the store. Numbers are the
-    same either way.
+    States that fit into `resident_bytes` (by default a gigabyte of memory, or half of a GPU's free memory) are moved to
+    the device once and stay there; otherwise each batch is read from the store. The numbers are the same either way.
     """
 
     def __init__(
@@ -87,13 +86,13 @@ class Stream:
 
     @property
     def batches(self) -> int:
-        """Of one epoch."""
+        """Batches per epoch."""
         return -(-len(self._texts) // self._batch_texts)
 
     def epoch(self, seed: int, number: int, *, skip: int = 0) -> Iterator[Batch]:
-        """All targets once, shuffled: chunks of neighbouring texts in random order, texts within a chunk too.
+        """All targets once, shuffled: chunks of neighbouring texts, and the texts within each chunk.
 
-        The first `skip` batches are left out, without being made.
+        The first `skip` batches are skipped without building them.
         """
         rng = np.random.default_rng([seed, number])
         chunks = np.split(self._texts, range(_CHUNK, len(self._texts), _CHUNK))
@@ -134,7 +133,7 @@ class Stream:
         return states.float().transpose(0, 1).contiguous()
 
     def _settle(self, resident_bytes: int) -> None:
-        """Bring everything to the device, if there is room."""
+        """Move all states to the device if they fit."""
         total = 0
         for text in self._texts.tolist():
             self._offset[text] = total
@@ -142,7 +141,7 @@ class Stream:
         if not total or total * self._stored.token_bytes > resident_bytes:
             return
         first = self._stored.load(int(self._texts[0]))
-        # Filled text by text: gathered in a list first, everything would be in memory twice.
+        # Filled text by text: gathering in a list first would need twice the memory.
         resident = torch.empty(total, *first.shape[1:], dtype=first.dtype, device=self.device)
         for text, at in self._offset.items():
             resident[at : at + self._stored.size(text)] = self._stored.load(text)

@@ -1,48 +1,35 @@
-"""From a model and a corpus to the page: ask each question, reuse what is already answered, write the report."""
+"""From a model and a corpus to the page: ask every question, reuse what is already answered, write the report."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.errors import CorpusError, InputError, ModelError, TaskError
+from lamina.analyses import all_analyses
+from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.report.page import write_report
-from lamina.report.wording import section_of
 
 if TYPE_CHECKING:
-    from lamina.analyses.probing.splits import Splits
+    from lamina.activations import Runtime
+    from lamina.analyses.declaration import Analysis, Asked
+    from lamina.analyses.estimate import Cost
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
     from lamina.results import Result
 
-ANALYSES: dict[str, Mapping[str, Any]] = {
-    "geometry": {"samples": 1000},
-    "probe": {"preset": "quick"},
-    "attention": {"segments": 1000},
-    "heads": {"samples": 500},
-    "headmap": {"samples": 200},
-    "contextualize": {"preset": "quick", "context_sizes": (0, 4)},
-    "neighbours": {"count": 10},
-    "questions": {"samples": 300, "clustered": 40},
-}
-"""What a report asks, in the order of the page: a function of `lamina.analyses` -> the settings that keep it quick.
+STORIES = "stories"
+"""What a model learns to answer for the chapter on answering: lamina makes them itself."""
+_LEFT_OUT = (CorpusError, ModelError, TaskError)
+"""What the model or the corpus cannot answer is left out, and the page says so."""
 
-`questions` is a chapter of its own: a small fine-tuning, one question as a map of tokens, the phases over many.
-"""
 
-FIRST = next(iter(ANALYSES))
-"""Asked of any model and any corpus: where it cannot be answered, there is nothing to report."""
-
-LEARNING = frozenset({"probe"})
-"""Those that learn from training texts before they score."""
-
-WITHIN_TRAINING = frozenset({"contextualize", "neighbours"})
-"""Those that need many words, and split them by themselves: asked of the training texts where there are any."""
-
-MOST_TRAINING = 8000
-"""Training texts that they are asked of: enough words for every class, within the report's time."""
+def in_report() -> dict[str, Analysis]:
+    """The analyses that a report asks, in the order of the page."""
+    return {each.name: each for each in all_analyses() if each.report is not None}
 
 
 def choose(only: Sequence[str] | None = None) -> list[str]:
@@ -51,82 +38,186 @@ def choose(only: Sequence[str] | None = None) -> list[str]:
     Example:
         >>> choose(["geometry"])
         ['geometry']
-        >>> choose(["geometri"])
-        Traceback (most recent call last):
-        lamina.errors.InputError: there is no analysis 'geometri'; known: geometry, probe, attention, heads, headmap, \
-contextualize, neighbours, questions
     """
-    unknown = [name for name in only or () if name not in ANALYSES]
+    known = in_report()
+    unknown = [name for name in only or () if name not in known]
     if unknown:
-        raise InputError(f"there is no analysis {', '.join(map(repr, unknown))}; known: {', '.join(ANALYSES)}")
-    return [name for name in ANALYSES if not only or name in only]
+        raise InputError(f"a report has no analysis {', '.join(map(repr, unknown))}; it has: {', '.join(known)}")
+    return [name for name in known if not only or name in only]
 
 
 def make_report(
-    encoder: Encoder,
-    corpus: Corpus,
-    out: str | os.PathLike[str],
+    model: Any,
+    data: Any = "ewt",
+    out: str | os.PathLike[str] = "report",
     *,
-    train: Corpus | None = None,
     only: Sequence[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    split: str = "dev",
+    unit: str = "sentence",
+    format: str | None = None,
+    limit: int | None = None,
+    runtime: Runtime | None = None,
+    replace: bool = False,
 ) -> Path:
     """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
 
-    An answer already kept for the same model, corpus and settings is reused. A question that the model or the corpus
-    cannot answer is left out, and the page says so; asked for by name, it is an error.
+    An answer already kept for the same model, data and settings is reused. A question that the model or the data cannot
+    answer is left out, and the page says so; asked for by name, it is an error. Analyses that watch attention maps
+    share one pass.
 
     Args:
-        encoder: who is asked.
-        corpus: on which texts.
+        model: a name, a folder, an encoder, or a pair (model, tokenizer).
+        data: a name, a path, a corpus, (train, dev), or splits by name.
         out: the folder to write.
-        train: texts to learn from, apart from those of `corpus`; needed for probing.
         only: the analyses wanted, by name; all by default.
-        root: where activations are stored.
+        split: what is looked at and scored, of data given by name.
+        unit: what becomes one text, of data given by name.
+        format: of a file or folder; detected by default.
+        limit: take only the first texts of each split.
+        runtime: where activations are kept and models run.
+        replace: overwrite results of other questions that lie in `out/results`.
 
     Example:
-        >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt")  # doctest: +SKIP
-        >>> make_report(encoder, corpus, "report", train=lamina.load_corpus("ewt", "train"))  # doctest: +SKIP
+        >>> lamina.make_report("minilm", "ewt", "report")  # doctest: +SKIP
         PosixPath('report/index.html')
     """
-    made: list[tuple[Path, Result]] = []
-    notes = []
-    for name in choose(only):
+    names = choose(only)
+    options = {"split": split, "unit": unit, "format": format, "limit": limit}
+    report = _Report.of(model, data, options, Path(out), runtime, replace=replace)
+    return report.write(names, asked_for=bool(only))
+
+
+def estimate_report(
+    model: Any, data: Any, *, only: Sequence[str] | None, options: dict[str, Any], runtime: Runtime | None = None
+) -> Cost:
+    """What all analyses of a report would take, one after the other."""
+    from lamina.analyses.estimate import Cost, estimate
+
+    names = choose(only)
+    report = _Report.of(model, data, options, Path("report"), runtime, replace=False)
+    total = Cost(passes=0)
+    for name in names:
         try:
-            made += _answers(name, encoder, corpus, train, Path(out) / "results", root)
-        except (CorpusError, ModelError, TaskError) as error:
-            if only or name == FIRST:
+            total += estimate(report.question(name, tuned=lambda: report.encoder))
+        except _LEFT_OUT:
+            continue
+    return total
+
+
+class _Report:
+    """One report in the making."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        texts: Corpus,
+        train: Corpus | None,
+        out: Path,
+        runtime: Runtime,
+        *,
+        replace: bool,
+    ) -> None:
+        self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
+        self._replace = replace
+        self._made: dict[str, Result] = {}
+        self._notes: dict[str, str] = {}
+
+    @classmethod
+    def of(
+        cls, model: Any, data: Any, options: dict[str, Any], out: Path, runtime: Runtime | None, *, replace: bool
+    ) -> _Report:
+        """With texts to score, and texts to learn from where there are any."""
+        from lamina.activations import Runtime
+        from lamina.analyses.inputs import as_corpus, as_encoder, as_splits
+
+        where = runtime or Runtime()
+        texts = as_corpus(data, options, options["split"])
+        train = None
+        if options["split"] in ("dev", "test") and not _is_one_corpus(data):
+            try:
+                train = as_splits(data, options).train
+            except FormatError:
                 raise
-            notes.append(f"{section_of(name).title} is left out: {error}.")
-    title = f"{encoder.name} on {corpus.name} ({corpus.split})"
-    folders, results = zip(*made, strict=True)
-    return write_report(results, out, title=title, notes=notes, folders=folders)
+            except CorpusError:
+                train = None
+        return cls(as_encoder(model, {}, where), texts, train, out, where, replace=replace)
+
+    def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
+        """Answer, and write the page."""
+        watching = [name for name in names if _watches(name)]
+        for name in names:
+            if name in self._made:
+                continue
+            if name in watching:
+                self._watch_together(watching)
+                watching = []
+            if name not in self._made:
+                self._tolerant(name, names, asked_for, lambda name=name: self._answer({name: self.question(name)}))
+        made = {name: self._made[name] for name in in_report() if name in self._made}
+        if not made:
+            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
+        title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
+        folders = [self._folder(name) for name in made]
+        return write_report(list(made.values()), self.out, title=title, notes=[*self._notes.values()], folders=folders)
+
+    def question(self, name: str, tuned: Callable[[], Encoder] | None = None) -> Asked:
+        """One analysis with the settings of a report."""
+        from lamina.analyses.inputs import QuestionSet
+
+        declared = in_report()[name]
+        if isinstance(declared.reads, QuestionSet):
+            inputs: dict[str, Any] = {"model": (tuned or self._tuned)(), "data": STORIES}
+        else:
+            given = declared.reads.in_report(self.encoder, self.texts, self.train)
+            if given is None:
+                raise InputError(f"{name} cannot be part of a report")
+            inputs = given
+        return declared.ask(**inputs, **(declared.report or {}), runtime=self.runtime)
+
+    def _tuned(self) -> Encoder:
+        """The model after it has learned to answer stories."""
+        from lamina.encoders import load_encoder
+
+        if "finetune" not in self._made:
+            self._answer({"finetune": self.question("finetune")})
+        encoder = load_encoder(str(self._folder("finetune")), device=self.runtime.device)
+        encoder.name = f"{self.encoder.name}, fine-tuned"
+        return encoder
+
+    def _watch_together(self, names: Sequence[str]) -> None:
+        """All analyses that watch maps, in one pass; what fails is asked again alone, and then says why."""
+        questions: dict[str, Asked] = {}
+        for name in names:
+            with suppress(InputError):
+                questions[name] = self.question(name)
+        with suppress(InputError):
+            self._answer(questions)
+
+    def _answer(self, questions: dict[str, Asked]) -> None:
+        from lamina.analyses.cache import ask_together
+
+        folders = [self._folder(name) for name in questions]
+        answers = ask_together(list(questions.values()), folders, replace=self._replace)
+        self._made |= dict(zip(questions, answers, strict=True))
+
+    def _folder(self, name: str) -> Path:
+        return self.out / "results" / name
+
+    def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except _LEFT_OUT as error:
+            # The first is asked of any model and any corpus: where it fails, there is nothing to report.
+            if asked_for or name == names[0]:
+                raise
+            self._notes[name] = f"{in_report()[name].title} is left out: {error}."
 
 
-def _answers(
-    name: str,
-    encoder: Encoder,
-    corpus: Corpus,
-    train: Corpus | None,
-    folder: Path,
-    root: str | os.PathLike[str] | None,
-) -> list[tuple[Path, Result]]:
-    """The results of one analysis, with where they are saved."""
-    from lamina import analyses
-    from lamina.report.answering import answer_questions
-
-    if name == "questions":
-        return answer_questions(encoder, folder, **ANALYSES[name])
-    texts = _splits(corpus, train) if name in LEARNING else corpus
-    if name in WITHIN_TRAINING and train is not None:
-        texts = train.take(MOST_TRAINING)
-    result = analyses.ask(getattr(analyses, name), encoder, texts, folder / name, root=root, **ANALYSES[name])
-    return [(folder / name, result)]
+def _watches(name: str) -> bool:
+    return inspect.isgeneratorfunction(inspect.unwrap(in_report()[name].function))
 
 
-def _splits(corpus: Corpus, train: Corpus | None) -> Splits:
-    from lamina.analyses.probing.splits import Splits
+def _is_one_corpus(data: Any) -> bool:
+    from lamina.corpora import Corpus
 
-    if train is None:
-        raise CorpusError(f"{corpus.name} has no training texts apart from those of its split {corpus.split!r}")
-    return Splits(train, corpus)
+    return isinstance(data, Corpus)

@@ -12,10 +12,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.errors import ResultError
-from lamina.figures import chart_script, draw, spec_of, to_svg
-from lamina.report.wording import Section, section_of
-from lamina.results import Provenance, Result
+from lamina.analyses import get_analysis
+from lamina.errors import InputError, ResultError
+from lamina.figures import captions_of, chart_script, colour_tokens, draw, spec_of, to_svg
+from lamina.results import Finding, Provenance, Result, strongest_first
 
 if TYPE_CHECKING:
     import pandas
@@ -55,7 +55,10 @@ class Chapter(NamedTuple):
     """One result as the page shows it."""
 
     id: str
-    section: Section
+    title: str
+    question: str
+    method: str
+    findings: tuple[Finding, ...]
     provenance: Provenance
     figures: list[Figure]
     sheets: list[Sheet]
@@ -92,7 +95,8 @@ def write_report(
         title=title,
         notes=notes,
         chapters=chapters,
-        css=_part("report.css"),
+        findings=strongest_first(found for chapter in chapters for found in _linked(chapter)),
+        css=colour_tokens() + _part("report.css"),
         script=_part("report.js"),
         bundle=chart_script() if any(chapter.figures for chapter in chapters) else "",
     )
@@ -100,15 +104,43 @@ def write_report(
 
 
 def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
-    section = section_of(result.analysis)
+    title, question, method = words_of(result.analysis)
+    captions = captions_of(result.analysis)
     figures = []
     for name, chart in draw(result).items():
         spec = spec_of(chart)
         still = _data_uri("image/svg+xml", (folder and saved_svg(spec, folder, name)) or to_svg(spec))
-        caption, summary = section.captions.get(name, ""), str(spec.get("description", ""))
+        caption, summary = captions.get(name, ""), str(spec.get("description", ""))
         figures.append(Figure(f"{id}-{name}", f"{result.analysis}-{name}", spec, still, summary, caption))
     sheets = [_sheet(result.analysis, name, table) for name, table in result.tables.items()]
-    return Chapter(id, section, result.provenance, figures, sheets)
+    return Chapter(id, title, question, method, result.findings, result.provenance, figures, sheets)
+
+
+def words_of(analysis: str) -> tuple[str, str, str]:
+    """Title, question and method of an analysis; the bare name where nobody declares it.
+
+    Example:
+        >>> words_of("geometry")[0], words_of("head_roles")[0]
+        ('Geometry of the layers', 'Head roles')
+    """
+    try:
+        declared = get_analysis(analysis)
+    except InputError:
+        return analysis.replace("_", " ").capitalize(), "", ""
+    return declared.title, declared.question, declared.method
+
+
+class _Linked(NamedTuple):
+    """A finding on top of the page, and the chapter it comes from."""
+
+    text: str
+    status: str
+    chapter: str
+    title: str
+
+
+def _linked(chapter: Chapter) -> list[_Linked]:
+    return [_Linked(each.text, each.status, chapter.id, chapter.title) for each in chapter.findings]
 
 
 def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:

@@ -1,8 +1,14 @@
 """Text -> labelled targets: the catalogue of tasks, how they are scored, their baseline and their control."""
 
-from lamina.tasks.baselines import best_constant, constant_baseline, score_constant
 from lamina.tasks.catalogue import TASKS, corpora_of, get_task, tasks_of
-from lamina.tasks.control import control_labels, control_task, share_seen
+from lamina.tasks.control import (
+    best_constant,
+    constant_baseline,
+    control_labels,
+    control_task,
+    score_constant,
+    share_seen,
+)
 from lamina.tasks.scoring import decisions, label_set, micro_f1
 from lamina.tasks.task import Task
 

@@ -1,7 +1,7 @@
-"""The tasks, readable at a glance. Adding one is adding an entry.
+"""The list of tasks. To add one, add an entry.
 
-Scoring, everywhere: every target is one yes/no decision a label (always multi-label), and the score is micro-F1 over
-the decisions about scored labels; decisions about labels that annotators did not rate are left out.
+Scoring: every target is one yes/no decision per label (always multi-label), and the score is micro-F1 over the
+decisions about scored labels; decisions about labels that annotators did not rate are left out.
 """
 
 from __future__ import annotations
@@ -10,16 +10,78 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import combinations
 
 from lamina.corpora.catalogue import CATALOGUE
 from lamina.errors import TaskError
-from lamina.tasks.mentions import NEAREST, mention_pairs, too_far, window_pairs
 from lamina.tasks.task import Task
-from lamina.types import Edge
+from lamina.types import Edge, Span, Text
+
+NEAREST = 20
+"""In a window or document, each mention is paired with this many mentions before it. A window of 128 words usually has
+no more; in a document, the number of pairs grows linearly with length, not quadratically."""
+
+
+def mention_pairs(text: Text) -> tuple[Edge, ...]:
+    """The pairs of a text (`coref`), or else all pairs of mentions in one sentence: 1 if in one chain, otherwise 0.
+
+    The earlier mention comes first. In a window or document the `sentence` annotation gives the sentences; a mention
+    that crosses a sentence boundary is in none. Two mentions of the same words are not a pair.
+
+    Example:
+        >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c1",), Span(2, 3)), Edge(("c2",), Span(3, 4)))
+        >>> text = Text("s1", ("Ann", "saw", "herself", "there"), edges={"chains": chains})
+        >>> [(edge.labels[0], edge.span.start, edge.other.start) for edge in mention_pairs(text)]
+        [('1', 0, 2), ('0', 0, 3), ('0', 2, 3)]
+    """
+    if "coref" in text.edges:
+        return text.edges["coref"]
+    chains = _chains(text)
+    whole = (Edge((), Span(0, len(text.words))),)
+    pairs: list[tuple[Span, Span]] = []
+    for sentence in text.edges.get("sentence", whole):
+        inside = sorted(s for s in chains if sentence.span.start <= s.start and s.end <= sentence.span.end)
+        pairs += combinations(inside, 2)
+    return _labelled(pairs, chains)
+
+
+def window_pairs(text: Text) -> tuple[Edge, ...]:
+    """Every mention of a window with the `NEAREST` mentions before it, in any sentence: 1 if in one chain.
+
+    Example:
+        >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c1",), Span(2, 3)))
+        >>> sentences = (Edge(("s1",), Span(0, 2)), Edge(("s2",), Span(2, 4)))
+        >>> text = Text("w1", ("Ann", "left", "She", "ran"), edges={"chains": chains, "sentence": sentences})
+        >>> [(edge.labels[0], edge.span.start, edge.other.start) for edge in window_pairs(text)]
+        [('1', 0, 2)]
+    """
+    chains = _chains(text)
+    mentions = sorted(chains)
+    near = ((first, mention) for at, mention in enumerate(mentions) for first in mentions[max(0, at - NEAREST) : at])
+    return _labelled(near, chains)
+
+
+def too_far(text: Text) -> int:
+    """How many pairs of mentions in a window are left out because more than `NEAREST` mentions are between them."""
+    beyond = max(0, len(_chains(text)) - NEAREST - 1)
+    return beyond * (beyond + 1) // 2
+
+
+def _chains(text: Text) -> dict[Span, set[str]]:
+    """Mention -> its chains."""
+    chains: dict[Span, set[str]] = {}
+    for mention in text.edges["chains"]:
+        chains.setdefault(mention.span, set()).update(mention.labels)
+    return chains
+
+
+def _labelled(pairs: Iterable[tuple[Span, Span]], chains: dict[Span, set[str]]) -> tuple[Edge, ...]:
+    return tuple(Edge(("0",) if chains[a].isdisjoint(chains[b]) else ("1",), a, b) for a, b in pairs)
+
 
 _ALL = "micro-F1 over all labels"
 _MACRO = "macro-F1 over all labels"
-# PropBank's ARG0 and CoNLL-2005's A0 are kept as annotated; C-ARG0 and R-ARG0 are not roles of their own.
+# PropBank's ARG0 and CoNLL-2005's A0 are kept as annotated; C-ARG0 and R-ARG0 are not separate roles.
 _ROLE = re.compile(r"(?:ARG|A)(?:[0-5A]|M-.+)")
 _FUNCTION = re.compile(r"[-=|].*")
 
@@ -35,7 +97,7 @@ def phrase(label: str) -> str:
 
 
 def core_role(label: str) -> str | None:
-    """A semantic role that is scored (ARG0-5, ARGA, ARGM-*), or None.
+    """The label if this semantic role is scored (ARG0-5, ARGA, ARGM-*), or None.
 
     Example:
         >>> core_role("ARG0"), core_role("ARGM-TMP"), core_role("C-ARG1"), core_role("R-ARG0")
@@ -45,7 +107,7 @@ def core_role(label: str) -> str | None:
 
 
 def is_no_root(edge: Edge) -> bool:
-    """Whether a dependency is one between two words; the root is annotated as an edge of a word to itself."""
+    """Whether a dependency links two words; the root is annotated as an edge from a word to itself."""
     return edge.span != edge.other
 
 
@@ -86,7 +148,7 @@ TASKS = (
         "coref",
         2,
         "F1 of label 1",
-        "whether two mentions of one sentence mean the same",
+        "whether two mentions in one sentence refer to the same thing",
         unscored=frozenset({"0"}),
         fallback="chains",
         source=mention_pairs,
@@ -97,7 +159,7 @@ TASKS = (
         "chains",
         2,
         "F1 of label 1",
-        f"whether two mentions of one window mean the same, each with the {NEAREST} before it",
+        f"whether two mentions in one window refer to the same thing, each paired with the {NEAREST} before it",
         unscored=frozenset({"0"}),
         needs=frozenset({"sentence"}),
         source=window_pairs,
@@ -124,15 +186,15 @@ TASKS = (
     Task("ques", "Question type", "ques", 1, _MACRO, "the kind of answer a question asks for", average="macro"),
     Task("sup", "Supporting facts", "sup", 2, _MACRO, "whether a sentence supports the answer", average="macro"),
 )
-"""In the order of the classical pipeline, then those of questions. Only windows and documents carry `coref_window`:
-they know sentences."""
+"""In the order of the classical pipeline, then the question tasks. Only windows and documents have `coref_window`,
+since it needs the `sentence` annotation."""
 
 _FAITHFUL = {"dep": replace(_DEP, metric=f"{_ALL}, the root kept (faithful)", keep=None)}
-"""What the original edge-probing work did otherwise."""
+"""Tasks that the original edge-probing work defined differently."""
 
 
 def get_task(name: str, *, faithful: bool = False) -> Task:
-    """The task of this name; `faithful` as the original work had it (`dep` keeps the root), where that differs.
+    """The task with this name; `faithful` gives the original definition if it differs (`dep` keeps the root).
 
     Example:
         >>> get_task("coref").metric
@@ -150,7 +212,7 @@ def get_task(name: str, *, faithful: bool = False) -> Task:
 
 
 def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:
-    """The tasks that texts with these annotations carry.
+    """The tasks available on texts with these annotations.
 
     Example:
         >>> [task.name for task in tasks_of(["chains", "pos", "xpos"])]
@@ -161,7 +223,7 @@ def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:
 
 
 def corpora_of(task: Task) -> tuple[str, ...]:
-    """The corpora known by name that carry a task, in sentences or in windows.
+    """The named corpora that have a task, in sentences or in windows.
 
     Example:
         >>> "gum_open" in corpora_of(get_task("coref"))

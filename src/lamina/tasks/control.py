@@ -1,9 +1,9 @@
-"""Control tasks: labels that say nothing about language, so that only memory can learn them.
+"""Control tasks: random labels, which a probe can only memorise.
 
-Every key (a word type; for spans and pairs the words of the spans, as written) has labels of its own, drawn at random
-but always the same for a seed, whatever the order of texts. What is drawn is the whole label tuple of a random training
-target, so that a control target has as many labels as the task's own. Where annotators rated some labels only, the draw
-is from training targets with the same rated labels.
+Every key (a word type; for spans and pairs the words of the spans, as written) gets its own labels, drawn at random but
+always the same for a seed, in any order of texts. The draw is the whole label tuple of a random training target, so
+that a control target has as many labels as one of the task. If annotators rated only some labels, the draw is from
+training targets with the same rated labels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -21,11 +21,92 @@ from lamina.errors import TaskError
 from lamina.tasks.task import Task, as_annotated
 from lamina.types import Edge, Text
 
+
+class _Counts(NamedTuple):
+    """The counts needed to score a constant answer."""
+
+    holding: Counter[str]
+    """Scored label -> number of targets that have it."""
+    rated: Counter[str]
+    """Label -> number of targets where it was rated, apart from `everywhere`."""
+    everywhere: int
+    """Number of targets where every label was rated."""
+
+    def asked(self, label: str) -> int:
+        """Number of scored decisions about a label."""
+        return self.rated[label] + self.everywhere
+
+    def macro_f1(self, answer: Collection[str]) -> float:
+        """Macro-F1 of answering these labels for every target: the mean over labels that some target has."""
+        each = [2 * n / (n + self.asked(label)) if label in answer else 0.0 for label, n in self.holding.items()]
+        return sum(each) / len(each) if each else 0.0
+
+    def f1(self, answer: Collection[str]) -> float:
+        """Micro-F1 of answering these labels for every target."""
+        right = sum(self.holding[label] for label in answer)
+        said = sum(self.asked(label) for label in answer)
+        total = self.holding.total() + said
+        return 2 * right / total if total else 0.0
+
+
+def best_constant(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
+    """The set of labels that, answered for every target, scores best on these texts; sorted.
+
+    For macro-F1 that is all of them, since each label is scored separately. For micro-F1:
+
+    The majority label would score 0 if the metric leaves it out, and two labels can score more if labels overlap. The
+    best set is a prefix of the labels sorted by how often they hold where they are rated. With n the number of targets
+    that have a label, r the number where it is rated and G the number of all gold labels, a set S scores
+    2 sum(n) / (sum(r) + G). If F is the best score, S is best exactly if it maximises sum(2 n - F r) over its labels:
+    it includes every label with n / r > F / 2, none with n / r < F / 2, and any with equality.
+
+    Example:
+        >>> from lamina.tasks.catalogue import get_task
+        >>> from lamina.types import Edge, Span
+        >>> tags = ("NOUN", "VERB", "NOUN")
+        >>> edges = tuple(Edge((tag,), Span(place, place + 1)) for place, tag in enumerate(tags))
+        >>> best_constant(get_task("pos"), [Text("s1", ("dogs", "see", "cats"), edges={"pos": edges})])
+        ('NOUN',)
+    """
+    counts = _count(task, texts)
+    if task.average == "macro":
+        return tuple(sorted(counts.holding))
+    order = sorted(counts.holding, key=lambda label: (-counts.holding[label] / counts.asked(label), label))
+    prefixes = [order[:size] for size in range(len(order) + 1)]
+    return tuple(sorted(max(prefixes, key=counts.f1)))
+
+
+def score_constant(task: Task, answer: Collection[str], texts: Iterable[Text]) -> float:
+    """The score of answering these labels for every target of these texts."""
+    counts, said = _count(task, texts), task.scored(tuple(answer))
+    return counts.macro_f1(said) if task.average == "macro" else counts.f1(said)
+
+
+def constant_baseline(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> float:
+    """The score, on the scored texts, of the constant answer that is best on the training texts."""
+    return score_constant(task, best_constant(task, train), scored)
+
+
+def _count(task: Task, texts: Iterable[Text]) -> _Counts:
+    holding: Counter[str] = Counter()
+    rated: Counter[str] = Counter()
+    everywhere = 0
+    for text in texts:
+        for edge in task.targets(text):
+            if edge.rated is None:
+                everywhere += 1
+                holding.update(task.scored(edge.labels))
+            else:
+                rated.update(task.scored(edge.rated))
+                holding.update(task.scored(label for label in edge.labels if label in edge.rated))
+    return _Counts(holding, rated, everywhere)
+
+
 Labels = tuple[str, ...]
 
 
 def target_key(text: Text, edge: Edge) -> str:
-    """What a control label depends on: the words of the target's spans.
+    """The key of a control label: the words of the target's spans.
 
     Example:
         >>> from lamina.types import Span
@@ -48,7 +129,7 @@ class _Pool(NamedTuple):
         return cls(options, tuple(accumulate(counts[option] for option in options)))
 
     def draw(self, chance: int) -> Labels:
-        """The option that a number below 2**64 falls on."""
+        """The option selected by a number below 2**64."""
         return self.options[bisect_right(self.running, chance * self.running[-1] >> 64)]
 
 
@@ -69,7 +150,7 @@ def control_labels(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Te
         for edge in task.targets(text):
             counts.setdefault(edge.rated, Counter())[edge.labels] += 1
     if not counts:
-        raise TaskError(f"{task.name}: no target to draw control labels from; the training texts do not carry the task")
+        raise TaskError(f"{task.name}: no target to draw control labels from; the training texts do not have the task")
     pools = {rated: _Pool.of(held) for rated, held in counts.items()}
     together = _Pool.of(sum(counts.values(), Counter()))
 
@@ -92,7 +173,7 @@ def control_task(task: Task, texts: Iterable[Text], seed: int) -> Task:
 
 
 class Seen(NamedTuple):
-    """How much of what is scored was seen in training: a control probe can know nothing of the rest."""
+    """How much of the scored data was seen in training; a control probe cannot know the rest."""
 
     targets: float
     """Share of scored targets whose key occurs in training."""
@@ -101,7 +182,7 @@ class Seen(NamedTuple):
 
 
 def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> Seen:
-    """The share of scored targets and keys that training has seen.
+    """The share of scored targets and keys that occur in training.
 
     Example:
         >>> from lamina.tasks.catalogue import get_task
@@ -114,11 +195,11 @@ def share_seen(task: Task, train: Iterable[Text], scored: Iterable[Text]) -> See
     known = {target_key(text, edge) for text in train for edge in task.targets(text)}
     asked = Counter(target_key(text, edge) for text in scored for edge in task.targets(text))
     if not asked:
-        raise TaskError(f"{task.name}: nothing to score; the texts do not carry the task")
+        raise TaskError(f"{task.name}: nothing to score; the texts do not have the task")
     hits = sum(count for key, count in asked.items() if key in known)
     return Seen(hits / asked.total(), len(asked.keys() & known) / len(asked))
 
 
 def _chance(seed: int, key: str) -> int:
-    """A number below 2**64 that depends on nothing but seed and key."""
+    """A number below 2**64 that depends only on seed and key."""
     return int.from_bytes(hashlib.blake2b(f"{seed}\x00{key}".encode(), digest_size=8).digest())

@@ -1,11 +1,14 @@
-"""How answers are scored: micro-F1 of yes/no decisions, with what was not rated and not scored left out.
+"""How answers are scored: micro-F1 of yes/no decisions, without those that were not rated or are not scored.
 
-`decisions` turns targets into the arrays to score; the label set is made of all texts at hand, training and scored
-together, so that no gold label is missing from the score.
+`decisions` turns targets into the arrays to score; the label set comes from all texts, training and scored together,
+so that no gold label is missing from the score.
 """
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Decisions(NamedTuple):
-    """What annotators decided about each target and label."""
+    """The annotators' decision for each target and label."""
 
     gold: Bool[np.ndarray, "target label"]
     """Whether the label holds."""
@@ -28,7 +31,7 @@ class Decisions(NamedTuple):
 
 
 def label_set(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
-    """The labels that hold of some target, sorted.
+    """The labels that occur on some target, sorted.
 
     Example:
         >>> from lamina.tasks.catalogue import get_task
@@ -58,7 +61,7 @@ def decisions(task: Task, targets: Sequence[Edge], labels: Sequence[str]) -> Dec
     for row, edge in enumerate(targets):
         if missing := [label for label in edge.labels if label not in column]:
             raise TaskError(
-                f"{task.name}: label {missing[0]!r} is not in the label set; make it of all texts you score"
+                f"{task.name}: label {missing[0]!r} is not in the label set; build it from all texts you score"
             )
         gold[row, [column[label] for label in edge.labels]] = True
         if edge.rated is None:
@@ -74,9 +77,9 @@ def micro_f1(
     predicted: Bool[np.ndarray, "target label"],
     mask: Bool[np.ndarray, "target label"] | None = None,
 ) -> float:
-    """F1 of all decisions taken together; `mask` says which count (to leave out a label, its column is False).
+    """F1 over all decisions together; `mask` says which count (set a label's column to False to leave it out).
 
-    Where nothing is gold and nothing predicted it is 0, as scikit-learn has it.
+    It is 0 if nothing is gold and nothing is predicted, as in scikit-learn.
 
     Example:
         >>> import numpy as np
@@ -89,3 +92,61 @@ def micro_f1(
     right = int((gold & predicted).sum())
     asked = int(gold.sum()) + int(predicted.sum())
     return 2 * right / asked if asked else 0.0
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class Scores(NamedTuple):
+    """How well an answer matches; both scores are between 0 and 1."""
+
+    exact: float
+    f1: float
+
+
+def normalise(answer: str) -> str:
+    """The answer in lower case, without punctuation, articles and extra white space.
+
+    Example:
+        >>> normalise("The  Denver-Broncos, 24–10!")
+        'denverbroncos 24–10'
+    """
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+    """1 if the two are equal after normalisation, otherwise 0.
+
+    Example:
+        >>> exact_match("the Broncos.", "Broncos"), exact_match("Denver Broncos", "Broncos")
+        (1.0, 0.0)
+    """
+    return float(normalise(prediction) == normalise(answer))
+
+
+def f1(prediction: str, answer: str) -> float:
+    """The harmonic mean of precision and recall over their words, each counted as often as it occurs.
+
+    Example:
+        >>> round(f1("the Denver Broncos", "Broncos"), 3)
+        0.667
+    """
+    said, asked = normalise(prediction).split(), normalise(answer).split()
+    shared = sum((Counter(said) & Counter(asked)).values())
+    return 2 * shared / (len(said) + len(asked)) if shared else 0.0
+
+
+def best(prediction: str, answers: Iterable[str]) -> Scores:
+    """The best exact match and the best F1 over the accepted answers, taken separately.
+
+    Example:
+        >>> best("Santa Clara", ["Santa Clara, California", "in Santa Clara"])
+        Scores(exact=0.0, f1=0.8)
+    """
+    accepted = list(answers)
+    if not accepted:
+        raise TaskError("cannot score an answer without accepted answers; leave such questions out")
+    return Scores(
+        max(exact_match(prediction, answer) for answer in accepted), max(f1(prediction, answer) for answer in accepted)
+    )

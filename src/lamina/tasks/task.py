@@ -1,4 +1,4 @@
-"""A task: a question a probe asks of targets in a text. It knows neither tensors nor files."""
+"""A task: a question that a probe answers about targets in a text. It knows neither tensors nor files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 from lamina.types import Edge, Text
 
 Average = Literal["micro", "macro"]
-"""F1 of all decisions together, or the mean of the F1 of each label that holds of some target."""
+"""F1 over all decisions together, or the mean F1 of the labels that some target has."""
 
 Normalise = Callable[[str], str | None]
-"""An annotated label -> the label the task asks for, or None where it asks for none."""
+"""Annotated label -> the task's label, or None if the task does not use it."""
 
 
 def as_annotated(label: str) -> str:
@@ -22,7 +22,7 @@ def as_annotated(label: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One question, with what it is asked of and how an answer is scored.
+    """One question, its targets and how an answer is scored.
 
     Example:
         >>> from lamina.types import Span
@@ -33,41 +33,41 @@ class Task:
     """
 
     name: str
-    """What commands and tables call it."""
+    """Name in commands and tables."""
     title: str
-    """What figures call it."""
+    """Name in figures."""
     annotation: str
-    """The annotation its targets come of."""
+    """The annotation its targets come from."""
     arity: int
-    """1 where a target is a span, 2 where it is a pair."""
+    """1 if a target is a span, 2 if it is a pair of spans."""
     metric: str
-    """How it is scored, in words."""
+    """Description of the score."""
     what: str
-    """The question, in words."""
+    """Description of the question."""
     normalise: Normalise = as_annotated
-    """Annotated label -> asked label."""
+    """Annotated label -> the task's label."""
     unscored: frozenset[str] = frozenset()
     """Labels that are predicted like any other, but left out of the score."""
     keep: Callable[[Edge], bool] | None = None
     """Which edges are targets; all by default."""
     fallback: str | None = None
-    """The annotation `source` can make targets of where a text does not carry `annotation`."""
+    """The annotation from which `source` makes targets if a text does not have `annotation`."""
     needs: frozenset[str] = frozenset()
-    """Annotations that a text has to carry as well."""
+    """Other annotations that a text must have."""
     source: Callable[[Text], tuple[Edge, ...]] | None = None
-    """Makes the edges of a text that carries the task; by default they are the annotation's own."""
+    """Makes the edges of a text that has the task; by default those of the annotation."""
     left_out: Callable[[Text], int] | None = None
-    """How many edges of a text that carries the task `source` leaves out because they would be too many."""
+    """How many edges of a text `source` leaves out because there would be too many."""
     average: Average = "micro"
-    """Whether all decisions are scored together, or the labels' scores averaged."""
+    """Whether all decisions are scored together (micro) or the labels' scores are averaged (macro)."""
 
     def available(self, annotations: Iterable[str]) -> bool:
-        """Whether texts with these annotations carry the task."""
+        """Whether texts with these annotations have the task."""
         held = set(annotations)
         return not held.isdisjoint({self.annotation, self.fallback}) and self.needs <= held
 
     def targets(self, text: Text) -> tuple[Edge, ...]:
-        """The task's targets in a text, with the labels asked for; none where the text does not carry the task."""
+        """The task's targets in a text, with the task's labels; none if the text does not have the task."""
         if not self.available(text.edges):
             return ()
         edges = text.edges[self.annotation] if self.source is None else self.source(text)
@@ -75,12 +75,12 @@ class Task:
         return tuple(target for edge in kept if (target := self._asked(edge)) is not None)
 
     def too_many(self, texts: Iterable[Text]) -> int:
-        """How many targets of these texts were left out because they would be too many."""
+        """How many targets of these texts were left out because there would be too many."""
         counted = self.left_out
         return 0 if counted is None else sum(counted(text) for text in texts if self.available(text.edges))
 
     def averaged(self, average: Average) -> Task:
-        """The same task, scored by micro- or macro-F1; where one label alone is scored the two are one.
+        """The same task, scored by micro- or macro-F1; if only one label is scored, the two are equal.
 
         Example:
             >>> task = Task("pos", "Part of speech", "pos", 1, "micro-F1 over all labels", "the tag of a word")
@@ -90,11 +90,11 @@ class Task:
         return replace(self, average=average, metric=self.metric.replace(f"{self.average}-F1", f"{average}-F1"))
 
     def scored(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Those of the labels that count in the score, in their order."""
+        """The labels that count in the score, in the given order."""
         return tuple(label for label in labels if label not in self.unscored)
 
     def _asked(self, edge: Edge) -> Edge | None:
-        """The edge with the labels asked for; None where it had labels and none of them is asked for."""
+        """The edge with the task's labels; None if it had labels but the task uses none of them."""
         if self.normalise is as_annotated:
             return edge
         labels = self._normalised(edge.labels)
@@ -104,6 +104,6 @@ class Task:
         return Edge(labels, edge.span, edge.other, rated, edge.value)
 
     def _normalised(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Without repeats: two annotated labels may be one asked label."""
+        """Without duplicates: two annotated labels may map to one."""
         asked = (self.normalise(label) for label in labels)
         return tuple(dict.fromkeys(label for label in asked if label is not None))

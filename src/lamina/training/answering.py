@@ -6,16 +6,15 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lamina.corpora.questions import Question, answer_text
-from lamina.encoders import load_encoder
+from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
-from lamina.training.collating import Collator
-from lamina.training.heads import reload, source_of, with_padding
-from lamina.training.predicting import predict, rows_of
+from lamina.training.heads import with_padding
 from lamina.training.provenance import ABOUT, read_about
+from lamina.training.running import Collator, predict, rows_of
 from lamina.training.spans import Answering
 from lamina.types import Span
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LENGTH = 384
-"""Pieces at once, for a model that does not say what it was trained with."""
+"""Most pieces in one window, for a model that does not say what it was trained with."""
 _AT_ONCE = 64
 """Questions held in memory."""
 
@@ -44,11 +43,11 @@ class Answer(NamedTuple):
 
 
 class Answerer:
-    """A model with a span head and its tokenizer; `encoder` is the same model without the head, as lamina encodes."""
+    """A model with a span head and its tokenizer; `encoder` has the same weights, without the head."""
 
-    def __init__(self, encoder: HuggingFaceEncoder, model: Any, length: int) -> None:
+    def __init__(self, encoder: HuggingFaceEncoder, model: PreTrainedModel, length: int) -> None:
         self.encoder = encoder
-        self._model: PreTrainedModel = model.to(encoder.model.device)
+        self._model = model
         self._objective = Answering(encoder.pieces, min(length, encoder.limit or length))
         self._collator = Collator(self._objective, model, with_padding(encoder.tokenizer))
 
@@ -65,6 +64,15 @@ class Answerer:
                 yield Answer(question.text.id, guess.span, text, guess.confidence, guess.null)
 
 
+def answerer_of(encoder: Encoder) -> Answerer | None:
+    """The encoder's own weights with their span head; None where the model has none."""
+    if not isinstance(encoder, HuggingFaceEncoder) or encoder.span_model is None:
+        return None
+    folder = encoder.model.name_or_path
+    length = read_about(folder)["length"] if folder and (Path(folder) / ABOUT).is_file() else _LENGTH
+    return Answerer(encoder, encoder.span_model, length)
+
+
 def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) -> Answerer:
     """The question-answering model of a folder that `lamina finetune` made, or any other with a span head.
 
@@ -74,13 +82,11 @@ def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) 
         'Denver Broncos'
     """
     encoder = load_encoder(str(folder), device=device)
-    if not isinstance(encoder, HuggingFaceEncoder):
-        raise ModelError(f"{folder} holds word vectors, which answer nothing")
-    made_as = encoder.model.config.architectures or []
-    if not any(name.endswith("ForQuestionAnswering") for name in made_as):
+    found = answerer_of(encoder)
+    if found is None:
+        made_as = encoder.model.config.architectures if isinstance(encoder, HuggingFaceEncoder) else ["word vectors"]
         raise ModelError(
-            f"{folder} has no span head (it is {', '.join(made_as) or 'of no known class'}); "
+            f"{folder} has no span head (it is {', '.join(made_as or ()) or 'of no known class'}); "
             "`lamina finetune MODEL --task squad` makes a model that answers questions"
         )
-    length = read_about(folder)["length"] if (Path(folder) / ABOUT).is_file() else _LENGTH
-    return Answerer(encoder, reload(Path(source_of(encoder)), "QuestionAnswering"), length)
+    return found

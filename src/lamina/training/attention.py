@@ -1,4 +1,4 @@
-"""Attention limited to the words nearby, by a mask of the model's own."""
+"""Attention limited to nearby words, by a mask that the model is called with."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Form = Literal["seen", "added", "flat"]
-"""How a model takes a mask of its own: true where seen; 0 where seen and very negative elsewhere; without heads."""
+"""How a model takes a custom mask: true where seen; 0 where seen and very negative elsewhere; without heads."""
 _FORMS: tuple[Form, ...] = ("seen", "added", "flat")
 
 
 class Sight:
     """What each token may look at: words at most `reach` words away, its own word, and special tokens.
 
-    Special tokens look at special tokens alone: through them, nothing from afar can come back. Each block widens what
-    a word knows by `reach` words more, as in the paper.
+    Special tokens see only special tokens, so that nothing from further away comes back through them. Each block
+    widens what a word sees by `reach` words, as in the paper.
     """
 
     def __init__(self, reach: int, *, causal: bool, form: Form) -> None:
@@ -71,13 +71,13 @@ def make_sight(model: PreTrainedModel, reach: int, *, causal: bool) -> Sight:
         if _obeys(model, form, causal=causal):
             return Sight(reach, causal=causal, form=form)
     raise ModelError(
-        f"{type(model).__name__} does not obey an attention mask of one's own, so its attention cannot be limited; "
-        "leave --attention-window out, or take a model of another architecture"
+        f"{type(model).__name__} ignores a custom attention mask, so its attention cannot be limited; "
+        "leave out --attention-window, or take a model of another architecture"
     )
 
 
 def _obeys(model: PreTrainedModel, form: Form, *, causal: bool) -> bool:
-    """Whether words that see only themselves stay as they are when another changes, and a full view changes nothing."""
+    """Whether words that see only themselves do not change with others, and a full mask changes nothing."""
     ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=model.device)
     alone = torch.eye(3, dtype=torch.bool, device=model.device).expand(2, -1, -1)
     whole = torch.ones_like(alone).tril() if causal else torch.ones_like(alone)

@@ -1,8 +1,9 @@
-"""Sequence classification: one label a text, or a pair of them, learned on what the head pools."""
+"""Sequence classification: one label per text or pair of texts, read from the head's pooled vector."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,14 +12,14 @@ from torch import Tensor
 from lamina.corpora.questions import Question
 from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
-from lamina.training.objective import IGNORED, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
 
 CLASSES = {"label", "ques"}
 """The annotations of a whole text: a class, a question's type."""
 
 
 class Classifying(Objective):
-    """The class of a text: accuracy, and for two classes the F1 of the second."""
+    """The class of a text, scored by accuracy and, for two classes, the F1 of the second."""
 
     head = "SequenceClassification"
     metric = "accuracy"
@@ -33,7 +34,7 @@ class Classifying(Objective):
         """With the classes of the training texts."""
         labels = sorted({class_of(item) for item in items})
         if len(labels) < 2:
-            raise TaskError(f"the training texts have one class only ({labels[0]!r}): there is nothing to tell apart")
+            raise TaskError(f"the training texts have only one class ({labels[0]!r}); give texts of two or more")
         return cls(pieces, length, tuple(labels))
 
     def rows(self, number: int, item: Item) -> list[Row]:
@@ -51,12 +52,18 @@ class Classifying(Objective):
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """See `Objective.judge`."""
         gold, told = class_of(item), said[0]
-        self.noted["scored labels that training never saw, counted as missed"] += gold not in self._number
+        self.noted[UNSEEN] += gold not in self._number
         sums = {"accuracy": Sum(gold == told, 1)}
         if len(self.labels) == 2:
             second = self.labels[1]
             sums["f1"] = Sum(2 * (gold == told == second), (gold == second) + (told == second), int(gold == second))
         return Outcome(unit_of(text_of(item)), sums, item.task if isinstance(item, Question) else "")
+
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+        """See `Objective.guess`."""
+        labels = Counter(map(class_of, train))
+        most = max(sorted(labels), key=labels.__getitem__)
+        return (self.judge(item, [most]) for item in scored)
 
 
 def class_of(item: Item) -> str:

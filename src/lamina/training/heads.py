@@ -1,12 +1,12 @@
-"""A model with the head its task needs: the checkpoint's own where it has one, else freshly drawn."""
+"""A model with the head of its task: the checkpoint's own where it has one, otherwise randomly initialised."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.loading import quiet_transformers
 from lamina.encoders.pieces import token_id
-from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.training.objective import Objective
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def with_padding(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
-    """The tokenizer, with a padding token: decoders often have none, and their end of text stands in for it."""
+    """The tokenizer, with a padding token: decoders often have none and use their end of text."""
     if token_id(tokenizer.pad_token_id) is None:
         spare = tokenizer.eos_token or tokenizer.unk_token
         if spare is None:
@@ -53,10 +53,10 @@ def load_with_head(encoder: HuggingFaceEncoder, objective: Objective, *, seed: i
 
 
 def _take_body(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> None:
-    """Everything below the head is the encoder's own.
+    """Copy the encoder's weights below the head.
 
-    Not left to transformers alone: where a head keeps the body under another name than the checkpoint does (Llama's
-    span head), it draws a random one and says nothing.
+    transformers alone is not enough: where a head keeps the body under another name than the checkpoint does (Llama's
+    span head), it initialises a random body without a warning.
     """
     body = model.base_model
     if body is model or type(body) is not type(encoder.model):
@@ -79,7 +79,7 @@ def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> PreTra
     auto = getattr(transformers, f"AutoModelFor{head}")
     try:
         with quiet_transformers():
-            # A head of other classes is drawn anew; that the body is whole was checked when the encoder was loaded.
+            # A head with other classes is initialised anew; the body was checked when the encoder was loaded.
             return auto.from_pretrained(
                 source, dtype=torch.float32, ignore_mismatched_sizes=True, trust_remote_code=False, **settings
             )

@@ -1,9 +1,10 @@
-"""The masked language model: 15 % of the pieces are hidden and told from the rest."""
+"""The masked language model: 15 % of the pieces are hidden and predicted from the rest."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SHARE = 0.15
-"""Of the pieces, those to tell."""
+"""Of the pieces, those to predict."""
 _HIDDEN, _OTHER = 0.8, 0.1
 """Of those: replaced by the mask, by any piece; the rest stays as it is (Devlin et al. 2019)."""
 
 
 class Masking(Objective):
-    """Loss (nats a hidden piece) and accuracy on hidden pieces."""
+    """Loss (nats per hidden piece) and accuracy on hidden pieces."""
 
     head = "MaskedLM"
     metric = "loss"
@@ -86,6 +87,21 @@ class Masking(Objective):
         """See `Objective.judge`."""
         loss, hits, count = (sum(part) for part in zip(*said, strict=True))
         return Outcome(unit_of(text_of(item)), {"loss": Sum(loss, count, count), "accuracy": Sum(hits, count, count)})
+
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+        """See `Objective.guess`; every piece has its probability in training, unseen ones counted once."""
+        seen = Counter(piece for item in train for piece in self._pieces(item))
+        size = sum(seen.values()) + len(self._others)
+        most = max(sorted(seen), key=seen.__getitem__)
+        for item in scored:
+            pieces = self._pieces(item)
+            loss = -float(np.log([(seen[piece] + 1) / size for piece in pieces]).sum())
+            count = len(pieces)
+            sums = {"loss": Sum(loss, count, count), "accuracy": Sum(pieces.count(most), count, count)}
+            yield Outcome(unit_of(text_of(item)), sums)
+
+    def _pieces(self, item: Item) -> list[int]:
+        return [int(id) for row in self.rows(0, item) for id, word in zip(row.ids, row.words, strict=True) if word >= 0]
 
 
 def _seed_of(seed: int, ids: Tensor) -> int:

@@ -1,11 +1,11 @@
-"""What a model is fine-tuned to do: texts to rows with labels, outputs back to answers, answers to scores."""
+"""What a model is fine-tuned to do: from texts to labelled rows, from outputs to answers, from answers to scores."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -14,6 +14,10 @@ from lamina.corpora.questions import Question
 from lamina.encoders.pieces import Pieces
 from lamina.types import Text
 
+if TYPE_CHECKING:
+    import pandas
+
+
 Item = Text | Question
 """What a data set is made of; questions keep their raw context beside the text."""
 
@@ -21,11 +25,11 @@ Batch = dict[str, Tensor]
 """What a model is called with."""
 
 IGNORED = -100
-"""The label of what is not learned, as torch has it."""
+"""The label that torch's loss ignores."""
 
 
 class Row(NamedTuple):
-    """One line of a batch: a text, a part of it, or a window."""
+    """One row of a batch: a text, a part of it, or a window."""
 
     item: int
     """The number of the text or question it belongs to."""
@@ -35,7 +39,7 @@ class Row(NamedTuple):
     words: np.ndarray
     """[token] The word of each token; SPECIAL for special tokens."""
     labels: Any = None
-    """What is to be learned, as the objective wants it."""
+    """What is to be learned, in the objective's form."""
 
 
 class Sum(NamedTuple):
@@ -61,11 +65,11 @@ class Objective(ABC):
     """What to learn, and how it is scored."""
 
     head: ClassVar[str]
-    """Of transformers' AutoModelFor...: which class has the head."""
+    """The class with the head, as in transformers' `AutoModelFor...`."""
     metric: str
-    """What chooses among checkpoints."""
+    """For choosing among checkpoints."""
     greater: bool = True
-    """Whether more of it is better."""
+    """Whether higher is better."""
     labels: tuple[str, ...] = ()
     """The classes of the head, where it has classes."""
 
@@ -73,26 +77,37 @@ class Objective(ABC):
         self.pieces = pieces
         self.length = length
         self.noted: Counter[str] = Counter()
-        """What was cut or left out, in words -> how often."""
+        """What was cut or left out -> how often."""
 
     @abstractmethod
     def rows(self, number: int, item: Item) -> list[Row]:
-        """The lines a text becomes, labelled."""
+        """The labelled rows of a text."""
 
     @abstractmethod
     def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
-        """The batch with what is to be learned in it."""
+        """The batch with its labels."""
 
     @abstractmethod
     def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Any:
-        """What the model says of one row: its logits, cut to its length, made small."""
+        """What the model answers for one row, from its logits."""
 
     @abstractmethod
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """Score what was read from all rows of a text."""
 
+    @abstractmethod
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterable[Outcome]:
+        """How each scored text would be done by always answering what is most frequent in training."""
+
+    def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
+        """The scores of that constant answer, which never looks at the text."""
+        noted = Counter(self.noted)
+        found = means(list(self.guess(train, scored)))
+        self.noted = noted
+        return found
+
     def cut(self, number: int, text: Text, labels: Any = None) -> Row:
-        """The whole text as one row; what is longer than `length` loses the end of its last segment."""
+        """The whole text as one row; a text longer than `length` loses the end of its last segment."""
         tokens, types, _, tail = self.pieces(text)
         size = len(tokens.ids)
         keep = np.arange(size)
@@ -110,3 +125,63 @@ def text_of(item: Item) -> Text:
 def unit_of(text: Text) -> str:
     """What is never cut in two: the document, or the text itself where none is known."""
     return text.doc or text.id
+
+
+UNSEEN = "labels unseen in training (scored as errors)"
+"""Noted when texts are judged."""
+SAMPLES = 1000
+ALL = "all"
+"""The task of scores over all tasks together."""
+
+
+Line = tuple[str, str, str, int, float, float, float]
+COLUMNS = ("split", "task", "metric", "count", "value", "low", "high")
+"""Of `scores.csv`."""
+
+
+def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Each metric over all texts.
+
+    Example:
+        >>> from lamina.training.objective import Sum
+        >>> means([Outcome("a", {"f1": Sum(1, 1)}), Outcome("b", {"f1": Sum(0, 1)})])
+        {'f1': 0.5}
+    """
+    metrics = outcomes[0].sums if outcomes else {}
+    return {metric: _ratio(*_totals(outcomes, metric)) for metric in metrics}
+
+
+def score_table(split: str, outcomes: Sequence[Outcome], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
+    """Every metric with its 95 % interval over resampled documents, over all tasks and per task."""
+    import pandas as pd
+
+    tasks = sorted({each.task for each in outcomes if each.task}, key=lambda name: (len(name), name))
+    rows = list(_scores(split, ALL, outcomes, seed, samples))
+    for task in tasks:
+        rows += _scores(split, task, [each for each in outcomes if each.task == task], seed, samples)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _scores(split: str, task: str, outcomes: Sequence[Outcome], seed: int, samples: int) -> Iterator[Line]:
+    units = {unit: number for number, unit in enumerate(dict.fromkeys(each.unit for each in outcomes))}
+    draw = np.random.default_rng(seed)
+    weights = draw.multinomial(len(units), np.full(len(units), 1 / len(units)), size=samples)
+    for metric in outcomes[0].sums:
+        sums = np.zeros((len(units), 2))
+        for each in outcomes:
+            sums[units[each.unit]] += each.sums[metric][:2]
+        drawn = weights @ sums
+        values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=drawn[:, 1] > 0)
+        real = values[np.isfinite(values)]
+        low, high = np.quantile(real, [0.025, 0.975]) if len(real) else (np.nan, np.nan)
+        count = sum(each.sums[metric].judged for each in outcomes)
+        yield split, task, metric, count, _ratio(*_totals(outcomes, metric)), float(low), float(high)
+
+
+def _totals(outcomes: Iterable[Outcome], metric: str) -> tuple[float, float]:
+    pairs = [each.sums[metric][:2] for each in outcomes]
+    return sum(top for top, _ in pairs), sum(bottom for _, bottom in pairs)
+
+
+def _ratio(top: float, bottom: float) -> float:
+    return float(top / bottom) if bottom else 0.0

@@ -5,27 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lamina.corpora import Corpus
+from lamina.corpora.corpus import fingerprint_of
+from lamina.encoders import Encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, ModelError
 from lamina.types import Text
 
 TEXTS = "lamina_texts.txt"
-"""In a fine-tuned folder: a line a text that was learned from or that chose the checkpoint."""
+"""In a fine-tuned folder: one line per text that was trained on or selected by."""
 ABOUT = "lamina.json"
 """In a fine-tuned folder: what it was trained to do, from what, and on what."""
 FORMAT = 1
 _PASSAGE = 50
-"""Words from which a context is known by itself; a shorter one (a toy story) only together with its question."""
+"""Words from which a context identifies a text; a shorter one (a story) does so only with its question."""
 
 
 def text_hash(text: Text) -> str:
-    """A name for what a text says, however it is cut into words.
+    """A hash of what a text says, however it is cut into words.
 
-    Two questions about the same paragraph have the same hash: who has seen the paragraph has seen both. Stories of a
-    few facts, which come up again by chance, are told apart by their questions.
+    Two questions about the same paragraph have the same hash: a model that has seen the paragraph has seen both. Short
+    stories, which recur by chance, are identified together with their question.
 
     Example:
         >>> text_hash(Text("a", ("can", "not", "."))) == text_hash(Text("b", ("cannot", ".")))
@@ -70,3 +75,45 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ModelError(f"{path} is of another format than this lamina reads ({FORMAT}); fine-tune the model again")
     return about
+
+
+def folder_of(encoder: Encoder) -> Path | None:
+    """The folder a model was loaded from, where it was one.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> folder_of(TinyEncoder()) is None
+        True
+    """
+    source = encoder.model.name_or_path if isinstance(encoder, HuggingFaceEncoder) else ""
+    return Path(source) if source and Path(source).is_dir() else None
+
+
+def refuse_seen(encoder: Encoder, corpus: Corpus) -> None:
+    """Raise a CorpusError where lamina fine-tuned the model on some of these texts."""
+    folder = folder_of(encoder)
+    if folder is not None:
+        refuse_used(folder, corpus, f"{corpus.name} ({corpus.split})")
+
+
+def unseen(corpus: Corpus, encoders: Sequence[Encoder]) -> tuple[Corpus, int]:
+    """The corpus without the texts that any of the models was fine-tuned on, and how many those are."""
+    folders = [folder for each in encoders if (folder := folder_of(each)) is not None]
+    used = frozenset().union(*(used_texts(folder) for folder in folders))
+    seen = frozenset(text.id for text in corpus if text_hash(text) in used) if used else frozenset()
+    if not seen:
+        return corpus, 0
+    if len(seen) == len(corpus):
+        raise CorpusError(
+            f"{' or '.join(map(str, folders))} was fine-tuned on every text of {corpus.name} ({corpus.split}); name "
+            "texts it has not seen"
+        )
+    note = "without texts that a model was fine-tuned on"
+    kept = replace(
+        corpus,
+        source=lambda: (text for text in corpus if text.id not in seen),
+        fingerprint=fingerprint_of("unseen", corpus.fingerprint, sorted(seen)),
+        made_split=note if corpus.made_split is None else f"{corpus.made_split}; {note}",
+        limit=None,
+    )
+    return kept, len(seen)

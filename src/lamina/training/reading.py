@@ -4,29 +4,109 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lamina.corpora import Corpus, load_corpus
+from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import Source, find_source, part_of, splits_of
-from lamina.corpora.questions import read_questions
+from lamina.corpora.question_sets import read_questions
+from lamina.corpora.questions import Question
 from lamina.corpora.splits import SPLITS
 from lamina.corpora.stories import STORIES, story_questions
-from lamina.errors import TaskError
+from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES
-from lamina.training.data import Sets
 from lamina.training.objective import Item, text_of, unit_of
 from lamina.training.provenance import text_hash
 from lamina.types import Edge, Span, Text
 
+
+@dataclass(frozen=True)
+class Sets:
+    """The texts or questions of one fine-tuning.
+
+    Example:
+        >>> from lamina.types import Text
+        >>> Sets("pets", (Text("a", ("Dogs",)),), (Text("b", ("Cats",)),), (Text("c", ("Owls",)),)).describe()["name"]
+        'pets'
+    """
+
+    name: str
+    train: tuple[Item, ...]
+    """For training."""
+    select: tuple[Item, ...]
+    """For choosing the step and, with a grid, the settings."""
+    scored: tuple[Item, ...]
+    """Scored once, at the end."""
+    about: Mapping[str, Any] | None = None
+    """Where they come from; None where they were made by a program."""
+    behind: frozenset[str] = frozenset()
+    """Hashes of further texts that the training and selection items were made of."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Why texts were left out -> how many."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with any text or label."""
+        return fingerprint_of([[_said(item) for item in part] for part in (self.train, self.select, self.scored)])
+
+    def describe(self) -> dict[str, Any]:
+        """What provenance says of them."""
+        sizes = {"train": len(self.train), "select": len(self.select), "scored": len(self.scored)}
+        return {
+            "name": self.name,
+            "split": "test",
+            **(self.about or {}),
+            "fingerprint": self.fingerprint,
+            "texts": sizes,
+        }
+
+
+def _said(item: Item) -> list[Any]:
+    text = text_of(item)
+    edges = [
+        [name, [[e.labels, e.span.start, e.span.end] for e in found]] for name, found in sorted(text.edges.items())
+    ]
+    answers = [item.answers, item.context] if isinstance(item, Question) else []
+    return [text.words, [segment.end for segment in text.segments], edges, answers]
+
+
+def apart(sets: Sets) -> Sets:
+    """The sets without texts that are also in a later set.
+
+    A few sentences occur in every set ("Thank you ."). Where that is most of a set, the data is refused.
+    """
+    for name in ("train", "select", "scored"):
+        if not getattr(sets, name):
+            raise CorpusError(f"{sets.name}: there are no texts in {name}; give more, or raise --limit")
+    scored = {text_hash(text_of(item)) for item in sets.scored}
+    select = tuple(item for item in sets.select if text_hash(text_of(item)) not in scored)
+    later = scored | {text_hash(text_of(item)) for item in select}
+    train = tuple(item for item in sets.train if text_hash(text_of(item)) not in later)
+    for name, kept in (("select", select), ("train", train)):
+        given = len(getattr(sets, name))
+        if len(kept) < given / 2:
+            raise CorpusError(
+                f"{sets.name}: {given - len(kept):,} of the {given:,} texts of {name} are also in a later set; what is "
+                "scored may not be trained on: give sets that share no texts"
+            )
+    left_out = {
+        "training texts that are also in the selection or scored texts": len(sets.train) - len(train),
+        "selection texts that are also in the scored texts": len(sets.select) - len(select),
+    }
+    return replace(sets, train=train, select=select, left_out=left_out)
+
+
 ANSWERING = {"squad", "hotpot", "babi"}
 """Tasks on questions with contexts; their formats too."""
 _FEW = 20
-"""Documents, of which no tenth can be cut."""
-_WORDS_A_PIECE = 0.6
-"""What is safe for English."""
+"""Documents below which texts are split instead of documents."""
+_WORDS_PER_PIECE = 0.6
+"""A safe estimate for English."""
 
 
 class Wanted(NamedTuple):
@@ -36,9 +116,9 @@ class Wanted(NamedTuple):
     setting: str = "distractor"
     """HotpotQA's."""
     babi_tasks: tuple[int, ...] | None = None
-    """Some of bAbI's twenty, or of the stories'."""
+    """Some of bAbI's twenty tasks, or of the stories'."""
     most_words: int = 300
-    """Of a HotpotQA context, whose distractors are cut."""
+    """Of a HotpotQA context; its distractors are cut."""
 
 
 def load_sets(
@@ -51,11 +131,11 @@ def load_sets(
     babi_tasks: Sequence[int] | None = None,
     length: int = 384,
 ) -> Sets:
-    """The three sets of a corpus: its train, dev and test, made by document where it lacks them.
+    """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
-    `limit` takes the first texts of each; `setting` is HotpotQA's; `babi_tasks` are some of the twenty.
+    `limit` takes the first texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty.
     """
-    wanted = Wanted(task, setting, tuple(babi_tasks) if babi_tasks else None, round(_WORDS_A_PIECE * length))
+    wanted = Wanted(task, setting, tuple(babi_tasks) if babi_tasks else None, round(_WORDS_PER_PIECE * length))
     source = None if str(data) == STORIES else find_source(data, format)
     if source is None or "train" in splits_of(source):
         corpora = {split: load_corpus(data, split, format=format) for split in SPLITS}
@@ -118,17 +198,17 @@ def _questions(source: Source, wanted: Wanted) -> dict[str, list[Item]]:
 
 
 def _complete(read: dict[str, list[Item]], task: str) -> _Found:
-    """Three sets where there are two: without a train, dev is learned from; without labels in test, dev is scored.
+    """Three sets where there are two: without a train, dev is trained on; without labels in test, dev is scored.
 
-    What chooses is then a tenth of the documents to learn from.
+    A tenth of the training documents is then for selection.
     """
     if "train" not in read:
         train, select = _tenth(read["dev"])
-        note = "there is no train: dev stands in for it, and a tenth of it chooses"
+        note = "there is no train: nine tenths of dev are trained on, and one tenth is for selection"
         return _Found({"train": train, "dev": select, "test": read["test"]}, {"train": note, "dev": note})
     if task in ("classify", "pairs") and _is_labelled(read["dev"]) and not _is_labelled(read["test"]):
         train, select = _tenth(read["train"])
-        note = "test has no labels: dev is scored, and a tenth of train chooses"
+        note = "test has no labels: dev is scored, and a tenth of train is for selection"
         return _Found({"train": train, "dev": select, "test": read["dev"]}, dict.fromkeys(SPLITS, note))
     return _Found(read, {})
 

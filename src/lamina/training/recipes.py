@@ -1,15 +1,22 @@
-"""What is learned and how, where nothing else is asked: each task with its paper's settings."""
+"""The tasks that a model can be fine-tuned on, each with its paper's settings."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
-from lamina.errors import InputError, TaskError
+import pandas as pd
 
+from lamina.errors import InputError
+
+Task = Literal["squad", "hotpot", "babi", "pos", "ner", "classify", "pairs", "mlm"]
 Kind = Literal["span", "class", "tags", "masked"]
+Schedule = Literal["constant", "linear", "warmup"]
 
-SCHEDULES = {"constant": ("constant", 0.0), "linear": ("linear", 0.0), "warmup": ("linear", 0.1)}
+SCHEDULES: dict[Schedule, tuple[str, float]] = {
+    "constant": ("constant", 0.0),
+    "linear": ("linear", 0.0),
+    "warmup": ("linear", 0.1),
+}
 """Name -> transformers' name, and the share of steps that warm up."""
 
 
@@ -21,21 +28,21 @@ class Recipe(NamedTuple):
     epochs: float
     lr: float
     batch: int
-    schedule: str
+    schedule: Schedule
     length: int
-    """The most pieces at once."""
+    """Most pieces in one row."""
     every: int
-    """Steps between evaluations, at most; a short run is evaluated ten times."""
+    """Most steps between two evaluations; a short run is evaluated ten times."""
     clip: float
-    """The most a gradient's norm may be; 0 leaves gradients as they are."""
+    """Largest norm of a gradient; 0 does not clip."""
     lrs: tuple[float, ...]
-    """What a grid tries ..."""
+    """Learning rates that a grid tries."""
     batches: tuple[int, ...]
-    """... of each."""
+    """Batch sizes that a grid tries."""
 
 
 def _answering(title: str, length: int) -> Recipe:
-    """van Aken et al. (2019): five epochs, best of the evaluations kept, rate and batch by grid."""
+    """van Aken et al. (2019): five epochs, the best evaluation kept, rate and batch size by grid."""
     return Recipe(title, "span", 5, 3e-5, 32, "warmup", length, 1000, 1.0, (3e-5, 5e-5, 1e-4), (16, 32))
 
 
@@ -44,7 +51,7 @@ def _plain(title: str, kind: Kind, batch: int, lr: float = 5e-5) -> Recipe:
     return Recipe(title, kind, 5, lr, batch, "constant", 128, 1000, 0.0, (2e-5, 5e-5, 1e-4), (32, batch))
 
 
-RECIPES = {
+RECIPES: dict[Task, Recipe] = {
     "squad": _answering("answer a question by a span of its context (SQuAD, XQuAD)", 384),
     "hotpot": _answering("answer a question over several paragraphs (HotpotQA)", 512),
     "babi": _answering("answer a question about a story (bAbI, generated stories)", 384),
@@ -57,34 +64,20 @@ RECIPES = {
 """Task -> its recipe."""
 
 
-def get_recipe(task: str) -> Recipe:
-    """The recipe of this task.
-
-    Example:
-        >>> get_recipe("pos").batch
-        150
-    """
-    if task in RECIPES:
-        return RECIPES[task]
-    close = get_close_matches(task, RECIPES, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    raise TaskError(f"unknown task {task!r} to fine-tune on; {meant}known tasks: {', '.join(RECIPES)}")
-
-
 class Plan(NamedTuple):
-    """Everything that decides how one model is trained, but for the model and the data."""
+    """All settings of one training."""
 
     epochs: float
     lr: float
     batch: int
-    schedule: str
+    schedule: Schedule
     seed: int
     max_steps: int | None
     every: int
     clip: float
 
     def steps(self, rows: int) -> int:
-        """How many updates there will be for so many rows."""
+        """Number of updates for this many rows."""
         in_all = max(1, round(self.epochs * -(-rows // self.batch)))
         return in_all if self.max_steps is None else min(in_all, self.max_steps)
 
@@ -95,16 +88,14 @@ def make_plans(
     epochs: float | None,
     lr: float | None,
     batch: int | None,
-    schedule: str | None,
+    schedule: Schedule | None,
     seed: int,
     max_steps: int | None,
     grid: bool,
 ) -> list[Plan]:
-    """What to try: one plan, or with `grid` every rate with every batch size that is not given."""
+    """What to try: one plan, or with `grid` every rate with every batch size, where these are not given."""
     chosen = schedule or recipe.schedule
-    if chosen not in SCHEDULES:
-        raise InputError(f"unknown schedule {chosen!r}; use {', '.join(SCHEDULES)}")
-    for what, value in (("epochs", epochs), ("lr", lr), ("batch", batch), ("max_steps", max_steps)):
+    for what, value in (("epochs", epochs), ("lr", lr)):
         if value is not None and not value > 0:
             raise InputError(f"{what} must be more than 0; got {value}")
     lrs = (lr,) if lr is not None else recipe.lrs if grid else (recipe.lr,)
@@ -113,3 +104,24 @@ def make_plans(
     return [
         Plan(whole, one, size, chosen, seed, max_steps, recipe.every, recipe.clip) for one in lrs for size in batches
     ]
+
+
+LOWER_IS_BETTER = frozenset({"loss"})
+
+
+def best_step(curve: pd.DataFrame) -> int:
+    """The step that does best on the selection set, by the first metric noted there; of equals, the first.
+
+    Example:
+        >>> rows = [(10, 1.0, "select", "f1", 0.5), (20, 2.0, "select", "f1", 0.75), (30, 3.0, "select", "f1", 0.75)]
+        >>> best_step(pd.DataFrame(rows, columns=["step", "epoch", "split", "metric", "value"]))
+        20
+    """
+    columns = (curve[name] for name in ("split", "metric", "step", "value"))
+    chosen = [(metric, step, value) for split, metric, step, value in zip(*columns, strict=True) if split == "select"]
+    if not chosen:
+        return int(max(curve["step"]))
+    first = chosen[0][0]
+    points = [(value, step) for metric, step, value in chosen if metric == first]
+    best = (min if first in LOWER_IS_BETTER else max)(points, key=lambda point: point[0])
+    return int(best[1])

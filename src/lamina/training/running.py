@@ -1,9 +1,10 @@
-"""One training: transformers' Trainer, evaluated as it goes, its best step kept, continued where it was stopped."""
+"""One training with transformers' Trainer: evaluated along the way, best step kept, continued where it was stopped."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,15 +13,90 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from lamina.encoders.quiet import quiet_transformers
+from lamina.encoders.batching import bucket
+from lamina.encoders.loading import quiet_transformers
+from lamina.encoders.pieces import token_id
 from lamina.progress import Advance, progress
-from lamina.training.collating import Collator
-from lamina.training.objective import Row
-from lamina.training.predicting import mixes
+from lamina.training.attention import Sight
+from lamina.training.objective import Batch, Item, Objective, Outcome, Row
 from lamina.training.recipes import SCHEDULES, Plan
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+
+class Collator:
+    """Makes a batch of rows, as wide as its longest."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        sight: Sight | None = None,
+    ) -> None:
+        self._objective = objective
+        self._pad = token_id(tokenizer.pad_token_id) or 0
+        self._takes_types = (getattr(model.config, "type_vocab_size", 0) or 0) > 1
+        self._sight = sight
+
+    def __call__(self, rows: Sequence[Row]) -> Batch:
+        width = max(len(row.ids) for row in rows)
+        ids = torch.full((len(rows), width), self._pad)
+        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+        for b, row in enumerate(rows):
+            size = len(row.ids)
+            ids[b, :size] = torch.from_numpy(row.ids)
+            types[b, :size] = torch.from_numpy(row.types)
+            mask[b, :size] = 1
+        batch = {"input_ids": ids, "attention_mask": mask if self._sight is None else self._sight(rows, width)}
+        if self._takes_types:
+            batch["token_type_ids"] = types
+        return self._objective.label(batch, rows)
+
+
+_OUTPUTS = ("logits", "start_logits", "end_logits")
+
+
+def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Row], collator: Collator) -> list[Any]:
+    """What the objective reads of each row, in their order; batches hold rows of similar length."""
+    device = model.device
+    budget = 2048 if device.type == "cpu" else 32768
+    said: list[Any] = [None] * len(rows)
+    training = model.training
+    model.eval()
+    for group in bucket([len(row.ids) for row in rows], budget):
+        chosen = [rows[i] for i in group]
+        batch = collator(chosen)
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=mixes(device)):
+            out = model(**{name: tensor.to(device) for name, tensor in batch.items()})
+        found = {name: out[name] for name in _OUTPUTS if name in out}
+        for b, (i, row) in enumerate(zip(group, chosen, strict=True)):
+            own = {name: tensor[b] for name, tensor in batch.items()}
+            said[i] = objective.read(row, {name: tensor[b] for name, tensor in found.items()}, own)
+    model.train(training)
+    return said
+
+
+def judge(
+    model: PreTrainedModel, objective: Objective, items: Sequence[Item], rows: Sequence[Row], collator: Collator
+) -> list[Outcome]:
+    """Scores each text; `rows` are those of the texts, in order."""
+    told: list[list[Any]] = [[] for _ in items]
+    for row, said in zip(rows, predict(model, objective, rows, collator), strict=True):
+        told[row.item].append(said)
+    return [objective.judge(item, said) for item, said in zip(items, told, strict=True)]
+
+
+def rows_of(objective: Objective, items: Sequence[Item]) -> list[Row]:
+    """The rows of all texts."""
+    return [row for number, item in enumerate(items) for row in objective.rows(number, item)]
+
+
+def mixes(device: torch.device) -> bool:
+    """Whether to compute in mixed precision: on a GPU that has bfloat16, never on a CPU."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
 
 Evaluate = Callable[["PreTrainedModel"], Mapping[str, float]]
 """A model -> its scores on the selection set."""
@@ -28,7 +104,10 @@ Evaluate = Callable[["PreTrainedModel"], Mapping[str, float]]
 _LOGS = 10
 """Losses noted between two evaluations."""
 _EVALUATIONS = 10
-"""Of a run that is shorter than that many of its usual intervals."""
+"""At least, in one run."""
+_TIMED = 3
+"""Steps timed for an estimate; fewer where they are slow."""
+_TIMED_SECONDS = 5.0
 
 
 class Point(NamedTuple):
@@ -42,7 +121,7 @@ class Point(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What one training came to."""
+    """The outcome of one training."""
 
     folder: Path
     """The weights of its best step."""
@@ -64,7 +143,7 @@ def train(
     what: str,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Trained:
-    """Train, or continue in `folder`, or read there what is finished; the model ends as it was at its best step."""
+    """Train, continue in `folder`, or read what is finished there; the model ends as it was at its best step."""
     done = folder / "done.json"
     best = folder / "best"
     if done.is_file():
@@ -139,9 +218,7 @@ def _arguments(
     plan: Plan, folder: Path, steps: int, device: torch.device, *, metric: str, greater: bool
 ) -> TrainingArguments:
     schedule, warmup = SCHEDULES[plan.schedule]
-    often = max(1, min(plan.every, -(-steps // _EVALUATIONS)) // _LOGS)
-    # Losses are noted at the same steps before and after a restart: checkpoints fall on them.
-    every = max(1, min(plan.every, -(-steps // _EVALUATIONS)) // often) * often
+    often, every = _intervals(plan, steps)
     return TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
@@ -170,6 +247,48 @@ def _arguments(
         disable_tqdm=True,
         report_to="none",
     )
+
+
+def _intervals(plan: Plan, steps: int) -> tuple[int, int]:
+    """Steps between two noted losses, and between two evaluations.
+
+    Losses are noted at the same steps before and after a restart: checkpoints fall on them.
+    """
+    most = min(plan.every, -(-steps // _EVALUATIONS))
+    often = max(1, most // _LOGS)
+    return often, max(1, most // often) * often
+
+
+def evaluations(plan: Plan, steps: int) -> int:
+    """How often a run of this many steps is evaluated and saved; the last step always is.
+
+    Example:
+        >>> evaluations(Plan(1, 1e-4, 16, "constant", 0, None, 1000, 1.0), 120)
+        10
+    """
+    return -(-steps // _intervals(plan, steps)[1])
+
+
+def time_step(model: PreTrainedModel, rows: Sequence[Row], collator: Collator, plan: Plan) -> float:
+    """Seconds of one training step on rows like these; the model is changed by it."""
+    draw = torch.Generator().manual_seed(plan.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr)
+    model.train()
+    took: list[float] = []
+    # The first step is a warm-up and not timed.
+    while len(took) <= _TIMED and sum(took[1:]) < _TIMED_SECONDS:
+        start = time.perf_counter()
+        chosen = torch.randint(len(rows), (plan.batch,), generator=draw).tolist()
+        batch = {name: part.to(model.device) for name, part in collator([rows[at] for at in chosen]).items()}
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixes(model.device)):
+            loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        # Reading a number waits for the device.
+        loss.item()
+        took.append(time.perf_counter() - start)
+    return sum(took[1:]) / len(took[1:])
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -1,8 +1,9 @@
-"""Token classification: a label a word, learned and read on the word's last piece."""
+"""Token classification: one label per word, learned and read at the word's last piece."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from lamina.encoders.contract import SPECIAL
 from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
-from lamina.training.objective import IGNORED, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
 from lamina.types import Edge, Span, Text
 
 OUTSIDE = "O"
@@ -62,14 +63,12 @@ class Tagging(Objective):
         return {int(row.words[at]): self.labels[int(best[at])] for at in last_pieces(row.words)}
 
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
-        """See `Objective.judge`; words cut away count as missed."""
+        """See `Objective.judge`; words that were cut off are scored as errors."""
         text = text_of(item)
         told: dict[int, str] = {word: label for part in said for word, label in part.items()}
         gold = word_labels(text, self.annotation)
         known = [(word, label) for word, label in enumerate(gold) if label is not None]
-        self.noted["scored labels that training never saw, counted as missed"] += sum(
-            label not in self._number for _, label in known
-        )
+        self.noted[UNSEEN] += sum(label not in self._number for _, label in known)
         right = sum(told.get(word) == label for word, label in known)
         sums = {"accuracy": Sum(right, len(known), len(known))}
         if self.annotation == "ner":
@@ -77,6 +76,13 @@ class Tagging(Objective):
             found = entities([told.get(word, OUTSIDE) for word in range(len(text.words))])
             sums = {"f1": Sum(2 * len(wanted & found), len(wanted) + len(found), len(wanted)), **sums}
         return Outcome(unit_of(text), sums)
+
+    def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
+        """See `Objective.guess`."""
+        labels = Counter(label for item in train for label in word_labels(text_of(item), self.annotation) if label)
+        most = max(sorted(labels), key=labels.__getitem__)
+        for item in scored:
+            yield self.judge(item, [dict.fromkeys(range(len(text_of(item).words)), most)])
 
 
 def last_pieces(words: np.ndarray) -> list[int]:
@@ -91,7 +97,7 @@ def last_pieces(words: np.ndarray) -> list[int]:
 
 
 def word_labels(text: Text, annotation: str) -> list[str | None]:
-    """A label a word; None where the annotation has none (a word without a tag).
+    """One label per word; None for a word without a tag.
 
     Entities become BIO tags; of entities that nest or cross, the longest is kept.
 

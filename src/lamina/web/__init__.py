@@ -1,4 +1,4 @@
-"""The web app: a model looked into in the browser, with the saved results beside it. No analysis is written here."""
+"""The web app: a live model and saved results in the browser. It computes nothing itself."""
 
 from lamina.web.app import create_app
 from lamina.web.settings import Settings

@@ -1,4 +1,4 @@
-"""The charts of saved results: as they were saved, or drawn anew for some of the tasks."""
+"""The charts of saved results: as saved, or redrawn for some of the tasks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from lamina.figures import draw, spec_of
-from lamina.report.wording import section_of
+from lamina.figures import captions_of, draw, spec_of
+from lamina.result_index import Entry, ResultIndex
 from lamina.results import Result
-from lamina.web.shelf import Entry, Shelf
 
 _HELD = 64
 """Sets of charts kept in memory."""
@@ -21,21 +20,21 @@ Specs = Mapping[str, dict[str, Any]]
 """Name of a chart -> its Vega-Lite specification."""
 
 
-def charts_of(shelf: Shelf, entry: Entry, tasks: tuple[str, ...] = ()) -> Specs:
-    """Every chart of a result, those that a reader should see first in front; of some tasks alone where named."""
+def charts_of(results: ResultIndex, entry: Entry, tasks: tuple[str, ...] = ()) -> Specs:
+    """Every chart of a result, the most important first; only of the given tasks, if any."""
     if not tasks and (saved := _saved(entry)):
         return saved
-    return _drawn(_Drawing(shelf, entry.id, str(entry.head.get("key")), tasks))
+    return _drawn(_Drawing(results, entry.id, str(entry.head.get("key")), tasks))
 
 
 def tasks_of(result: Result) -> list[str]:
-    """The tasks that a result's tables tell apart, in their order."""
+    """The tasks in a result's tables, in order of appearance."""
     named = (table["task"] for table in result.tables.values() if "task" in table.columns)
     return list(dict.fromkeys(str(task) for column in named for task in column))
 
 
 def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
-    """The result with the rows of these tasks alone; rows that are of no task stay.
+    """The result with only the rows of these tasks, and all tables without tasks.
 
     Example:
         >>> import pandas as pd
@@ -66,7 +65,7 @@ def _saved(entry: Entry) -> dict[str, dict[str, Any]]:
         if not isinstance(spec, dict):
             return {}
         read[path.name.removesuffix(".vl.json")] = spec
-    captions = list(section_of(entry.analysis).captions)
+    captions = list(captions_of(entry.analysis))
     ranks = {name: rank for rank, name in enumerate(captions)}
     return {name: read[name] for name in sorted(read, key=lambda name: (ranks.get(name, len(ranks)), name))}
 
@@ -74,15 +73,15 @@ def _saved(entry: Entry) -> dict[str, dict[str, Any]]:
 class _Drawing(NamedTuple):
     """What is drawn."""
 
-    shelf: Shelf
+    results: ResultIndex
     id: str
     key: str
-    """Of the result: another one in the same folder is drawn anew."""
+    """Of the result: a new one in the same folder is redrawn."""
     tasks: tuple[str, ...]
 
 
 @lru_cache(maxsize=_HELD)
 def _drawn(what: _Drawing) -> Specs:
-    result = what.shelf.result(what.id)
+    result = what.results.result(what.id)
     shown = of_tasks(result, what.tasks) if what.tasks else result
     return {name: spec_of(chart) for name, chart in draw(shown).items()}

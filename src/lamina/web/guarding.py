@@ -1,7 +1,7 @@
-"""What stands before every request: is it meant for this server, from one of its own pages, and small enough?
+"""Checks on every request: is it for this server, from one of its own pages, and small enough?
 
-A page elsewhere can make a browser send requests to 127.0.0.1. Its name stands in `Origin` (and, where it pointed its
-own name at this machine, in `Host`), so both have to be ours.
+A page of another site can make a browser send requests to 127.0.0.1. Its name is in `Origin` (and in `Host`, if it
+pointed its own name at this machine), so both have to be ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses what is not for this server, and puts the headers of a careful page on every answer."""
+    """Refuses requests that are not for this server, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -54,7 +54,7 @@ class Guard:
         await self._app(scope, _again(body, receive), _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
-        """The answer to a request that goes no further; None where it may."""
+        """The response to a request that is refused; None if it is allowed."""
         host = headers.get("host", "").lower()
         # Behind any other address than loopback the names of the machine are not known, and the token guards.
         if self._hosts and host not in self._hosts:
@@ -106,7 +106,7 @@ def _too_large(most: int) -> Response:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The whole request, counted as it comes, since it need not say truly how long it is; None where it is too long."""
+    """The whole body, counted while reading, since its declared length may be wrong; None if it is too long."""
     parts, size, more = [], 0, True
     while more and size <= most:
         message = await receive()
@@ -116,7 +116,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """What was read, once more; after it, whatever comes."""
+    """Replays what was read, then continues with the original messages."""
     waiting = [body]
 
     async def replayed() -> Message:

@@ -1,4 +1,4 @@
-"""Long computations: each a command in a process of its own, with progress, and a way to stop it.
+"""Long computations: each request runs in its own process, with progress, and can be cancelled.
 
 A job that fails, runs out of memory or even crashes Python takes nothing with it: the server only reads what it prints.
 """
@@ -8,31 +8,33 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shlex
 import subprocess
 import sys
+import tempfile
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Condition, Thread
-from typing import Literal
+from typing import Any, Literal
 
 from lamina.errors import InputError
-from lamina.progress import LINES
+from lamina.progress import VARIABLE
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
+PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
+"""Reads a request from its standard input."""
+
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 _KEPT = 50
-"""Ended jobs remembered."""
+"""Finished jobs kept in the list."""
 _LAST_LINES = 5
-"""Of what a failed job printed."""
+"""Last lines kept of what a failed job printed."""
 _WATCH = 0.5
-"""Seconds between two looks at a job's memory."""
+"""Seconds between two checks of a job's memory."""
 
 
 class UnknownJobError(InputError):
-    """No job of this id."""
+    """There is no job with this id."""
 
 
 class TooManyJobsError(InputError):
@@ -41,26 +43,21 @@ class TooManyJobsError(InputError):
 
 @dataclass
 class Job:
-    """One command, and how far it is."""
+    """One request and its progress."""
 
     id: str
-    arguments: tuple[str, ...]
-    """Of `lamina`."""
-    folder: Path
-    """Where its result will be."""
-    state: State = "queued"
+    request: Mapping[str, Any]
+    """As `lamina run` reads it."""
+    command: str
+    """As a person would type it."""
+    state: JobState = "queued"
     what: str = ""
-    """The step it is at."""
+    """The current step."""
     done: float = 0.0
     total: float | None = None
     message: str = ""
-    """Why it failed, for people."""
+    """Why it failed, in one sentence."""
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
-
-    @property
-    def command(self) -> str:
-        """As a person would type it."""
-        return shlex.join(["lamina", *self.arguments])
 
     @property
     def over(self) -> bool:
@@ -68,9 +65,9 @@ class Job:
 
 
 class Jobs:
-    """A queue of commands, run one after another: two at once on the same cores would only slow each other."""
+    """A queue of requests, run one after another: two at once on the same cores would only slow each other."""
 
-    def __init__(self, *, most: int, memory: int, program: Sequence[str] = (sys.executable, "-m", "lamina")) -> None:
+    def __init__(self, *, most: int, memory: int, program: Sequence[str] = PROGRAM) -> None:
         self._most = most
         self._memory = memory
         self._program = tuple(program)
@@ -80,14 +77,14 @@ class Jobs:
         self._worker: Thread | None = None
         self._closed = False
 
-    def start(self, arguments: Sequence[str], folder: Path) -> Job:
-        """Queue a command of lamina that writes into `folder`."""
+    def start(self, request: Mapping[str, Any], command: str) -> Job:
+        """Queue a request; `command` is shown to people."""
         with self._changed:
             if sum(not job.over for job in self._jobs.values()) >= self._most:
                 raise TooManyJobsError(
                     f"{self._most} computations are running or waiting; cancel one, or wait until one is done"
                 )
-            job = Job(secrets.token_hex(6), tuple(arguments), folder)
+            job = Job(secrets.token_hex(6), request, command)
             self._jobs[job.id] = job
             self._forget_old()
             self._queue.append(job)
@@ -98,19 +95,19 @@ class Jobs:
             return job
 
     def all(self) -> list[Job]:
-        """Every job that is remembered, the newest first."""
+        """All jobs in the list, the newest first."""
         with self._changed:
             return list(reversed(self._jobs.values()))
 
     def get(self, id: str) -> Job:
-        """The job of this id."""
+        """The job with this id."""
         with self._changed:
             if id not in self._jobs:
                 raise UnknownJobError(f"there is no computation {id!r}; it may have been forgotten")
             return self._jobs[id]
 
     def cancel(self, id: str) -> Job:
-        """Stop a job; what it has finished is kept, as after Ctrl-C. One that is over stays as it is."""
+        """Cancel a job, as Ctrl-C would: finished parts are kept. A job that is over stays as it is."""
         job = self.get(id)
         with self._changed:
             if not job.over:
@@ -143,16 +140,7 @@ class Jobs:
                     return
                 job = self._queue.popleft()
                 job.state = "running"
-                environment = os.environ | {LINES: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-                job.process = subprocess.Popen(
-                    [*self._program, *job.arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    errors="replace",
-                    env=environment,
-                )
+                job.process = _begin(self._program, job.request)
             self._follow(job, job.process)
 
     def _follow(self, job: Job, process: subprocess.Popen[str]) -> None:
@@ -168,8 +156,24 @@ class Jobs:
                 job.message = job.message or ("" if code == 0 else _reason(code, last))
 
 
+def _begin(program: Sequence[str], request: Mapping[str, Any]) -> subprocess.Popen[str]:
+    # A file, not a pipe: nobody has to wait until the process reads it.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        json.dump(request, said)
+        said.seek(0)
+        return subprocess.Popen(
+            program,
+            stdin=said,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=os.environ | {VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+        )
+
+
 def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
-    """Follow what a job says of itself; the last lines that are no progress come back."""
+    """Read a job's progress until it ends; returns the last lines that are not progress."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     for line in lines:
         try:
@@ -182,7 +186,7 @@ def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
 
 
 def _watch_memory(job: Job, process: subprocess.Popen[str], most: int) -> None:
-    """End a job that takes more memory than it may."""
+    """Stop a job that uses too much memory."""
     import psutil
 
     try:

@@ -1,4 +1,4 @@
-"""The models that requests may use: named at the start, loaded when first asked for, a few held at a time."""
+"""The available models: named at the start, loaded on first use, a few kept in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class UnknownModelError(ModelError):
-    """A model that was not allowed when the server was started."""
+    """A model that the server was not started with."""
 
 
 class _Slot:
-    """One model's place: filled once, used by one request at a time."""
+    """One model: loaded once, used by one request at a time."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -27,7 +27,7 @@ class _Slot:
 
 
 class Models:
-    """Loads models by name, and lets go of the one used least lately when there are too many.
+    """Loads models by name, and drops the least recently used one when there are too many.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -38,26 +38,26 @@ class Models:
     """
 
     def __init__(self, allowed: Callable[[], Mapping[str, str]], *, most: int, load: Callable[[str], Encoder]) -> None:
-        """`allowed` gives names as requests have them -> what is loaded: an alias, an id of the hub or a path."""
+        """`allowed` gives name in requests -> what is loaded: an alias, a Hugging Face id or a path."""
         self._allowed = allowed
         self._most = most
         self._load = load
         self._lock = Lock()
-        # Two at once would import transformers twice at once, which it does not survive.
-        self._loading = Lock()
+        self.importing = Lock()
+        """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     def names(self) -> list[str]:
-        """All that may be asked for."""
+        """All available models."""
         return list(self._allowed())
 
     def loaded(self) -> list[str]:
-        """Those in memory."""
+        """The models in memory."""
         with self._lock:
             return [name for name, slot in self._slots.items() if slot.encoder is not None]
 
     def source(self, name: str) -> str:
-        """What is loaded for a name: an alias, an id of the hub or a path."""
+        """What is loaded for a name: an alias, a Hugging Face id or a path."""
         allowed = self._allowed()
         if name not in allowed:
             raise UnknownModelError(
@@ -73,7 +73,7 @@ class Models:
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:
-                with self._loading:
+                with self.importing:
                     slot.encoder = self._load(source)
             yield slot.encoder
 
@@ -82,6 +82,6 @@ class Models:
             slot = self._slots.setdefault(name, _Slot())
             self._slots.move_to_end(name)
             while len(self._slots) > self._most:
-                # A request that still uses it keeps it alive until it is done.
+                # A request that still uses it keeps it in memory until it is done.
                 self._slots.popitem(last=False)
             return slot

@@ -1,4 +1,4 @@
-"""What a server was started with: what it may touch, and how much of everything it takes."""
+"""What a server was started with: models, folders, corpora and limits."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
-"""What the first visit shows: words that change their part of speech while they are read."""
+"""The example sentence: words whose part of speech is ambiguous at first."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one request, and all of them together, may take."""
+    """Limits per request and in total."""
 
     characters: int = 20_000
-    """Of all texts in one request; more is answered with 413."""
+    """In all texts of one request; more is refused with 413."""
     body: int = 256 * 1024
-    """Bytes of a request; more is answered with 413."""
+    """Bytes of a request; more is refused with 413."""
     waiting: int = 64
-    """Requests that compute or wait for it at one time; one more is answered with 429."""
+    """Requests that compute or wait at the same time; more are refused with 429."""
     jobs: int = 8
-    """Background jobs running or queued; one more is answered with 429."""
+    """Background jobs running or queued; more are refused with 429."""
     loaded: int = 3
-    """Models held in memory; the one used least lately is let go."""
+    """Models kept in memory; the least recently used one is dropped."""
     job_memory: int = 8 * 1024**3
-    """Bytes a background job may hold; it is ended, with a message, where it takes more."""
+    """Bytes of memory per background job; a job that uses more is stopped, with a message."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the person who started the server allowed."""
+    """What the server was started with."""
 
     models: tuple[str, ...] = ("minilm",)
-    """Names and paths that requests may name; fine-tuned models in the result folders are allowed too."""
+    """Names and paths of available models; fine-tuned models in the result folders are available too."""
     folders: tuple[Path, ...] = ()
     """Result folders: nothing outside them is read. Jobs write into the first."""
     corpora: tuple[str, ...] = ("ewt",)
-    """What background jobs may read; the first is where neighbours are looked for."""
+    """What background jobs may read; neighbours of words come from the first."""
     host: str = "127.0.0.1"
     port: int = 8600
     token: str | None = None
-    """What every request has to show; None asks for none."""
+    """The token that every request needs; None for none."""
     device: str | None = None
     sentence: str = EXAMPLE
     limits: Limits = field(default_factory=Limits)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from lamina import load_corpus
-from lamina.analyses.attention_maps.antecedents import BASELINES, Anaphor, anaphors, choose
-from lamina.analyses.attention_maps.mention_types import MentionReader
+from lamina.analyses.attention_maps.coreference import BASELINES, Anaphor, MentionReader, anaphors, choose
 from lamina.types import Edge, Span, Text
 
 

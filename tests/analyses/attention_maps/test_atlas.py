@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.atlas import result_atlas, sentence_atlas
+from lamina.analyses.attention_maps.atlas import card, result_atlas, sentence_atlas
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
-from lamina.analyses.attention_maps.card import card
 from lamina.analyses.attention_maps.sentences import see
 from lamina.errors import InputError
 from lamina.results import Provenance, Result

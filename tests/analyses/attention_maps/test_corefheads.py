@@ -11,8 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.attention_maps.corefheads import corefheads
-from lamina.analyses.attention_maps.windows import windows
+from lamina.analyses.attention_maps.corefheads import corefheads, windows
 from lamina.corpora import corpus_from
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
@@ -154,8 +153,9 @@ def test_antecedents_out_of_reach_are_counted():
     texts = [Text(f"s{at}", WORDS, edges={"chains": CHAINS, "xpos": TAGS, "sentence": sentences}) for at in range(4)]
     encoder = TinyEncoder()
     whole = corefheads(encoder, corpus_of(texts), samples=5)
-    assert whole.provenance.skipped["mentions whose antecedents all lie outside their window"] == 0
-    parts = corefheads(encoder, corpus_of(texts), window=14, samples=5)
+    assert "mentions whose antecedents all lie outside their window" not in whole.provenance.skipped
+    encoder.limit = 14
+    parts = corefheads(encoder, corpus_of(texts), samples=5)
     # In the second sentence only the last Mary still has an antecedent.
     assert parts.provenance.skipped["mentions whose antecedents all lie outside their window"] == 8
     assert rows(parts.tables["coref"], "head", layer=1, head=1)["all"][0] == 4

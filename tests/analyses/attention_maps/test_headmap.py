@@ -12,10 +12,8 @@ from scipy.spatial.distance import jensenshannon, pdist, squareform
 from sklearn.manifold import smacof
 
 from lamina.analyses.attention_maps.behaviours import Found, behaviours, named
-from lamina.analyses.attention_maps.divergence import SMOOTHING, DivergenceMeter, divergences
-from lamina.analyses.attention_maps.headmap import headmap
-from lamina.analyses.attention_maps.scaling import scale
-from lamina.analyses.attention_maps.watching import watch
+from lamina.analyses.attention_maps.headmap import SMOOTHING, DivergenceMeter, divergences, headmap, scale
+from lamina.analyses.watching import watch
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError
 from lamina.results import Result

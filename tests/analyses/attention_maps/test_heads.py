@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.attention_maps.halves import CHOOSING, SCORED, DocumentBootstrap, Halves, halve
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.attention_maps.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
-from lamina.analyses.attention_maps.watching import Watched, watch
+from lamina.analyses.resampling import CHOOSING, SCORED, Halves, halve
+from lamina.analyses.watching import Watched, watch
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.testing import TinyEncoder
@@ -226,15 +226,6 @@ def test_halves_keep_documents_together_and_are_the_same_on_every_machine():
     assert any(halve(texts, seed=seed) != halves for seed in range(2, 8))
     alone = halve([replace(text, doc="d") for text in texts], seed=1)
     assert (alone.by, len(alone.choosing)) == ("text", 10)
-
-
-def test_all_texts_of_a_document_are_drawn_together():
-    whole, parts = (DocumentBootstrap(1, samples=50, seed=4) for _ in range(2))
-    whole.add("a", np.array([3]))
-    for value in (1, 2):
-        parts.add("a", np.array([value]))
-    np.testing.assert_array_equal(whole.samples, parts.samples)
-    assert len(np.unique(whole.samples)) > 1
 
 
 def test_examples_are_whole_maps_of_the_heads_that_lead_their_offset():

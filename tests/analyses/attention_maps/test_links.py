@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.attention_maps.links import FLOOR, MOST, lines, strongest
 from lamina.analyses.attention_maps.look import look
+from lamina.analyses.attention_maps.sentences import FLOOR, MOST, lines, strongest
 from lamina.testing import TinyEncoder
 
 

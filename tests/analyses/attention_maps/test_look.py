@@ -54,8 +54,11 @@ def test_without_names_the_heads_that_stand_out_are_shown_once_each():
         ({"heads": ["three"]}, "LAYER-HEAD"),
         ({"sentence": "  "}, "no words"),
         ({"sentence": []}, "no words"),
-        ({"focus": "cat"}, r"does not stand there; .* 0:\[special\], 1:The"),
-        ({"sentence": "the dog saw the cat", "focus": "the"}, "stands there 2 times; give the word's number: 1:the, 4"),
+        ({"focus": "cat"}, r"is not in the sentence; .* 0:\[special\], 1:The"),
+        (
+            {"sentence": "the dog saw the cat", "focus": "the"},
+            "is in the sentence 2 times; give the word's number: 1:the, 4",
+        ),
     ],
     ids=str,
 )
@@ -82,6 +85,24 @@ def test_odd_sentences_work(sentence: str, level):
 
 
 def test_a_word_is_focused_on_by_name_or_number():
-    assert look(TinyEncoder(), SENTENCE, focus="DOGS").provenance.parameters["focus"] == 3
-    assert look(TinyEncoder(), SENTENCE, focus="3").provenance.parameters["focus"] == 3
-    assert look(TinyEncoder(), SENTENCE, focus="dogs", special=False).provenance.parameters["focus"] == 2
+    assert look(TinyEncoder(), SENTENCE, focus="DOGS").provenance.corpus["focus"] == 3
+    assert look(TinyEncoder(), SENTENCE, focus="3").provenance.corpus["focus"] == 3
+    assert look(TinyEncoder(), SENTENCE, focus="dogs", special=False).provenance.corpus["focus"] == 2
+
+
+def test_the_sentence_and_the_words_are_recorded():
+    result = look(TinyEncoder(), SENTENCE, focus="dogs")
+    assert result.provenance.corpus["words"] == ["The", "unhesitating", "dogs", "barked", "."]
+    assert result.provenance.parameters["focus"] == "dogs"
+    assert result.key != look(TinyEncoder(), "Cats slept.", focus="cats").key
+
+
+def test_heads_that_stand_out_are_named_without_a_claim():
+    result = look(TinyEncoder(blocks=3, heads=4), SENTENCE)
+    (found,) = result.findings
+    first = result.tables["heads"].iloc[0]
+    assert found.status == "open"
+    assert f"{first['layer']}-{first['head']} ({first['why']}: " in found.text
+    assert "one sentence has no interval" in found.text
+    assert look(TinyEncoder(), SENTENCE, heads=["1-1"]).findings == ()
+    assert list(look.overview(look(TinyEncoder(), SENTENCE, heads=["1-1"]))) == ["1-1  asked for"]

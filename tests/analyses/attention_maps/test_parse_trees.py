@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from lamina.analyses.attention_maps.trees import UNKNOWN, Tree, gold_tree, links_found, right_branching, spanning_trees
+from lamina.analyses.attention_maps.parse_probes import (
+    UNKNOWN,
+    Tree,
+    gold_tree,
+    links_found,
+    right_branching,
+    spanning_trees,
+)
 from lamina.types import Edge, Span, Text
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.attention_maps.patterns import PATTERNS, PatternMeter
-from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter, uniform_map
-from lamina.analyses.attention_maps.watching import Watched
+from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, PatternMeter, SurfaceMeter, uniform_map
+from lamina.analyses.watching import Watched
 from lamina.encoders import SPECIAL
 from lamina.testing import TinyEncoder
 from lamina.types import Span, Text

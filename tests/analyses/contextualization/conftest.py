@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from lamina.analyses.contextualization.presets import PRESETS
+from lamina.analyses.contextualization.answers import PRESETS
 from lamina.corpora import Corpus
 from lamina.probes.mlp import MLPTraining
 from lamina.types import Edge, Span, Text

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
-from lamina.analyses.contextualization.decisions import Grid, WordBootstrap, at_least_half, by_word, interval
+from lamina.analyses.contextualization.tables import Grid, WordBootstrap, at_least_half, by_word, interval
 from lamina.analyses.contextualization.words_in_context import find_words
 from lamina.testing import TinyEncoder
 

@@ -8,16 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.asking import ask
+from lamina.activations import Runtime
 from lamina.analyses.contextualization import finetuning
-from lamina.analyses.contextualization.answers import Setting, answer
-from lamina.analyses.contextualization.context_sizes import window_vectors, windows
+from lamina.analyses.contextualization.answers import PRESETS, Setup, answer
 from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.finetuning import attention_similarity, load_finetuned
-from lamina.analyses.contextualization.presets import get_preset
-from lamina.analyses.contextualization.representations import averaged, bags, contextual, random_vectors
+from lamina.analyses.contextualization.representations import (
+    averaged,
+    bags,
+    contextual,
+    random_vectors,
+    window_vectors,
+    windows,
+)
 from lamina.analyses.contextualization.words_in_context import find_words
 from lamina.errors import FormatError, InputError, ModelError
+from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import text_hash
 
@@ -43,7 +49,8 @@ def asked(corpus, tmp_path_factory):
     """A saved result and the encoder that was asked."""
     encoder = Counting(blocks=1)
     folder = tmp_path_factory.mktemp("asked")
-    result = ask(contextualize, encoder, corpus, folder / "out", root=folder / "store", device="cpu", **SETTINGS)
+    places = {"out": folder / "out", "store": folder / "store", "device": "cpu"}
+    result = contextualize(encoder, corpus, **places, **SETTINGS)
     return result, encoder, folder
 
 
@@ -53,6 +60,8 @@ def overall(table, split="test"):
 
 def test_every_row_is_there_with_its_columns(asked):
     result, _, folder = asked
+    declared = {name: table.columns for name, table in contextualize.tables.items() if not table.optional}
+    assert {name: tuple(table.columns) for name, table in result.tables.items()} == declared
     for name in ("sclass", "recall", "frequent", "words", "context"):
         assert list(result.tables[name].columns) == COLUMNS
     rows = overall(result.tables["sclass"])
@@ -98,10 +107,29 @@ def test_every_pair_tells_whether_its_class_was_found(asked):
     assert len(shown) == result.provenance.corpus["used"]["pairs"]["test"]
 
 
+def test_findings_are_of_the_best_layer_and_survive_saving(asked):
+    result, _, folder = asked
+    assert 1 <= len(result.findings) <= 4
+    assert Result.load(folder / "out").findings == result.findings
+    assert any("random vectors reach" in each.text for each in result.findings if each.status == "clear")
+
+
+def test_an_estimate_counts_every_row_that_is_trained(asked, corpus, tmp_path):
+    result, _, _ = asked
+    cost = contextualize.estimate(TinyEncoder(blocks=1), corpus, store=tmp_path, device="cpu", **SETTINGS)
+    used, training = result.provenance.corpus["used"], PRESETS["quick"].training
+    in_context, of_words = (-(-used[what]["train"] // training.batch) for what in ("contexts", "words"))
+    # Two layers with three sizes of context, permuted classes and a bag; layers, skip-gram and random as words.
+    assert cost.steps == training.epochs * ((2 * 3 + 1 + 1) * in_context + (2 + 2) * of_words)
+    assert cost.seconds > 0
+    assert not list(tmp_path.rglob("*.safetensors")), "nothing is stored"
+
+
 def test_the_same_question_is_answered_from_the_folder(asked, corpus):
     result, encoder, folder = asked
     before = len(encoder.encoded)
-    again = ask(contextualize, encoder, corpus, folder / "out", root=folder / "store", device="cpu", **SETTINGS)
+    places = {"out": folder / "out", "store": folder / "store", "device": "cpu"}
+    again = contextualize(encoder, corpus, **places, **SETTINGS)
     assert len(encoder.encoded) == before
     assert again.provenance.created == result.provenance.created
 
@@ -118,7 +146,7 @@ def test_each_distinct_window_is_encoded_once(asked, corpus):
 def test_a_window_is_what_the_model_sees_alone(corpus, tmp_path):
     encoder = TinyEncoder()
     data = find_words(corpus, encoder, most_contexts=3)
-    whole, stored = contextual(encoder, data, tmp_path)
+    whole, stored = contextual(encoder, data, Runtime(tmp_path))
     by_size = window_vectors(encoder, data, [0, 1, 50], stored=stored)
     assert torch.allclose(by_size[50].float(), whole.vectors, atol=2e-3)
     text, span = data.texts[data.text[5]], data.spans[5]
@@ -130,7 +158,7 @@ def test_a_window_is_what_the_model_sees_alone(corpus, tmp_path):
 def test_averages_and_bags(corpus, tmp_path):
     encoder = TinyEncoder()
     data = find_words(corpus, encoder, most_contexts=3)
-    whole, _ = contextual(encoder, data, tmp_path)
+    whole, _ = contextual(encoder, data, Runtime(tmp_path))
     mean = averaged(whole, data, "AVG")
     assert torch.allclose(mean.vectors[1, 4], whole.vectors[1, data.word == 4].mean(0), atol=1e-5)
     (bag,) = bags([random_vectors()], data)
@@ -140,19 +168,21 @@ def test_averages_and_bags(corpus, tmp_path):
 
 
 def test_wrong_settings_are_said(corpus):
-    with pytest.raises(InputError, match="there is no preset 'slow'"):
+    with pytest.raises(InputError, match="preset must be one of quick, paper; got 'slow'"):
         contextualize(TinyEncoder(), corpus, preset="slow")
-    with pytest.raises(InputError, match="context sizes are different counts"):
+    with pytest.raises(InputError, match="context_sizes takes a list, each item a whole number of at least 0"):
+        contextualize(TinyEncoder(), corpus, context_sizes=[-1])
+    with pytest.raises(InputError, match="every size is named once; got 2, 2"):
         contextualize(TinyEncoder(), corpus, context_sizes=[2, 2])
 
 
 def test_vectors_of_another_width_or_with_nan_are_refused(corpus, tmp_path):
     (tmp_path / "wide.txt").write_text("dog 1 2 3\ncat 1 2\n")
     with pytest.raises(FormatError, match=r"wide\.txt:2: expected a word and 3 numbers"):
-        contextualize(TinyEncoder(), corpus, vectors=[str(tmp_path / "wide.txt")], root=tmp_path)
+        contextualize(TinyEncoder(), corpus, vectors=[str(tmp_path / "wide.txt")], store=tmp_path)
     (tmp_path / "nan.txt").write_text("dog 1 2 3\ncat 1 nan 2\n")
     with pytest.raises(FormatError, match=r"nan\.txt: the vector of 'cat' has values that are not numbers"):
-        contextualize(TinyEncoder(), corpus, vectors=[str(tmp_path / "nan.txt")], root=tmp_path)
+        contextualize(TinyEncoder(), corpus, vectors=[str(tmp_path / "nan.txt")], store=tmp_path)
 
 
 @pytest.fixture
@@ -176,8 +206,9 @@ def test_an_unchanged_model_keeps_its_scores_in_both_setups(models, corpus, tmp_
     (folder / "lamina_texts.txt").write_text(text_hash(first))
     result = contextualize(
         TinyEncoder(), corpus, vectors=[], context_sizes=[], finetuned=[str(folder), "other"], samples=20,
-        device="cpu", root=tmp_path / "store",
+        device="cpu", store=tmp_path / "store",
     )  # fmt: skip
+    assert set(result.tables) == set(contextualize.tables)
     assert result.provenance.skipped["texts that a model was fine-tuned on, left out"] >= 1
     table = result.tables["finetuning"]
     assert list(table.columns) == ["task", "setup", "layer", "value", "low", "high"]
@@ -207,8 +238,6 @@ def test_attention_similarity_by_hand(models, corpus):
 def test_faithful_takes_vectors_as_they_are_and_the_last_epoch(corpus, tmp_path):
     encoder = TinyEncoder(scale=100.0)
     data = find_words(corpus, encoder, most_contexts=3)
-    whole, _ = contextual(encoder, data, tmp_path)
-    said = [
-        next(answer(Setting(data, get_preset("quick"), 0, faithful, "cpu"), whole)).said for faithful in (True, False)
-    ]
+    whole, _ = contextual(encoder, data, Runtime(tmp_path))
+    said = [next(answer(Setup(data, PRESETS["quick"], 0, faithful, "cpu"), whole)).said for faithful in (True, False)]
     assert not np.array_equal(*said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.analyses.contextualization.failure_cases import failure_cases, pieces_of, scores_by_pieces
+from lamina.analyses.contextualization.tables import failure_cases, pieces_of, scores_by_pieces
 from lamina.testing import TinyEncoder
 
 COLUMNS = ["representation", "layer", "context", "word", "class", "contexts", "found"]

@@ -11,9 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.contextualization import nearest as module
-from lamina.analyses.contextualization.nearest import nearest
-from lamina.analyses.contextualization.neighbours import neighbours
+from lamina.analyses.contextualization import neighbours as module
+from lamina.analyses.contextualization.neighbours import nearest, neighbours
 from lamina.analyses.contextualization.occurrences import read_words, sentences
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError, InputError, ModelError
@@ -41,7 +40,7 @@ BANKS = made(*SAID, classes={0: ("group",), 1: ("object",)})
 
 
 def ask(corpus: Corpus, tmp_path, **given) -> Result:
-    return neighbours(TinyEncoder(), corpus, root=tmp_path, **{"vectors": None, **given})
+    return neighbours(TinyEncoder(), corpus, store=tmp_path, **{"vectors": None, **given})
 
 
 @settings(max_examples=50, deadline=None)
@@ -163,6 +162,32 @@ def test_without_classes_a_word_must_be_named(tmp_path):
     with pytest.raises(CorpusError, match="no word has two classes of at least 5 contexts each"):
         ask(made("a bank", "the bank"), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_without_a_word_the_one_whose_classes_lie_apart_is_shown(tmp_path):
+    said = [f"money in the bank {n}" for n in range(6)] + [f"wet river bank {n}" for n in range(6)]
+    classes = {n: ("group",) if n < 6 else ("object",) for n in range(12)}
+    result = ask(made(*said, classes=classes), tmp_path)
+    assert {name: tuple(table.columns) for name, table in result.tables.items()} == {
+        name: table.columns for name, table in neighbours.tables.items()
+    }
+    assert result.tables["examples"]["word"].tolist() == ["bank"]
+    assert result.provenance.corpus["word"] == "bank"
+    assert "The classes of “bank” lie farthest apart" in " ".join(each.text for each in result.findings)
+    assert Result.load(result.save(tmp_path / "out", charts=False)).findings == result.findings
+
+
+def test_an_estimate_encodes_nothing_for_good(tmp_path):
+    cost = neighbours.estimate(TinyEncoder(), BANKS, word="bank", vectors=None, store=tmp_path)
+    assert (cost.passes, cost.texts) == (1, 4)
+    assert cost.seconds > 0
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("given", [{"count": 0}, {"most_contexts": 0}])
+def test_numbers_below_one_are_refused(tmp_path, given):
+    with pytest.raises(InputError, match="must be a whole number of at least 1; got 0"):
+        ask(BANKS, tmp_path, word="bank", **given)
 
 
 def test_an_annotation_that_is_not_there_is_said(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.analyses.contextualization.occurrences import Occurrences
-from lamina.analyses.contextualization.sense_map import best_examples, plane, separation
+from lamina.analyses.contextualization.senses import best_examples, plane, separation
 from lamina.errors import CorpusError
 
 SHAPES = st.tuples(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**16))

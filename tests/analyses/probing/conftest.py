@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from lamina import Edge, Result, Span, Text, corpus_from, probe
-from lamina.analyses.probing import presets
-from lamina.analyses.probing.presets import Preset
-from lamina.analyses.probing.splits import Splits
+from lamina.analyses.probing.running import PRESETS, Preset
+from lamina.corpora.learning import Splits
 from lamina.probes.bank import Schedule
 from lamina.testing import TinyEncoder
 
@@ -49,10 +48,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
     schedule = Schedule(learning_rate=1e-2, validate_every=15, max_validations=2, batch_texts=8)
     tiny = Preset(schedule, schedule, 0, 2, None, None, 1, beside_cumulative=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(presets.PRESETS, "tiny", tiny)
+        patch.setitem(PRESETS, "quick", tiny)
         patch.setenv("LAMINA_CACHE", str(folder / "cache"))
         patch.setenv("LAMINA_STORE", str(folder / "store"))
-        yield {"preset": "tiny", "samples": 100, "device": "cpu"}
+        yield {"samples": 100, "device": "cpu"}
 
 
 @pytest.fixture(scope="package")

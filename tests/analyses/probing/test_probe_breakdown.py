@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from lamina.analyses.probing.breakdown import break_down
-from lamina.analyses.probing.outcomes import Outcome, TaskRun
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun
 from lamina.analyses.probing.statistics import Resampling
+from lamina.analyses.probing.tables import break_down
 from lamina.probes.edge import Cut
-from lamina.probes.scoring import Counts
-from lamina.probes.targets import Targets
+from lamina.probes.targets import Counts, Targets
 from lamina.tasks import get_task
 
 TEXTS, SIZE = 6, 60

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lamina
 from lamina.analyses.probing import mdl
-from lamina.analyses.probing.splits import Splits
+from lamina.corpora.learning import Splits
 from lamina.testing import TinyEncoder
 
 ONE_TASK = {"tasks": ["pos"], "probes": ["layer"], "seeds": 1, "twin": False, "mdl": True}

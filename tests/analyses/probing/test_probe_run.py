@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.probing import probe as module
-from lamina.analyses.probing.planning import plan_run
-from lamina.analyses.probing.predictions import read_predictions
-from lamina.analyses.probing.splits import Splits
+from lamina.analyses.probing.planning import _validations, plan_run
+from lamina.analyses.probing.tables import read_predictions
 from lamina.corpora import corpus_from
+from lamina.corpora.learning import Splits
 from lamina.errors import InputError, ResultError, TaskError
+from lamina.probes.bank import PAPER, PAPER_SMALL, QUICK
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -26,6 +28,7 @@ COLUMNS = {
     "summary": "task,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
     "kl_mixing,kl_differential,selectivity",
     "order": "task_a,task_b,statistic,probability",
+    "order_tests": "task_a,task_b,statistic,p,p_holm",
     "traces": "text_id,task,seed,span1,span2,label,gold,layer,probability",
     "breakdown": "task,by,group,layer,count,value,low,high",
     "control": "task,share_seen",
@@ -34,7 +37,9 @@ COLUMNS = {
 
 
 def test_the_columns_are_the_contract(result: Result) -> None:
-    assert {name: ",".join(result.tables[name].columns) for name in COLUMNS} == COLUMNS
+    assert {name: ",".join(table.columns) for name, table in result.tables.items()} == COLUMNS
+    declared = {name: ",".join(table.columns) for name, table in lamina.probe.tables.items() if not table.optional}
+    assert declared == COLUMNS
 
 
 def test_every_probe_has_a_row_a_seed_and_one_of_all_seeds(result: Result) -> None:
@@ -166,7 +171,7 @@ def test_labels_unseen_in_training_are_counted_and_shown(result: Result) -> None
     assert parts.loc[("pos", "label", "INTJ", 2), ["count", "value"]].tolist() == [1, 0]
     assert parts.loc[("pos", "seen", "unseen", 0), "count"] == 1
     assert parts.loc[("dep", "distance", "0", 0), "count"] == 60, "amod, nsubj and the second det stand side by side"
-    assert result.provenance.skipped["pos: scored labels that training never saw, counted as missed"] == 1
+    assert result.provenance.skipped["pos: scored labels unseen in training (scored as errors)"] == 1
 
 
 def test_it_is_saved_and_read_back(result: Result, tmp_path) -> None:
@@ -208,6 +213,25 @@ def test_a_stopped_run_goes_on_with_the_task_it_was_at(
     pd.testing.assert_frame_equal(again.tables["scores"], result.tables["scores"])
 
 
+def test_an_estimate_counts_steps_and_stores_nothing(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    cost = lamina.probe.estimate(TinyEncoder(), splits, store=tmp_path, **settings)
+    alone = lamina.probe.estimate(TinyEncoder(), splits, tasks=["pos"], twin=False, store=tmp_path, **settings)
+    coded = lamina.probe.estimate(
+        TinyEncoder(), splits, tasks=["pos"], twin=False, mdl=True, store=tmp_path, **settings
+    )
+
+    # Two tasks, on the model and on its twin, two validations of 15 steps.
+    assert (cost.passes, cost.texts, cost.steps) == (2, 81, 2 * 2 * 30)
+    assert (alone.passes, alone.steps) == (1, 30)
+    assert coded.steps > alone.steps
+    assert cost.seconds > 0
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_training_that_patience_can_end_is_expected_to_take_half_of_the_longest() -> None:
+    assert [_validations(each) for each in (QUICK, PAPER, PAPER_SMALL)] == [4, 125, 50]
+
+
 @pytest.mark.parametrize("probes", [("layer",), ("mix",)])
 def test_a_part_of_the_probes_gives_a_part_of_the_numbers(
     probes: tuple[str, ...], splits: Splits, settings: dict[str, Any]
@@ -226,7 +250,9 @@ def test_a_part_of_the_probes_gives_a_part_of_the_numbers(
 def test_what_cannot_be_asked_is_said(splits: Splits, settings: dict[str, Any]) -> None:
     with pytest.raises(TaskError, match="does not carry coref; it carries pos, dep"):
         lamina.probe(TinyEncoder(), splits, tasks=["coref"], **settings)
-    with pytest.raises(InputError, match="there is no metric 'f2'; there are: micro, macro"):
+    with pytest.raises(InputError, match="metric must be one of micro, macro or None; got 'f2'"):
         lamina.probe(TinyEncoder(), splits, metric="f2", **settings)
-    with pytest.raises(InputError, match="there are no probes all"):
+    with pytest.raises(InputError, match="probes takes a list, each item one of cumulative, layer, mix; got 'all'"):
         lamina.probe(TinyEncoder(), splits, probes=["all"], **settings)
+    with pytest.raises(InputError, match="name at least one of cumulative, layer, mix"):
+        lamina.probe(TinyEncoder(), splits, probes=[], **settings)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.analyses.probing.outcomes import Outcome, TaskRun
-from lamina.analyses.probing.statistics import Resampling, bootstrap, expected_layer
-from lamina.analyses.probing.summary import order, order_tests, summarise
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun
+from lamina.analyses.probing.statistics import Resampling, bootstrap, expected_layer, order, order_tests, summarise
 from lamina.probes.edge import Cut
-from lamina.probes.scoring import Counts
-from lamina.probes.targets import Targets
+from lamina.probes.targets import Counts, Targets
 from lamina.tasks import get_task
 
 TEXTS, LAYERS = 50, 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.analyses.probing.traces import ambiguous_targets, ambiguous_texts, trace_rows
+from lamina.analyses.probing.trace import ambiguous_targets, ambiguous_texts, trace_rows
 
 LABELS = ("A", "B", "C")
 WORDS = np.array([[[0, 2], [3, 4]]])

@@ -9,8 +9,8 @@ import pytest
 
 import lamina
 from lamina import Edge, Span, Text, corpus_from
-from lamina.analyses.probing.splits import Splits
 from lamina.corpora import Corpus
+from lamina.corpora.learning import Splits
 from lamina.errors import TaskError
 from lamina.testing import TinyEncoder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.analyses.questions.reading import Questions, questions_from
+from lamina.corpora.question_sets import Questions, questions_from
 from lamina.corpora.questions import make_question
 from lamina.encoders import Encoder, load_encoder
 

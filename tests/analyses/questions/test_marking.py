@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.questions.marking import Part, marked_context
-from lamina.analyses.questions.reading import typed_question
-from lamina.analyses.questions.tokenmap import token_map
+from lamina.analyses.questions.roles import Part, marked_context
+from lamina.analyses.questions.token_map import token_map
+from lamina.corpora.question_sets import typed_question
 from lamina.corpora.questions import Question
 from lamina.encoders import load_encoder
 from lamina.errors import InputError

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_samples
 
-from lamina.analyses.questions.agreement import adjusted_mutual_information, agreement, labels_of
-from lamina.analyses.questions.clusters import best_clusters, kmeans
+from lamina.analyses.questions.clusters import adjusted_mutual_information, agreement, best_clusters, kmeans, labels_of
 from lamina.analyses.questions.measures import (
     ANSWER,
     GROUPS,
@@ -25,9 +24,9 @@ from lamina.analyses.questions.measures import (
     Before,
     add_up,
     measure,
+    ordinary,
     unit_vectors,
 )
-from lamina.analyses.questions.outliers import ordinary
 from lamina.types import Edge, Span, Text
 
 LAYERS, WIDTH = 3, 5

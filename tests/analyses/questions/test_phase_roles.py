@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.analyses.questions.reading import load_questions, questions_from, typed_question
 from lamina.analyses.questions.roles import GROUPS, groups_of, roles_of, shuffled
 from lamina.analyses.questions.streaming import ANSWERS, Given, PhaseSums, memberships
+from lamina.corpora.question_sets import load_questions, questions_from, typed_question
 from lamina.corpora.questions import Question, make_question
 from lamina.errors import InputError, TaskError
 from lamina.testing import TinyEncoder
@@ -116,7 +116,7 @@ def test_groups_of_answers(given: Given | None, groups: list[str]) -> None:
 def test_sums_are_means_with_their_anisotropy_taken_off() -> None:
     from lamina.analyses.questions.streaming import COLUMNS
 
-    sums = PhaseSums(1, samples=200, seed=0, by_document=True)
+    sums = PhaseSums(1, samples=200, seed=0)
     column, alike = COLUMNS.index("within_question"), COLUMNS.index("anisotropy")
     for number, (value, unrelated) in enumerate([(0.5, np.nan), (0.7, 0.2), (np.nan, 0.4)]):
         values = np.full((1, len(COLUMNS)), np.nan)

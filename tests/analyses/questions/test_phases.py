@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from lamina.analyses.questions import phases as module
 from lamina.analyses.questions.failure import FAILURE, Cases, failure_rows
 from lamina.analyses.questions.phases import PHASES, phases
-from lamina.analyses.questions.reading import questions_from
+from lamina.corpora.question_sets import questions_from
 from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError
 from lamina.results import Result
@@ -43,7 +43,9 @@ def test_a_model_without_a_head_has_phases_for_all_questions(toys) -> None:
 def test_the_same_seed_gives_the_same_numbers_however_many_are_held(toys, monkeypatch) -> None:
     one = phases(TinyEncoder(), toys, **QUICK).tables["phases"]
     monkeypatch.setattr(module, "_AT_ONCE", 5)
-    pd.testing.assert_frame_equal(one, phases(TinyEncoder(), toys, **QUICK).tables["phases"])
+    other = phases(TinyEncoder(), toys, **QUICK).tables["phases"]
+    # Sums over other chunks: the rounding differs.
+    pd.testing.assert_frame_equal(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_value_is_the_mean_over_questions(toys) -> None:
@@ -83,7 +85,7 @@ def test_texts_it_was_fine_tuned_on_are_never_scored(answering_folder, toys) -> 
 
 
 def test_mistakes_are_said() -> None:
-    with pytest.raises(InputError, match="probability"):
+    with pytest.raises(InputError, match="confident must be a number from 0 to 1"):
         phases(TinyEncoder(), questions_from([], "none"), confident=1.5)
     with pytest.raises(CorpusError, match="no questions"):
         phases(TinyEncoder(), questions_from([], "none"))
@@ -98,7 +100,7 @@ def _cases(told: bool, count: int = 120) -> Cases:
     return Cases(vectors, wrong, np.arange(count) // 10, draw.random(count), draw.integers(5, 15, count).astype(float))
 
 
-def test_failure_is_foretold_where_a_layer_tells_it_and_nowhere_else() -> None:
+def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
     rows = pd.DataFrame(failure_rows("m", _cases(told=True), samples=200, seed=0), columns=list(FAILURE))
     vectors = rows[rows["feature"] == "vectors"].set_index("layer")
     assert vectors.loc[1, "auc"] > 0.9
@@ -130,7 +132,7 @@ def test_the_auc_compares_only_questions_tried_together() -> None:
     assert rows["count"].eq(60).all()
 
 
-def test_nothing_is_foretold_where_all_answers_are_alike() -> None:
+def test_nothing_is_predicted_where_all_answers_are_alike() -> None:
     cases = _cases(told=False)
     assert list(failure_rows("m", cases._replace(wrong=np.ones(120, bool)), samples=10, seed=0)) == []
     assert list(failure_rows("m", cases._replace(documents=np.zeros(120, int)), samples=10, seed=0)) == []

@@ -8,9 +8,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 from lamina.analyses.questions.answering import is_cut
-from lamina.analyses.questions.projection import explained, project
-from lamina.analyses.questions.reading import typed_question
-from lamina.analyses.questions.tokenmap import token_map
+from lamina.analyses.questions.token_map import explained, project, token_map
+from lamina.corpora.question_sets import typed_question
 from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError, SpanError
 from lamina.testing import TinyEncoder
@@ -125,7 +124,7 @@ def test_a_question_longer_than_its_limit_is_told(words: int, cut: bool) -> None
 
 
 def test_what_cannot_be_asked_is_refused(toys) -> None:
-    with pytest.raises(InputError, match="at least 2 clusters"):
+    with pytest.raises(InputError, match="clusters must be a whole number of at least 2"):
         token_map(TinyEncoder(), toys, clusters=1)
     with pytest.raises(InputError, match="too many"):
         token_map(TinyEncoder(), toys, clusters=500)

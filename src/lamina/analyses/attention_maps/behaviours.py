@@ -1,4 +1,4 @@
-"""What a head does, in a word: a pure reading of what the other meters found, by the paper's thresholds."""
+"""What a head does, in one word: the behaviours of Clark et al. (2019), and how they are told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARES = {
 }
 """Behaviour -> the measure, and the share of attention that makes it; the paper's."""
 OFTEN = 30
-"""Targets on which a head must have been scored, lest a few lucky ones make it syntactic."""
+"""Targets on which a head must have been scored: a few lucky ones do not make it syntactic."""
 
 COREFERENCE, SYNTACTIC, BROADLY, OTHER = "coreference", "syntactic", "broad", "other"
 BEHAVIOURS = (COREFERENCE, SYNTACTIC, *SHARES, BROADLY, OTHER)
@@ -87,10 +87,19 @@ def _on_the_surface(surface: pd.DataFrame) -> Iterator[Found]:
 
 
 def _syntactic(best: pd.DataFrame) -> Iterator[Found]:
-    names = ["relation", "layer", "head", "count", "accuracy", "low", "offset_accuracy"]
-    for relation, layer, head, count, accuracy, low, offset in best[names].itertuples(index=False):
-        if relation not in _TOGETHER and count >= OFTEN and low > offset:
+    names = ["relation", "layer", "head", "accuracy", "low", "offset_accuracy"]
+    for relation, layer, head, accuracy, low, offset in best.loc[_often(best), names].itertuples(index=False):
+        if low > offset:
             yield Found(layer, head, SYNTACTIC, relation, accuracy, offset)
+
+
+def scored_relations(best: pd.DataFrame) -> int:
+    """How many relations could have had a syntactic head."""
+    return int(_often(best).sum())
+
+
+def _often(best: pd.DataFrame) -> pd.Series:
+    return (best["count"] >= OFTEN) & ~best["relation"].isin(_TOGETHER)
 
 
 def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:

@@ -2,17 +2,229 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from lamina.analyses.attention_maps.antecedents import BASELINES, Anaphor, anaphors, choose
-from lamina.analyses.attention_maps.halves import CHOOSING, SCORED, DocumentBootstrap, Halves, document_of
-from lamina.analyses.attention_maps.mention_types import TYPES
-from lamina.analyses.attention_maps.watching import Watched
+from lamina.analyses.resampling import CHOOSING, SCORED, Halves, StreamedBootstrap, document_of
+from lamina.analyses.watching import Watched
+from lamina.types import Span, Text
+
+TYPES = ("pronoun", "proper", "nominal")
+
+_PRONOUN_TAGS = frozenset({"PRON", "PRP", "PRP$", "WP", "WP$"})
+_PROPER_TAGS = frozenset({"PROPN", "NNP", "NNPS"})
+_PLURAL_TAGS = frozenset({"NNS", "NNPS"})
+_SINGULAR_TAGS = frozenset({"NN", "NNP"})
+_NOUN_TAGS = _PROPER_TAGS | _PLURAL_TAGS | _SINGULAR_TAGS | {"NOUN"}
+_AFTER = frozenset({"PP", "S", "SBAR", "VP", "RRC"})
+"""Constituents that follow a noun phrase's head."""
+
+
+class Form(NamedTuple):
+    """What a form says of its referent; None where it does not say."""
+
+    number: str | None
+    gender: str | None
+    person: str | None
+
+
+_PRONOUNS = {
+    Form("singular", None, "first"): "i me my mine myself",
+    Form("plural", None, "first"): "we us our ours ourselves",
+    Form(None, None, "second"): "you your yours yourself yourselves",
+    Form("singular", "masculine", "third"): "he him his himself",
+    Form("singular", "feminine", "third"): "she her hers herself",
+    Form("singular", "neuter", "third"): "it its itself this that",
+    Form("plural", None, "third"): "they them their theirs themselves these those",
+    Form(None, None, "third"): "who whom whose which one oneself",
+}
+_GENDERED = {
+    "masculine": "mr. mr sir man boy gentleman father son brother husband uncle king",
+    "feminine": "mrs. mrs ms. ms miss madam woman girl lady mother daughter sister wife aunt queen",
+}
+_FORMS = {word: form for form, words in _PRONOUNS.items() for word in words.split()}
+_GENDERS = {word: gender for gender, words in _GENDERED.items() for word in words.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A mention as rules and heads see it."""
+
+    span: Span
+    head: int
+    """Its head word."""
+    type: str
+    """One of `TYPES`."""
+    words: tuple[str, ...]
+    """In lower case."""
+    form: Form
+
+    @property
+    def head_word(self) -> str:
+        """In lower case."""
+        return self.words[self.head - self.span.start]
+
+    def agrees(self, other: Mention) -> bool:
+        """Whether the two forms say nothing different."""
+        pairs = zip(self.form, other.form, strict=True)
+        return all(one is None or another is None or one == another for one, another in pairs)
+
+
+class MentionReader:
+    """Describes the mentions of one text by the annotations that it has.
+
+    Example:
+        >>> text = Text("t", ("Mrs.", "Dalloway", "bought", "the", "flowers", "herself"))
+        >>> mention = MentionReader(text).read(Span(0, 2))
+        >>> mention.type, mention.head_word, mention.form.gender
+        ('proper', 'dalloway', 'feminine')
+        >>> MentionReader(text).read(Span(5, 6)).agrees(mention)
+        True
+    """
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self._tags: dict[int, set[str]] = {}
+        for edge in (*text.edges.get("pos", ()), *text.edges.get("xpos", ())):
+            self._tags.setdefault(edge.span.start, set()).update(edge.labels)
+        self._governors = {
+            edge.span.start: edge.other.start for edge in text.edges.get("dep", ()) if edge.other is not None
+        }
+        self._after = [edge.span for edge in text.edges.get("const", ()) if _AFTER & set(map(_bare, edge.labels))]
+
+    def read(self, span: Span) -> Mention:
+        """The mention of these words."""
+        words = tuple(word.lower() for word in self._text.words[span.start : span.end])
+        head = self.head(span)
+        form = _FORMS.get(words[head - span.start]) or self._noun(words, head, head - span.start)
+        return Mention(span, head, self._type(head, alone=len(words) == 1), words, form)
+
+    def head(self, span: Span) -> int:
+        """The first word whose syntactic head lies outside the mention, or that is the root.
+
+        Without dependencies: the last noun, or else word, before the first clause, verb phrase or prepositional
+        phrase that starts inside the mention. Without constituents either: the last word.
+        """
+        if self._governors:
+            outside = (word for word in span if (up := self._governors.get(word)) == word or up not in span)
+            return next(outside, span.end - 1)
+        inside = [each.start for each in self._after if span.start < each.start < span.end]
+        front = range(span.start, min(inside, default=span.end))
+        nouns = [word for word in front if self._tags.get(word, set()) & _NOUN_TAGS] if inside else []
+        return nouns[-1] if nouns else front[-1]
+
+    def _type(self, head: int, *, alone: bool) -> str:
+        tags, word = self._tags.get(head, set()), self._text.words[head]
+        if tags & _PRONOUN_TAGS or (not tags and alone and word.lower() in _FORMS):
+            return "pronoun"
+        return "proper" if tags & _PROPER_TAGS or (not tags and word[:1].isupper()) else "nominal"
+
+    def _noun(self, words: tuple[str, ...], head: int, at: int) -> Form:
+        """Number by what is joined to it and by its tag, gender by its title or by itself."""
+        tags = self._tags.get(head, set())
+        number = "singular" if tags & _SINGULAR_TAGS else None
+        if "and" in words[at + 1 :] or tags & _PLURAL_TAGS:
+            number = "plural"
+        return Form(number, _GENDERS.get(words[at], _GENDERS.get(words[0])), "third")
+
+
+def _bare(label: str) -> str:
+    """A constituent's label without its function: NP of NP-SBJ."""
+    return label.partition("-")[0].partition("=")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Anaphor:
+    """A mention that has an antecedent."""
+
+    mention: Mention
+    candidates: tuple[Mention, ...]
+    """Who could be meant, the nearest first."""
+    antecedents: frozenset[int]
+    """The head words of the right ones."""
+
+
+def anaphors(text: Text) -> list[Anaphor]:
+    """The mentions of a text that have an antecedent in it.
+
+    With `chains`, every mention of a chain but the first; a mention comes before another where its head word does,
+    and all that come before are candidates. With `coref` (GAP), every pronoun that means one of its names, wherever
+    the names stand; its names are the candidates.
+
+    Example:
+        >>> from lamina.types import Edge
+        >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c2",), Span(2, 3)), Edge(("c1",), Span(4, 5)))
+        >>> text = Text("t", ("Ann", "saw", "Bo", "while", "she", "ran"), edges={"chains": chains})
+        >>> [(each.mention.head, [c.head for c in each.candidates], set(each.antecedents)) for each in anaphors(text)]
+        [(4, [2, 0], {0})]
+    """
+    found = _of_chains(text) if "chains" in text.edges else _of_pairs(text)
+    return [each for each in found if each.antecedents]
+
+
+def _of_chains(text: Text) -> Iterator[Anaphor]:
+    chains: dict[Span, set[str]] = {}
+    for edge in text.edges["chains"]:
+        chains.setdefault(edge.span, set()).update(edge.labels)
+    reader = MentionReader(text)
+    mentions = [reader.read(span) for span in sorted(chains)]
+    for mention in mentions:
+        before = [other for other in mentions if other.head < mention.head]
+        same = [other.head for other in before if not chains[other.span].isdisjoint(chains[mention.span])]
+        yield Anaphor(mention, _nearest_first(mention, before), frozenset(same))
+
+
+def _of_pairs(text: Text) -> Iterator[Anaphor]:
+    names: dict[Span, dict[Span, bool]] = {}
+    for edge in text.edges.get("coref", ()):
+        if edge.other is not None:
+            names.setdefault(edge.span, {})[edge.other] = "1" in edge.labels
+    reader = MentionReader(text)
+    for pronoun, named in names.items():
+        mention = reader.read(pronoun)
+        right = frozenset(reader.head(span) for span, same in named.items() if same)
+        yield Anaphor(mention, _nearest_first(mention, [reader.read(span) for span in named]), right)
+
+
+def _nearest_first(mention: Mention, others: Sequence[Mention]) -> tuple[Mention, ...]:
+    return tuple(sorted(others, key=lambda other: abs(mention.head - other.head)))
+
+
+Sieve = Callable[[Mention, Mention], bool]
+
+SIEVES: tuple[Sieve, ...] = (
+    lambda mention, other: mention.words == other.words,
+    lambda mention, other: mention.head_word == other.head_word,
+    lambda mention, other: mention.agrees(other),
+    lambda *_: True,
+)
+"""Full string; head word; number, gender and person; anything."""
+
+BASELINES: dict[str, tuple[Sieve, ...]] = {"nearest": SIEVES[3:], "head match": SIEVES[1:2], "rules": SIEVES}
+"""System -> its sieves."""
+
+
+def choose(anaphor: Anaphor, sieves: Sequence[Sieve]) -> Mention | None:
+    """The nearest candidate that passes the first sieve any candidate passes; None where none passes any.
+
+    Example:
+        >>> text = Text("t", ("Ann", "and", "the", "dogs", "saw", "Ann"))
+        >>> reader = MentionReader(text)
+        >>> ann, dogs, again = (reader.read(span) for span in (Span(0, 1), Span(2, 4), Span(5, 6)))
+        >>> choose(Anaphor(again, (dogs, ann), frozenset({0})), BASELINES["head match"]) == ann
+        True
+    """
+    for passes in sieves:
+        for candidate in anaphor.candidates:
+            if passes(anaphor.mention, candidate):
+                return candidate
+    return None
+
 
 Among = Literal["words", "mentions"]
 """Where a head's answer is looked for: among all other words, or among the head words of the candidates alone."""
@@ -33,8 +245,8 @@ class CorefMeter:
     """Counts, for every head, baseline and type of mention, how many antecedents it finds; by half.
 
     Example:
-        >>> from lamina.analyses.attention_maps.halves import halve
-        >>> from lamina.analyses.attention_maps.watching import watch
+        >>> from lamina.analyses.resampling import halve
+        >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Edge, Span, Text
         >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c1",), Span(2, 3)))
@@ -50,7 +262,7 @@ class CorefMeter:
         self._halves, self._among = halves, among
         self._shape = (len(KINDS), heads + len(BASELINES))
         size = int(np.prod(self._shape)) + len(KINDS)
-        self._sums = [DocumentBootstrap(size, samples=samples, seed=seed) for _ in (CHOOSING, SCORED)]
+        self._sums = [StreamedBootstrap(size, samples=samples, seed=seed) for _ in (CHOOSING, SCORED)]
 
     def update(self, watched: Watched) -> None:
         """Take one text's maps in."""
@@ -64,7 +276,7 @@ class CorefMeter:
         hits = np.vstack([self._by_heads(watched, found, right), _by_rules(found)]).astype(float)
         kinds = np.array([[kind in (anaphor.mention.type, ALL) for kind in KINDS] for anaphor in found], float)
         counted = np.concatenate([(kinds.T @ hits.T).ravel(), kinds.sum(0)])
-        self._sums[self._halves.of(watched.text)].add(document_of(watched.text), counted)
+        self._sums[self._halves.of(watched.text)].add(counted, document_of(watched.text))
 
     def _by_heads(
         self, watched: Watched, found: Sequence[Anaphor], right: np.ndarray
@@ -89,7 +301,7 @@ class CorefMeter:
         """The same, of documents drawn with replacement."""
         return self._shaped(np.sum([each.samples for each in self._of(half)], axis=0))
 
-    def _of(self, half: int | None) -> list[DocumentBootstrap]:
+    def _of(self, half: int | None) -> list[StreamedBootstrap]:
         return self._sums if half is None else [self._sums[half]]
 
     def _shaped(self, flat: np.ndarray) -> CorefHits:

@@ -2,61 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.attention_maps.antecedents import BASELINES, anaphors
-from lamina.analyses.attention_maps.coreference import ALL, KINDS, Among, CorefMeter
-from lamina.analyses.attention_maps.halves import CHOOSING, SCORED, halve, intervals
-from lamina.analyses.attention_maps.roles import first_token
-from lamina.analyses.attention_maps.watching import CUT, refuse_without_maps, watch
-from lamina.analyses.attention_maps.windows import windows
-from lamina.analyses.attention_maps.words import From
+from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefMeter, anaphors
+from lamina.analyses.declaration import Table, Tables, analysis
+from lamina.analyses.findings import number, rows_of, status_of
+from lamina.analyses.inputs import Documents
+from lamina.analyses.resampling import CHOOSING, SCORED, document_of, halve, intervals
+from lamina.analyses.settings import Rows, Samples, Seed, Setting
+from lamina.analyses.watching import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
-from lamina.encoders import Encoder
+from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import CorpusError
-from lamina.results import Provenance, Result
-from lamina.types import Text
+from lamina.results import Finding, Result
+from lamina.types import Edge, Span, Text
+
+
+def windows(encoder: Encoder, texts: Iterable[Text], most: int) -> Iterator[Text]:
+    """Each text in as few windows of whole sentences as fit `most` tokens, special ones included.
+
+    Sentences are those of the annotation `sentence`; a text without them stays whole, and a sentence longer than a
+    window is one by itself. Targets that lie in two windows are lost.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> sentences = tuple(Edge((str(at),), Span(at, at + 2)) for at in (0, 2, 4))
+        >>> text = Text("d", ("We", "ran", "He", "sat", "It", "fell"), edges={"sentence": sentences})
+        >>> [(each.id, each.words) for each in windows(TinyEncoder(), [text], most=6)]
+        [('d:1', ('We', 'ran', 'He', 'sat')), ('d:2', ('It', 'fell'))]
+    """
+    for text in texts:
+        tokens = encoder.tokenize(text).words
+        ends = sorted({edge.span.end for edge in text.edges.get("sentence", ())} - {len(text.words)})
+        if len(tokens) <= most or not ends or len(text.segments) > 1:
+            yield text
+            continue
+        own = tokens[tokens != SPECIAL]
+        # Pieces before each word: a window's size without cutting it into pieces again.
+        before = np.r_[0, np.cumsum(np.bincount(own, minlength=len(text.words)))]
+        borders = _borders([0, *ends, len(text.words)], before, most - (len(tokens) - len(own)))
+        for at, (start, end) in enumerate(pairwise(borders), start=1):
+            yield _part(text, Span(start, end), at)
+
+
+def _borders(ends: Sequence[int], before: np.ndarray, room: int) -> list[int]:
+    borders = [0]
+    for this, following in zip(ends[1:], [*ends[2:], None], strict=True):
+        if following is None or before[following] - before[borders[-1]] > room:
+            borders.append(this)
+    return borders
+
+
+def _part(text: Text, kept: Span, number: int) -> Text:
+    edges = {
+        name: tuple(edge.shift(-kept.start) for edge in found if _inside(edge, kept))
+        for name, found in text.edges.items()
+    }
+    return Text(f"{text.id}:{number}", text.words[kept.start : kept.end], edges=edges, doc=document_of(text))
+
+
+def _inside(edge: Edge, kept: Span) -> bool:
+    return all(
+        kept.start <= span.start and span.end <= kept.end for span in (edge.span, edge.other) if span is not None
+    )
+
 
 COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low", "high")
 """Of `coref.csv`."""
 PAPER_PIECES = 128
 """What the paper cut documents to."""
+BEST = "best head"
+_CALLED = {"nearest": "taking the nearest mention", "head match": "matching head words", "rules": "the rules"}
+"""Baseline -> in words."""
 
 
+@analysis(
+    title="Heads that find antecedents",
+    question="Which head points from a mention to one it corefers with?",
+    method=(
+        "For each mention with an antecedent in its window: is the word that its head word attends most to the head "
+        "word of an antecedent? The best head is chosen on one half of the documents; it and three rule baselines are "
+        "scored on the other, and intervals resample documents."
+    ),
+    cites=("Clark et al. 2019",),
+    reads=Documents(),
+    version=2,  # bootstrap weights are drawn by another generator
+    tables={"coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS)},
+    chapter="heads",
+    example="lamina corefheads minilm --corpus gum_open --split dev --out results/corefheads",
+)
 def corefheads(
     encoder: Encoder,
     corpus: Corpus,
     *,
-    among: Among = "words",
-    window: int = 512,
-    rows: From = "mean",
-    faithful: bool = False,
-    samples: int = 1000,
-    seed: int = 0,
-) -> Result:
-    """How often each head finds an antecedent, by type of mention, beside the paper's three baselines.
+    among: Annotated[
+        Among, Setting("A head picks among all other words, or among the candidates that the baselines pick from.")
+    ] = "words",
+    window: Annotated[int, Setting("Most tokens of a window, where the model takes more.", min=16)] = 512,
+    rows: Rows = "mean",
+    faithful: Annotated[bool, Setting("Only the first 128 tokens of each document, as in the paper.")] = False,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+) -> Watching:
+    """How often each attention head finds a mention's antecedent, beside three simple baselines.
 
-    For every mention that has an antecedent in its window: is the word that the mention's head word attends most to
-    the head word of an antecedent? Documents (load them with `unit="document"`) are cut at sentence ends into windows
-    that fit the model; antecedents in another window are out of reach and counted.
+    Documents with `chains` of mentions are cut at sentence ends into windows that fit the model; antecedents in
+    another window are out of reach and counted. Texts with pairs of mentions (`coref`, as in GAP) stay as they are.
 
-    The system `head` has a row for each head, on all documents. `best head` is picked on one half of the documents,
-    over all types of mention, and scored on the other; the baselines are scored on that same half, so that the four
+    The system `head` has one row per head, on all documents. `best head` is chosen on one half of the documents, over
+    all types of mention, and scored on the other; the baselines are scored on that same half, so that the four
     compare. Intervals (95 %) resample documents.
-
-    Args:
-        encoder: whose heads.
-        corpus: documents with `chains`, or pairs of mentions (`coref`, as in GAP).
-        among: whether a head picks among all other words, or among the candidates that the baselines pick from.
-        window: the most tokens of a window, where the model takes more.
-        rows: how rows of split words become one: mean, or first.
-        faithful: only the first 128 tokens of each document, as in the paper.
-        samples: bootstrap samples for the intervals.
-        seed: of the halves and the bootstrap.
 
     Example:
         >>> corpus = lamina.load_corpus("gum_open", "dev", unit="document")  # doctest: +SKIP
@@ -72,8 +133,8 @@ def corefheads(
             "is scored, so give at least two (--split all has most)"
         )
     meter = CorefMeter(encoder.blocks * encoder.heads, halves, among=among, samples=samples, seed=seed)
-    texts, most = cut(encoder, corpus, window=window, faithful=faithful)
-    skipped = watch(encoder, texts, [meter], rows=rows, limit=most)
+    texts, most = _cut(encoder, corpus, window=window, faithful=faithful)
+    skipped = yield Watch(encoder, texts, [meter], rows=rows, limit=most)
     counts = [meter.sums(half).counts[KINDS.index(ALL)] for half in (CHOOSING, SCORED)]
     if not all(counts):
         raise CorpusError(
@@ -82,20 +143,38 @@ def corefheads(
         )
     skipped["mentions whose antecedents all lie outside their window"] = asked - int(sum(counts))
     tables = {"coref": coref_table(meter, encoder.heads)}
-    parameters = {
-        "among": among,
-        "window": window,
-        "rows": rows,
-        "faithful": faithful,
-        "samples": samples,
-        "seed": seed,
-    }
-    model = encoder.describe() | {"first_token": first_token(encoder)}
-    provenance = Provenance(model, corpus.describe(), parameters, (seed,), _named(skipped, most))
-    return Result("corefheads", tables, provenance)
+    return Tables(tables, _named(skipped, most), model={"first_token": first_token(encoder)})
 
 
-def cut(encoder: Encoder, corpus: Corpus, *, window: int, faithful: bool) -> tuple[Iterable[Text], int]:
+@corefheads.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """The best head against each baseline, over all types of mention."""
+    table = result.tables.get("coref")
+    if table is None:
+        return
+    scored = table[(table["mention_type"] == ALL) & (table["count"] > 0)].dropna(subset=["accuracy", "low", "high"])
+    systems = {row.system: row for row in rows_of(scored[scored["system"] != "head"])}
+    best = systems.get(BEST)
+    for name, called in _CALLED.items():
+        if best is not None and name in systems:
+            yield _compared(best, systems[name], called)
+
+
+def _compared(best: Any, other: Any, called: str) -> Finding:
+    """Clear where the two intervals do not overlap: cautious, since both are of the same mentions."""
+    head = f"best single head, {best.layer}-{best.head},"
+    status = status_of(best.low, best.high, other.accuracy, (other.low, other.high))
+    claim = {
+        "clear": f"The {head} finds {'more' if best.accuracy > other.accuracy else 'fewer'} antecedents than {called}",
+        "open": f"Whether the {head} finds more antecedents than {called} is undecided",
+        "null": f"The {head} finds as many antecedents as {called}",
+    }[status]
+    own, its = (number(each.accuracy, each.low, each.high) for each in (best, other))
+    text = f"{claim}: {own} against {its} of {best.count:,} mentions."
+    return Finding(text, status, best.accuracy, best.low, best.high, other.accuracy)
+
+
+def _cut(encoder: Encoder, corpus: Corpus, *, window: int, faithful: bool) -> tuple[Iterable[Text], int]:
     """What is watched, and the most tokens of it: windows of documents, or the documents for their first 128."""
     if faithful:
         return corpus, PAPER_PIECES
@@ -131,7 +210,7 @@ def coref_table(meter: CorefMeter, per_block: int) -> pd.DataFrame:
 def _rows(meter: CorefMeter, per_block: int) -> Iterator[tuple]:
     heads = meter.sums().systems.shape[-1] - len(BASELINES)
     best = int(meter.sums(CHOOSING).systems[KINDS.index(ALL), :heads].argmax())
-    named = [("best head", best), *((name, heads + at) for at, name in enumerate(BASELINES))]
+    named = [(BEST, best), *((name, heads + at) for at, name in enumerate(BASELINES))]
     yield from _scored(meter, SCORED, named, per_block, heads)
     yield from _scored(meter, None, [("head", head) for head in range(heads)], per_block, heads)
 

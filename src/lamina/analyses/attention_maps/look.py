@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,14 @@ from jaxtyping import Float
 
 from lamina.analyses.attention_maps.sentences import Level, Units, head_of, reach, see, units_of
 from lamina.analyses.attention_maps.surface import SurfaceMeter
-from lamina.analyses.attention_maps.watching import refuse_without_maps
-from lamina.analyses.attention_maps.words import to_words
-from lamina.corpora import corpus_from
+from lamina.analyses.declaration import Table, Tables, analysis
+from lamina.analyses.findings import number, rows_of
+from lamina.analyses.inputs import Sentence
+from lamina.analyses.settings import Setting
+from lamina.analyses.watching import refuse_without_maps, to_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Result
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
 """Columns of `attention.csv`."""
@@ -41,33 +43,47 @@ class Chosen(NamedTuple):
     head: int
     why: str
     value: float
-    """Of what it stands out by; not a number where it was asked for."""
+    """Of what it stands out by; NaN where it was asked for."""
 
 
+@analysis(
+    title="Attention on one sentence",
+    question="Where do chosen heads look in this sentence?",
+    method=(
+        "Each head's attention on the sentence is taken from one pass of the model. Between words, attention to a "
+        "split word is the sum over its pieces and attention from it their mean."
+    ),
+    cites=("Clark et al. 2019",),
+    reads=Sentence(),
+    version=1,
+    tables={
+        "attention": Table("One row per head and pair of words; positions count from 0.", ATTENTION),
+        "heads": Table("One row per head shown: why, and how much it has of what it stands out by.", Chosen._fields),
+    },
+    chapter="heads",
+    example='lamina look minilm "The dog that chased the cats barked." --head 3-1 --head 3-9',
+)
 def look(
     encoder: Encoder,
     sentence: str | Sequence[str],
     *,
-    heads: Sequence[str] = (),
-    level: Level = "word",
-    special: bool = True,
-    focus: str | None = None,
-) -> Result:
-    """The attention of chosen heads on one sentence.
+    heads: Annotated[
+        Sequence[str],
+        Setting(
+            "A head, both numbers from 1; by default the heads that stand out.", option="--head", metavar="LAYER-HEAD"
+        ),
+    ] = (),
+    level: Annotated[Level, Setting("Words, or the model's pieces.")] = "word",
+    special: Annotated[bool, Setting("Show special tokens ([CLS], [SEP]).")] = True,
+    focus: Annotated[
+        str | None, Setting("Draw only the lines of this word, or of the word at this position.", metavar="WORD")
+    ] = None,
+) -> Tables:
+    """Where chosen heads look in a sentence, drawn as lines between its words.
 
-    Tables: `attention` (`layer,head,from,from_word,to,to_word,weight`, every pair of words; positions count from 0)
-    and `heads` (which are shown, and why). At word level, attention to a split word is the sum over its pieces and
-    attention from it their mean. Without special tokens the weights of a row sum to less than 1.
-
-    Args:
-        encoder: whose heads.
-        sentence: running text, split as anything typed is, or the words themselves.
-        heads: as `layer-head`, both from 1; by default the head that stands out most on this sentence by each of a
-            few measures: attention to the previous, next and first token and to separators, entropy, and the mean of
-            a word's largest weight on words more than one away.
-        level: words, or the model's pieces.
-        special: show special tokens.
-        focus: a word, or its position: the figure has lines from it and to it alone.
+    Where no head is named, those are shown that stand out on the sentence: most attention to the previous, next and
+    first token and to separators, the largest entropy, and the largest mean of a word's strongest weight on words more
+    than one position away. Without special tokens the weights of a row sum to less than 1.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -84,10 +100,24 @@ def look(
     maps = to_words(seen.maps, units.owners).maps
     table = pd.DataFrame(_rows(maps, units, chosen, special=special), columns=list(ATTENTION))
     at = None if focus is None else _position(table, focus)
-    parameters = {"words": list(seen.text.words), "heads": list(heads), "level": level, "special": special, "focus": at}
-    about = corpus_from([seen.text], name="a typed sentence").describe() | {"split": ""}
     tables = {"attention": table, "heads": pd.DataFrame(chosen, columns=list(Chosen._fields))}
-    return Result("look", tables, Provenance(encoder.describe(), about, parameters))
+    return Tables(tables, data={"words": list(seen.text.words), "focus": at})
+
+
+@look.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """The heads that stand out; one sentence carries no interval."""
+    shown = result.tables["heads"].dropna(subset=["value"])
+    if len(shown):
+        named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(shown))
+        yield Finding(f"Heads that stand out on this sentence: {named}; one sentence has no interval.", "open")
+
+
+@look.shows
+def _overview(result: Result) -> Iterable[str]:
+    """One line per head."""
+    for layer, head, why, value in rows_of(result.tables["heads"]):
+        yield f"{layer}-{head}  {why}" + ("" if np.isnan(value) else f" {value:.2f}")
 
 
 def standing_out(surface: pd.DataFrame, far: Float[np.ndarray, "block head"]) -> list[Chosen]:
@@ -128,6 +158,6 @@ def _position(table: pd.DataFrame, focus: str) -> int:
         places = [int(focus)]
     if len(places) != 1:
         listed = ", ".join(f"{at}:{word}" for at, word in words.items() if not places or at in places)
-        found = f"stands there {len(places)} times" if places else "does not stand there"
+        found = f"is in the sentence {len(places)} times" if places else "is not in the sentence"
         raise InputError(f"{focus!r} {found}; give the word's number: {listed}")
     return places[0]

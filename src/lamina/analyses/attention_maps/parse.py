@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
 from safetensors.torch import save_file
 
-from lamina.activations import default_root, text_key
-from lamina.analyses.attention_maps.parse_scoring import Score, Scorer
-from lamina.analyses.attention_maps.parse_sentences import static_vectors
-from lamina.analyses.attention_maps.parse_training import Choice, HeadChoice, Learner, shuffled
-from lamina.analyses.attention_maps.watching import refuse_without_maps, watch
-from lamina.analyses.attention_maps.words import From
-from lamina.analyses.probing.splits import Splits, load_splits, thin
+from lamina.activations import Runtime, default_root
+from lamina.analyses.attention_maps.parse_probes import (
+    HELD_BYTES,
+    RIGHT,
+    Choice,
+    HeadChoice,
+    Learner,
+    Score,
+    Scorer,
+    default_vectors,
+    shuffled,
+    static_vectors,
+)
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator
+from lamina.analyses.findings import cell, number, rows_of, status_of
+from lamina.analyses.inputs import TrainedTexts
+from lamina.analyses.settings import Rows, Samples, Seed, Setting
+from lamina.analyses.watching import From, refuse_without_maps, watch
+from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
-from lamina.results import Provenance, Result, result_key
-from lamina.types import Text
+from lamina.results import Finding, Result, answer_key, question_key
+from lamina.types import Text, text_key
 
 ONLY, WORDS, DISTANCE = "attention-only", "attention+words", "distance+words"
 RANDOM = "random blocks"
@@ -34,6 +46,9 @@ PROBES = "probes.safetensors"
 DIRECTIONS = ("dependent", "head", "first", "separator")
 """Of a weight: of the dependent's row and of its column in the scores of words; of attention to the first token and to
 separators in the root's."""
+WEIGHTS = ("system", "layer", "head", "direction", "weight")
+CHOSEN = ("system", "layer", "head", "direction", "train_score")
+"""Columns of `weights.csv` and `chosen.csv`."""
 
 
 class _Settings(NamedTuple):
@@ -57,41 +72,69 @@ class _Run(NamedTuple):
     skipped: Counter[str]
 
 
+@analysis(
+    title="Parsers from attention",
+    question="How much of a sentence's dependency tree is in the attention maps?",
+    method=(
+        "Probes learn to weight the maps of all heads, in both directions, to find each word's head: one weight per "
+        "map, or weights that depend on the two words' static vectors. They are scored without punctuation on texts "
+        "they have not learned from, and compared with the next word as head, with word vectors and distances, with "
+        "the same probes over random blocks, and with trees taken directly from the maps; 95 % intervals resample "
+        "sentences."
+    ),
+    cites=("Clark et al. 2019",),
+    reads=TrainedTexts(),
+    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    tables={
+        "uas": Table(
+            "One row per system: UAS, UUAS, and the interval of UAS (of UUAS where there is no UAS).", Score._fields
+        ),
+        "weights": Table("One row per probe, head and direction: the weight of the head's map.", WEIGHTS),
+        "chosen": Table("One row per parser without training: the map it reads, chosen on the training texts.", CHOSEN),
+    },
+    chapter="heads",
+    example="lamina parse minilm --corpus ewt --out results/parse",
+)
 def parse(
     encoder: Encoder,
-    corpus: Splits | str | Path,
+    corpus: Splits,
     *,
-    vectors: str | None = None,
-    rows: From = "mean",
-    faithful: bool = False,
-    twin: bool = True,
-    texts: int | None = None,
-    seed: int = 0,
-    samples: int = 1000,
-    root: str | os.PathLike[str] | None = None,
-) -> Result:
-    """Parser probes over attention maps, beside parsers that see no maps or maps of random blocks, and bare trees.
+    vectors: Annotated[
+        str | None,
+        Setting(
+            "Word vectors: glove, model (the model's own piece embeddings) or a file; GloVe where this machine has it, "
+            "the model's own otherwise.",
+            file=True,
+            stands_for=default_vectors,
+        ),
+    ] = None,
+    rows: Rows = "mean",
+    faithful: Annotated[
+        bool, Setting("As in the paper's code, each candidate is judged by its right neighbour's vector.")
+    ] = False,
+    twin: Annotated[bool, Setting("Train the same probes over the model's embeddings and random blocks too.")] = True,
+    texts: Annotated[
+        int | None,
+        Setting("Learn from about this many texts, in whole documents drawn by hash; all by default.", min=1),
+    ] = None,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """Parser probes over attention maps, with one weight per head or weights that depend on the two words.
 
     Each probe is trained for one epoch, one sentence at a time, and scored without punctuation on texts it has not
-    learned from. Maps are encoded as they are needed and never stored.
+    learned from. Beside the probes: the next word as head, word vectors with distances, the same probes over random
+    blocks, and trees taken directly from the maps. Maps are encoded when they are needed and never stored.
 
-    Args:
-        encoder: whose heads.
-        corpus: a name or path (train is learned from, dev is scored), or `load_splits(...)`.
-        vectors: static vectors of words: `glove`, `model` (the model's own piece embeddings) or a file of vectors; if
-            not given, GloVe where this machine has it, the model's own otherwise.
-        rows: attention from a split word: the `mean` of its pieces, or the `first` (the paper's code).
-        faithful: with the paper's slip: each candidate of attention+words is judged by its right neighbour's vector.
-        twin: put the same probes over a network with the model's embeddings and random blocks beside the model.
-        texts: learn from about so many texts, in whole documents drawn by hash; all if not given.
-        seed: of the order of texts, the twin, the hidden layer and the bootstrap.
-        samples: bootstrap samples.
-        root: where trained probes are kept, among the activations of other analyses.
+    Example:
+        >>> result = lamina.parse("minilm", "ewt", texts=1000)  # doctest: +SKIP
+        >>> result.tables["uas"]["system"].tolist()[:3]  # doctest: +SKIP
+        ['right-branching', 'attention-only', 'attention+words']
     """
     refuse_without_maps(encoder)
-    whole = corpus if isinstance(corpus, Splits) else load_splits(corpus, seed=seed)
-    _refuse_without_trees(whole)
-    splits = replace(whole, train=thin(whole.train, texts, seed))
+    _refuse_without_trees(corpus)
+    splits = replace(corpus, train=thin(corpus.train, texts, seed))
     static = static_vectors(encoder, vectors)
     settings = _Settings(splits, static, rows, faithful, samples, seed)
     runs = {encoder.name: _run(encoder, settings, bare=True)}
@@ -99,27 +142,71 @@ def parse(
         beside = encoder.random_twin(seed, keep_embeddings=True)
         runs[beside.name] = _run(beside, settings, bare=False)
     made = list(runs.values())
-    parameters = {
-        "vectors": vectors,
-        "rows": rows,
-        "faithful": faithful,
-        "twin": twin,
-        "texts": texts,
-        "seed": seed,
-        "samples": samples,
-    }
-    said = encoder.describe() | {"vectors": static.describe()}
-    skipped = {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()}
-    described = whole.describe() | {"train": splits.train.describe()}
-    provenance = Provenance(said, described, parameters, (seed,), skipped)
-    key = result_key("parse", encoder.fingerprint, whole.fingerprint, parameters | {"vectors": static.fingerprint})
-    path = Path(default_root() if root is None else root) / "parse" / key[:32] / PROBES
+    trained_by = {"rows": rows, "faithful": faithful, "twin": twin, "seed": seed, "vectors": static.fingerprint}
+    path = _path(question_key("parse", encoder.fingerprint, splits.fingerprint, trained_by), runtime)
     _save(made, path)
-    return Result("parse", _tables(made, encoder.heads), provenance, {PROBES: path})
+    return Tables(
+        _tables(made, encoder.heads),
+        {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()},
+        model={"vectors": static.describe()},
+        data={"train": splits.train.describe()},
+        files={PROBES: path},
+    )
+
+
+@parse.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Whether maps add to words and distances, to random maps, and what they find alone."""
+    table = result.tables["uas"].dropna(subset=["uas", "low", "high"])
+    scores = {row.system: (row.uas, row.low, row.high) for row in rows_of(table)}
+    said = (
+        (WORDS, DISTANCE, "Attention maps and word vectors", "distances and word vectors"),
+        (ONLY, RIGHT, "Attention maps alone", "the next word as head"),
+        (WORDS, f"{WORDS}, {RANDOM}", "The trained maps with word vectors", "maps of random blocks with word vectors"),
+    )
+    for system, beside, one, other in said:
+        if system in scores and beside in scores:
+            own, against = scores[system], scores[beside]
+            text = f"{one} find {number(*own)} of heads (UAS), {other} {number(*against)}"
+            status = status_of(*own[1:], against[0], against[1:])
+            more = "more" if own[0] > against[0] else "less"
+            verdict = {"clear": f"{more} of the tree", "open": "undecided", "null": "no difference"}[status]
+            yield Finding(f"{text}: {verdict}.", status, *own, against=against[0])
+
+
+@parse.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """The interval is shown where it belongs: at UAS, or at UUAS where there is no UAS."""
+    about = result.provenance
+    rows: list[tuple[str | int, ...]] = [
+        (
+            row.system,
+            cell(row.uas, row.low, row.high),
+            cell(row.uuas, *((row.low, row.high) if np.isnan(row.uas) else ())),
+        )
+        for row in rows_of(result.tables["uas"])
+    ]
+    title = f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')})"
+    yield Overview(title, ("system", "UAS", "UUAS"), rows)
+
+
+@parse.costs
+def _cost(
+    estimator: Estimator, encoder: Encoder, corpus: Splits, *, texts: int | None, seed: int, twin: bool, **_: object
+) -> Cost:
+    """Learning and scoring both grow with the tokens; sentences wait in memory to be learned from in random order."""
+    refuse_without_maps(encoder)
+    _refuse_without_trees(corpus)
+    whole = estimator.trial(passes=1 + twin, data=replace(corpus, train=thin(corpus.train, texts, seed)))
+    return replace(whole, memory=whole.memory + HELD_BYTES)
 
 
 def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
-    """Train and score over one encoder's maps; `bare`: what needs no training, or no maps, too."""
+    """Train and score over one encoder's maps; `bare`: what needs no training, or no maps, too.
+
+    The maps are watched here and not by way of the runner: what is learned depends on the order of the texts, which
+    would change with whoever shared the pass.
+    """
     maps, causal, seed = encoder.blocks * encoder.heads, encoder.causal, settings.seed
     of = "" if bare else f", {RANDOM}"
     width = settings.vectors.width
@@ -164,7 +251,7 @@ def _disjoint(splits: Splits, skipped: Counter[str]) -> Iterator[Text]:
     scored = {text_key(text) for text in splits.scored}
     for text in splits.train:
         if text_key(text) in scored:
-            skipped["training texts that stand in the scored split too, left out"] += 1
+            skipped["training texts that are in the scored split too, left out"] += 1
         elif "dep" in text.edges:
             yield replace(text, edges={name: text.edges[name] for name in ("dep", "pos") if name in text.edges})
         else:
@@ -196,7 +283,7 @@ def _tables(runs: Sequence[_Run], heads: int) -> dict[str, pd.DataFrame]:
     ]
     return {
         "uas": pd.DataFrame(scores, columns=list(Score._fields)),
-        "weights": pd.DataFrame(weights, columns=["system", "layer", "head", "direction", "weight"]),
+        "weights": pd.DataFrame(weights, columns=list(WEIGHTS)),
         "chosen": _chosen(runs[0].choices, heads),
     }
 
@@ -209,8 +296,14 @@ def _chosen(choices: Mapping[str, Choice], heads: int) -> pd.DataFrame:
         place = (choice.map // heads + 1, choice.map % heads + 1) if single else (pd.NA, pd.NA)
         direction = "both" if system.startswith(TREE) else DIRECTIONS[choice.column]
         rows.append((system, *place, direction, choice.score))
-    table = pd.DataFrame(rows, columns=["system", "layer", "head", "direction", "train_score"])
+    table = pd.DataFrame(rows, columns=list(CHOSEN))
     return table.astype({"layer": "Int64", "head": "Int64"})
+
+
+def _path(question: str, runtime: Runtime) -> Path:
+    """Where trained probes are kept: among the activations of other analyses."""
+    root = default_root() if runtime.store is None else runtime.store
+    return root / "parse" / answer_key(question, parse.version)[:32] / PROBES
 
 
 def _save(runs: Sequence[_Run], path: Path) -> None:

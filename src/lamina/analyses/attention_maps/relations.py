@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.attention_maps.halves import CHOOSING, SCORED, Halves
-from lamina.analyses.attention_maps.watching import Watched
-from lamina.analyses.resampling import StreamedBootstrap
+from lamina.analyses.resampling import CHOOSING, SCORED, Halves, StreamedBootstrap, intervals
+from lamina.analyses.watching import Watched
 from lamina.types import Edge, Text
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
@@ -113,8 +113,8 @@ class RelationMeter:
     """Counts, for every relation, direction and head, how many dependencies it finds; by half.
 
     Example:
-        >>> from lamina.analyses.attention_maps.halves import halve
-        >>> from lamina.analyses.attention_maps.watching import watch
+        >>> from lamina.analyses.resampling import halve
+        >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Span
         >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
@@ -132,7 +132,7 @@ class RelationMeter:
         self._halves = halves
         self._shapes = [(len(DIRECTIONS), heads, len(self.relations)), (len(BASELINES), len(self.relations))]
         size = sum(int(np.prod(shape)) for shape in self._shapes) + len(self.relations)
-        self._sums = [StreamedBootstrap(size, samples=samples, seed=seed + half) for half in (CHOOSING, SCORED)]
+        self._sums = [StreamedBootstrap(size, samples=samples, seed=seed) for _ in (CHOOSING, SCORED)]
 
     def update(self, watched: Watched) -> None:
         """Take one text's maps in."""
@@ -144,7 +144,7 @@ class RelationMeter:
         baselines = np.vstack([placed, targets.heads - targets.dependents == 1])
         found = [each.astype(np.float32) @ targets.members for each in (right, baselines)]
         counted = np.concatenate([*(each.ravel() for each in found), targets.members.sum(0)])
-        self._sums[self._halves.of(watched.text)].add(counted)
+        self._sums[self._halves.of(watched.text)].add(counted, watched.text.id)
 
     def sums(self, half: int | None = None) -> Hits:
         """What was counted in one half, or in both."""
@@ -162,3 +162,91 @@ class RelationMeter:
         heads, baselines, counts = np.split(flat, ends, axis=-1)
         front = flat.shape[:-1]
         return Hits(heads.reshape(*front, *self._shapes[0]), baselines.reshape(*front, *self._shapes[1]), counts)
+
+
+RELATIONS = (
+    "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
+)  # fmt: skip
+"""Columns of `relations.csv` and `best.csv`."""
+SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
+"""Columns of `baselines.csv`."""
+
+
+class Pick(NamedTuple):
+    """The head, direction and offset that find most dependencies of a relation."""
+
+    relation: int
+    direction: int
+    head: int
+    """Counted through all blocks."""
+    offset: int
+    """Which of `OFFSETS`."""
+
+
+def picks(meter: RelationMeter, half: int | None) -> list[Pick]:
+    """One per relation that occurs in this half (or in the whole); the first of equals."""
+    sums = meter.sums(half)
+    found = []
+    for relation in np.flatnonzero(sums.counts).tolist():
+        hits = sums.heads[..., relation]
+        direction, head = divmod(int(hits.argmax()), hits.shape[1])
+        found.append(Pick(relation, direction, head, int(sums.baselines[: len(OFFSETS), relation].argmax())))
+    return found
+
+
+def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
+    """Every head and relation on the whole split, beside the relation's best fixed offset there."""
+    sums, samples = meter.sums(), meter.samples()
+    parts = []
+    for pick in picks(meter, None):
+        count, offset = sums.counts[pick.relation], sums.baselines[pick.offset, pick.relation]
+        hits = sums.heads[..., pick.relation]
+        low, high = intervals(samples.heads[..., pick.relation], samples.counts[:, pick.relation])
+        direction, head = (each.ravel() for each in np.indices(hits.shape))
+        part = {
+            "relation": meter.relations[pick.relation],
+            "direction": np.array(DIRECTIONS)[direction],
+            "layer": head // per_block + 1,
+            "head": head % per_block + 1,
+            "count": int(count),
+            "accuracy": hits.ravel() / count,
+            "low": low.ravel(),
+            "high": high.ravel(),
+            "offset": OFFSETS[pick.offset],
+            "offset_accuracy": offset / count,
+        }
+        parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
+
+
+def best_table(meter: RelationMeter, chosen: list[Pick], half: int | None, per_block: int) -> pd.DataFrame:
+    """The picks, scored on this half; those that do not occur there are left out."""
+    sums, samples = meter.sums(half), meter.samples(half)
+    rows = []
+    for relation, direction, head, offset in chosen:
+        count = sums.counts[relation]
+        if not count:
+            continue
+        low, high = intervals(samples.heads[:, direction, head, relation], samples.counts[:, relation])
+        place = (meter.relations[relation], DIRECTIONS[direction], head // per_block + 1, head % per_block + 1)
+        scored = (int(count), sums.heads[direction, head, relation] / count, float(low), float(high))
+        rows.append((*place, *scored, OFFSETS[offset], sums.baselines[offset, relation] / count))
+    return pd.DataFrame(rows, columns=list(RELATIONS))
+
+
+def baselines_table(meter: RelationMeter) -> pd.DataFrame:
+    """Every fixed offset for every relation on the whole split, and right-branching for all of them together."""
+    return pd.DataFrame(list(_baselines(meter)), columns=list(SYSTEMS))
+
+
+def _baselines(meter: RelationMeter) -> Iterator[tuple]:
+    sums, samples = meter.sums(), meter.samples()
+    for relation, name in enumerate(meter.relations):
+        count = sums.counts[relation]
+        if not count:
+            continue
+        low, high = intervals(samples.baselines[..., relation], samples.counts[:, relation])
+        for at, system in enumerate(BASELINES):
+            # A tree's shape is a parser of sentences, not of one relation.
+            if at < len(OFFSETS) or name in (ALL, NO_PUNCTUATION):
+                yield system, name, int(count), sums.baselines[at, relation] / count, float(low[at]), float(high[at])

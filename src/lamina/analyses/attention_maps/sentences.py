@@ -1,4 +1,4 @@
-"""One typed sentence inside a model: its maps, and what stands at their edges."""
+"""One typed sentence inside a model: its attention maps, and the words or pieces they link."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.attention_maps.watching import Meter, Watched, refuse_without_maps, watch
-from lamina.corpora.words import split_words
+from lamina.analyses.watching import Meter, Watched, refuse_without_maps, to_words, watch
+from lamina.corpora.tokenising import split_words
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
 from lamina.types import Text
@@ -20,7 +20,7 @@ Level = Literal["word", "piece"]
 
 
 class Units(NamedTuple):
-    """What stands at the edges of a map: words or pieces, and special tokens."""
+    """The rows and columns of a map: words or pieces, and special tokens."""
 
     names: list[str]
     owners: Int[np.ndarray, " token"]
@@ -67,12 +67,12 @@ class _Keeper:
 
 
 def _refuse_broken(words: Sequence[str]) -> None:
-    """Half a surrogate pair can be sent and typed, but no tokenizer reads it."""
+    """An unpaired surrogate can be sent, but no tokenizer reads it."""
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{word!r} is not valid Unicode; take its broken character out") from None
+            raise InputError(f"{word!r} is not valid Unicode: it contains an unpaired surrogate; remove it") from None
 
 
 def _refuse_too_long(encoder: Encoder, text: Text, most: int | None) -> None:
@@ -82,7 +82,7 @@ def _refuse_too_long(encoder: Encoder, text: Text, most: int | None) -> None:
             f"the sentence has {size} tokens and {encoder.name} takes {encoder.limit} at once; give a shorter one"
         )
     if most is not None and size > most:
-        raise InputError(f"the sentence has {size} tokens; at most {most} are looked at here, so give a shorter one")
+        raise InputError(f"the sentence has {size} tokens; at most {most} are shown here; give a shorter one")
 
 
 def head_of(encoder: Encoder, said: str) -> tuple[int, int]:
@@ -140,3 +140,70 @@ def reach(watched: Watched) -> Float[np.ndarray, "block head"]:
     size = maps.shape[-1]
     near = (torch.arange(size)[:, None] - torch.arange(size)).abs() <= 1
     return maps.masked_fill(near, 0).amax(-1).mean(-1).numpy()
+
+
+FLOOR, MOST = 0.01, 24
+"""The smallest weight that is a link, and the most links of one word."""
+
+
+class Links(NamedTuple):
+    """The links of each row, strongest first; the rest of a row is kept as a sum."""
+
+    counts: Int[np.ndarray, " unit"]
+    """Links of each row."""
+    to: Int[np.ndarray, " link"]
+    """The unit attended to."""
+    weight: Float[np.ndarray, " link"]
+    rest: Float[np.ndarray, " unit"]
+    """What each row gives to everything else."""
+
+
+class Lines(NamedTuple):
+    """One sentence and the links of a few heads on it."""
+
+    units: Units
+    words: list[int]
+    """The word each unit belongs to; -1 for special tokens."""
+    links: list[Links]
+    """Of each head, in the order asked for."""
+
+
+def lines(
+    encoder: Encoder, sentence: str, heads: list[tuple[int, int]], *, level: Level = "word", most: int | None = None
+) -> Lines:
+    """Where some heads look in a sentence, as links between words or pieces.
+
+    Args:
+        encoder: whose heads.
+        sentence: running text.
+        heads: layer and head of each, from 1.
+        level: words, or the model's pieces.
+        most: tokens, where less than the model takes.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> found = lines(TinyEncoder(), "Dogs bark.", [(2, 1)])
+        >>> found.units.names, found.words, found.links[0].counts.tolist()
+        (['[special]', 'Dogs', 'bark', '.', '[special]'], [-1, 0, 1, 2, -1], [5, 5, 5, 5, 5])
+    """
+    seen = see(encoder, sentence, most=most)
+    units = units_of(encoder, seen.text, seen.tokens, level)
+    layers, places = torch.tensor(heads).T - 1
+    maps = to_words(seen.maps[layers, places][None], units.owners).maps[0].numpy()
+    firsts = np.flatnonzero(np.diff(units.owners, prepend=-1))
+    return Lines(units, seen.tokens.words[firsts].tolist(), [strongest(each) for each in maps])
+
+
+def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, most: int = MOST) -> Links:
+    """The links of each row: weights of at least the floor, and of those the largest.
+
+    Example:
+        >>> found = strongest(np.array([[0.7, 0.2, 0.1], [0.0, 0.0, 1.0], [0.3, 0.3, 0.4]]), floor=0.15, most=2)
+        >>> found.counts.tolist(), found.to.tolist(), found.rest.round(2).tolist()
+        ([2, 1, 2], [0, 1, 2, 2, 0], [0.1, 0.0, 0.3])
+    """
+    order = np.argsort(-weights, axis=1, kind="stable")[:, :most]
+    best = np.take_along_axis(weights, order, axis=1)
+    kept = best >= floor
+    rest = np.maximum(weights.sum(1) - np.where(kept, best, 0).sum(1), 0)
+    return Links(kept.sum(1), order[kept], best[kept], rest)

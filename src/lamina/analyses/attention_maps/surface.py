@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from lamina.analyses.attention_maps.roles import TokenRoles, punctuation_ids, roles_of
-from lamina.analyses.attention_maps.watching import Watched
 from lamina.analyses.resampling import StreamedBootstrap
-from lamina.encoders import Encoder
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lamina.analyses.watching import TokenRoles, Watched, punctuation_ids, roles_of
+from lamina.encoders import SPECIAL, Encoder
 
 MEASURES = (
     "to_self",
@@ -29,6 +26,9 @@ MEASURES = (
     "entropy_first",
 )
 """The order of every array with a `measure` axis; those named `to` are shares of attention, entropies are in nats."""
+
+SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline")
+"""Columns of `surface.csv`."""
 
 _NEED_SEPARATORS = [MEASURES.index(name) for name in MEASURES if "separator" in name]
 
@@ -47,7 +47,7 @@ class SurfaceMeter:
     """A mean over a text's tokens, then over texts, for each measure and head, with a bootstrap over texts.
 
     Example:
-        >>> from lamina.analyses.attention_maps.watching import watch
+        >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = SurfaceMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
@@ -75,7 +75,7 @@ class SurfaceMeter:
             counted[_NEED_SEPARATORS] = 0
         elif roles.separators.all():
             counted[MEASURES.index("other_to_separator")] = 0
-        self._sums.add(np.concatenate([heads * counted, uniform * counted, counted], axis=1).ravel())
+        self._sums.add(np.concatenate([heads * counted, uniform * counted, counted], axis=1).ravel(), watched.text.id)
 
     def measured(self) -> Measured:
         """The means over all texts seen so far, with 95 % intervals."""
@@ -91,18 +91,12 @@ class SurfaceMeter:
 
     def table(self) -> pd.DataFrame:
         """`layer,head,measure,value,low,high,baseline`, blocks and heads counted from 1."""
-        import pandas as pd
-
         found = self.measured()
         at, block, head = (axis.ravel() for axis in np.indices(self._shape))
-        columns = {
-            "layer": block + 1,
-            "head": head + 1,
-            "measure": np.array(MEASURES, object)[at],
-            **{name: getattr(found, name).ravel() for name in ("value", "low", "high")},
-            "baseline": found.baseline[at],
-        }
-        return pd.DataFrame(columns).sort_values(["layer", "head"], kind="stable", ignore_index=True)
+        spread = (each.ravel() for each in (found.value, found.low, found.high))
+        columns = (block + 1, head + 1, np.array(MEASURES, object)[at], *spread, found.baseline[at])
+        table = pd.DataFrame(dict(zip(SURFACE, columns, strict=True)))
+        return table.sort_values(["layer", "head"], kind="stable", ignore_index=True)
 
     def _means(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of every head, and under uniform attention."""
@@ -149,3 +143,89 @@ def _selectors(roles: TokenRoles) -> Float[torch.Tensor, "cell selector"]:
     chosen[6] = torch.outer(separators / separators.sum().clamp_min(1), separators)
     chosen[7] = torch.outer(others / others.sum().clamp_min(1), separators)
     return chosen.flatten(1).T
+
+
+PATTERNS = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
+SHARE_OF_TEXTS = ("layer", "head", "pattern", "share")
+"""Columns of `patterns.csv`."""
+
+STRONG = 0.4
+"""Two parts can be strong at once; with less than that in each, most of the attention goes elsewhere."""
+
+UNTOLD = "texts too short, or of special tokens and punctuation alone, to tell a pattern"
+
+
+class PatternMeter:
+    """Of how many texts each head's map is of each pattern.
+
+    Example:
+        >>> from lamina.analyses.watching import watch
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> meter = PatternMeter(TinyEncoder())
+        >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
+        >>> meter.untold, meter.table().groupby(["layer", "head"])["share"].sum().tolist()
+        (0, [1.0, 1.0, 1.0, 1.0])
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._causal = encoder.causal
+        self._punctuation = punctuation_ids(encoder)
+        self._counts = np.zeros((encoder.blocks, encoder.heads, len(PATTERNS)))
+        self.untold = 0
+        """Texts on which every map would be vertical, or diagonal: they are not counted."""
+
+    def update(self, watched: Watched) -> None:
+        """See `Meter.update`."""
+        parts = _parts(watched, self._punctuation, causal=self._causal)
+        uniform = uniform_map(len(parts), causal=self._causal).flatten() @ parts.flatten(0, 1) / len(parts)
+        if (uniform[:2] > 1 - 1e-6).any():
+            self.untold += 1
+            return
+        held = watched.maps.flatten(2) @ parts.flatten(0, 1) / len(parts)
+        strong = (held - uniform >= STRONG * (1 - uniform)).numpy()
+        if len(watched.text.segments) < 2:
+            strong[..., 2] = False
+        self._counts += np.eye(len(PATTERNS))[pattern_of(strong)]
+
+    def table(self) -> pd.DataFrame:
+        """`layer,head,pattern,share`, blocks and heads counted from 1; the shares of a head sum to 1."""
+        texts = self._counts.sum(-1, keepdims=True)
+        share = np.divide(self._counts, texts, out=np.full_like(self._counts, np.nan), where=texts > 0)
+        block, head, at = (axis.ravel() for axis in np.indices(share.shape))
+        columns = (block + 1, head + 1, np.array(PATTERNS, object)[at], share.ravel())
+        return pd.DataFrame(dict(zip(SHARE_OF_TEXTS, columns, strict=True)))
+
+
+def pattern_of(strong: Bool[np.ndarray, "*head 3"]) -> np.ndarray:
+    """[*head] Which of `PATTERNS` a map is, by whether its vertical, diagonal and block parts are strong.
+
+    Example:
+        >>> PATTERNS[pattern_of(np.array([True, True, False])).item()]
+        'vertical+diagonal'
+    """
+    vertical, diagonal, block = np.moveaxis(strong, -1, 0)
+    return np.select([vertical & diagonal, vertical, diagonal, block], [2, 0, 1, 3], default=4)
+
+
+def _parts(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Float[torch.Tensor, "token token part"]:
+    """Which cells of the text's maps are vertical, diagonal, block."""
+    roles = roles_of(watched.tokens, punctuation, causal=causal)
+    size = len(watched.tokens.ids)
+    marks = roles.separators | roles.punctuation
+    marks[0] = True
+    places = np.arange(size)
+    segment = _segments(watched)
+    cells = [
+        np.broadcast_to(marks, (size, size)),
+        np.abs(places[:, None] - places) <= 1,
+        segment[:, None] == segment,
+    ]
+    return torch.from_numpy(np.stack(cells, -1)).float()
+
+
+def _segments(watched: Watched) -> np.ndarray:
+    """[token] The segment of each token; special tokens belong to the segment before them."""
+    ends = [segment.end for segment in watched.text.segments]
+    words = watched.tokens.words
+    own = np.where(words == SPECIAL, 0, np.searchsorted(ends, words, side="right"))
+    return np.maximum.accumulate(own)

@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from lamina.analyses.contextualization.presets import Preset
 from lamina.analyses.contextualization.representations import Representation
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext
 from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, decide
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Training, seeds and amounts."""
+
+    training: MLPTraining
+    seeds: int
+    most_contexts: int
+    """The most a (word, class) pair may have."""
+    most_words: int | None
+    """Words drawn; None: all."""
+    context_sizes: tuple[int, ...]
+    """Words each side."""
+    permuted: str
+    """Which layers are also trained on permuted classes: `all` or `last`."""
+    most_pieces: int = 128
+
+
+PRESETS = {
+    "quick": Amounts(MLPTraining(64, 3e-3, 12, validate_every=2), 1, 8, 3000, (0, 2, 8), "last"),
+    "paper": Amounts(MLPTraining(), 5, 100, None, (0, 2, 4, 8, 16, 32), "all"),
+}
+
 
 FULL = "full"
 """The context of a word that has its whole text around it."""
@@ -31,13 +55,13 @@ class Answers(NamedTuple):
     """Of every occurrence of dev and test; train stays False. With `of_types` the same for all of a word's."""
 
 
-class Setting(NamedTuple):
-    """What all rows are trained by."""
+class Setup(NamedTuple):
+    """What the probes of all rows share."""
 
     data: WordsInContext
-    preset: Preset
+    preset: Amounts
     seed: int
-    """Of permuted classes."""
+    """For permuted classes."""
     faithful: bool
     """The last epoch instead of the best on dev words, and vectors as they are."""
     device: str
@@ -45,13 +69,11 @@ class Setting(NamedTuple):
     @property
     def training(self) -> MLPTraining:
         """As the preset says."""
-        from dataclasses import replace
-
         return replace(self.preset.training, select=not self.faithful)
 
 
 def answer(
-    setting: Setting,
+    setup: Setup,
     whole: Representation,
     *,
     context: str = FULL,
@@ -62,32 +84,32 @@ def answer(
     `instead` are other vectors of the same items (a fine-tuned model's): the same probes answer about them too, under
     the names given.
     """
-    yield from _answer(setting, whole, context, permuted=False, instead=instead)
+    yield from _answer(setup, whole, context, permuted=False, instead=instead)
 
 
-def answer_permuted(setting: Setting, whole: Representation) -> Iterator[Answers]:
+def answer_permuted(setup: Setup, whole: Representation) -> Iterator[Answers]:
     """The control: classes permuted over training words in context, and over those that choose the epoch."""
-    rows = slice(None) if setting.preset.permuted == "all" else slice(-1, None)
+    rows = slice(None) if setup.preset.permuted == "all" else slice(-1, None)
     some = Representation(f"permuted {whole.name}", whole.layers[rows], whole.vectors[rows], whole.of_types)
-    yield from _answer(setting, some, FULL, permuted=True, instead=())
+    yield from _answer(setup, some, FULL, permuted=True, instead=())
 
 
 def _answer(
-    setting: Setting,
+    setup: Setup,
     whole: Representation,
     context: str,
     *,
     permuted: bool,
     instead: Sequence[tuple[str, torch.Tensor]],
 ) -> Iterator[Answers]:
-    data, preset = setting.data, setting.preset
+    data, preset = setup.data, setup.preset
     gold = _gold(data, whole.of_types)
     train, dev, test = (_items(data, split, whole.of_types) for split in SPLITS)
-    shape = _Shape(0.0, 1.0) if setting.faithful else _Shape.of(whole.vectors, train)
+    shape = _Shape(0.0, 1.0) if setup.faithful else _Shape.of(whole.vectors, train)
     shown = [(whole.name, whole.vectors), *instead]
     scored = np.concatenate([dev, test])
     learn, choose = (
-        Examples(shape.undo(whole.vectors[:, items]), _labels(gold[items], permuted, setting.seed))
+        Examples(shape.undo(whole.vectors[:, items]), _labels(gold[items], permuted, setup.seed))
         for items in (train, dev)
     )
     probes = [
@@ -102,8 +124,8 @@ def _answer(
         choose,
         [shape.undo(vectors[:, scored]) for _, vectors in shown],
         probes,
-        setting.training,
-        device=setting.device,
+        setup.training,
+        device=setup.device,
         what=f"class probes of {where}",
     )
     for (name, _), said in zip(shown, decided, strict=True):
@@ -145,7 +167,7 @@ class _Shape(NamedTuple):
 
     @classmethod
     def of(cls, vectors: Float[torch.Tensor, "row item width"], train: np.ndarray) -> _Shape:
-        """One vector and one number a row."""
+        """One vector and one number per row."""
         own = vectors[:, train].float()
         middle = own.mean(1, keepdim=True)
         return cls(middle, (own - middle).square().mean((1, 2), keepdim=True).sqrt().clamp_min(1e-12))

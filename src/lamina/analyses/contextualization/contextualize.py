@@ -2,103 +2,138 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
+from typing import Annotated
 
-import torch
-
-from lamina.activations import StoredActivations
-from lamina.analyses.contextualization.answers import Answers, Setting, answer, answer_permuted
-from lamina.analyses.contextualization.context_sizes import window_vectors
-from lamina.analyses.contextualization.failure_cases import failure_cases, pieces_of, scores_by_pieces
+from lamina.activations import Runtime, StoredActivations
+from lamina.analyses.contextualization.answers import PRESETS, Amounts, Answers, Setup, answer, answer_permuted
+from lamina.analyses.contextualization.costs import probed_rows, skipgram_seconds, training_cost
+from lamina.analyses.contextualization.findings import contextualize_findings
 from lamina.analyses.contextualization.finetuning import (
+    FINETUNING,
+    SIMILARITY,
     attention_similarity,
     finetuning_table,
     load_finetuned,
     old_probes,
     texts_used,
 )
-from lamina.analyses.contextualization.presets import Preset, get_preset
 from lamina.analyses.contextualization.representations import (
     Representation,
+    as_corpus,
     averaged,
     bags,
     contextual,
     name_of,
     unknown_words,
+    window_vectors,
+    windows,
     without_context,
 )
-from lamina.analyses.contextualization.tables import Scoreboard, histogram
+from lamina.analyses.contextualization.tables import (
+    CONTEXTS,
+    FAILURES,
+    PAIRS,
+    PIECES,
+    SCORES,
+    Scoreboard,
+    failure_cases,
+    histogram,
+    overall,
+    pieces_of,
+    scores_by_pieces,
+)
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext, find_words
-from lamina.corpora import Corpus, load_corpus
-from lamina.encoders import Encoder
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator
+from lamina.analyses.findings import cell
+from lamina.analyses.inputs import Texts
+from lamina.analyses.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
+from lamina.corpora import Corpus
+from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
-from lamina.results import Provenance, Result
+from lamina.results import Finding, Result
+
+_SCORED = "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds."
 
 
+@analysis(
+    title="Words in context",
+    question="How well does each layer tell what a word means in its context?",
+    method=(
+        "One small probe per semantic class is trained on the vectors of some words and scored on other words: no word "
+        "is in two of train, dev and test. A word has a class where the probe says so for at least half of its "
+        "contexts. The layers are compared with vectors without context, bags of vectors, random vectors and permuted "
+        "classes; 95 % intervals resample words and seeds."
+    ),
+    cites=("Zhao et al. 2020",),
+    reads=Texts(split="all"),
+    version=1,
+    tables={
+        "sclass": Table(f"F1. {_SCORED}", SCORES),
+        "recall": Table(f"Share of words whose own class is found. {_SCORED}", SCORES),
+        "frequent": Table(f"F1 of words with at least 5 contexts. {_SCORED}", SCORES),
+        "words": Table(f"F1 with each word counted once, for vectors without context. {_SCORED}", SCORES),
+        "context": Table("F1 with a part of the text. One row per context size, layer, class, seed and split.", SCORES),
+        "pairs": Table("One row per test word, class, layer and context size.", PAIRS),
+        "failures": Table("One row per test word and class that fails or is cut into many pieces.", FAILURES),
+        "pieces": Table("One row per number of pieces that words are cut into.", PIECES),
+        "contexts": Table("One row per split and number of contexts.", CONTEXTS),
+        "finetuning": Table("One row per fine-tuned model, setup and layer.", FINETUNING, optional=True),
+        "attention_similarity": Table("One row per fine-tuned model and head.", SIMILARITY, optional=True),
+    },
+    chapter="words",
+    report={"preset": "quick", "context_sizes": (0, 4)},
+    example="lamina contextualize minilm --corpus ewt --out results/contextualize",
+)
 def contextualize(
     encoder: Encoder,
-    corpus: Corpus | str | Path,
+    corpus: Corpus,
     *,
-    annotation: str | None = None,
-    context_sizes: Sequence[int] | None = None,
-    vectors: Sequence[str] = ("glove",),
-    finetuned: Sequence[str] = (),
-    preset: str = "quick",
-    seeds: int | None = None,
-    faithful: bool = False,
-    seed: int = 0,
-    samples: int = 1000,
-    device: str | None = None,
-    root: str | os.PathLike[str] | None = None,
-) -> Result:
-    """Semantic class probing: every layer beside vectors without context, bags of vectors and controls.
+    annotation: Annotation = None,
+    context_sizes: Annotated[
+        Sequence[int] | None, Setting("Words on each side that the model may see; the preset's by default.", min=0)
+    ] = None,
+    vectors: Annotated[
+        Sequence[str], Setting("Static vectors to compare the model with: an asset or a file.", file=True)
+    ] = ("glove",),
+    finetuned: Annotated[Sequence[str], Setting("The folder of a model fine-tuned from this one.", file=True)] = (),
+    preset: Preset = "quick",
+    seeds: Seeds = None,
+    faithful: Annotated[
+        bool, Setting("As in the paper: the last epoch, vectors not scaled, results of dev words.")
+    ] = False,
+    seed: Seed = 0,
+    samples: Samples = 1000,
+    runtime: Runtime,
+) -> Tables:
+    """How well each layer tells a word's semantic class, and how much of its context that takes.
 
-    One binary MLP a class is trained on the vectors of some words and scored on other words: no word is in two of
-    train, dev and test. A decision is made for each (word, class) pair and each class's probe: yes where it says yes
-    for at least half of the pair's contexts.
+    All texts of the corpus are used; its words are split into train, dev and test. One binary MLP per class is trained
+    on the vectors of the training words. Every (word, class) pair of the scored words gets one decision per class:
+    yes where the class's probe says yes for at least half of the pair's contexts. Context sizes have probes of their
+    own.
 
-    Args:
-        encoder: whose layers.
-        corpus: a name or path, of which all texts are used, or a corpus.
-        annotation: that has the classes; `sclass` or `supersense` by default.
-        context_sizes: words each side the model may see, one sweep of probes each; as the preset says by default.
-        vectors: static vectors beside the model: assets or files.
-        finetuned: folders of models fine-tuned from this one.
-        preset: `quick` or `paper`.
-        seeds: how often probes are trained; as the preset says by default.
-        faithful: the paper's way: the last epoch instead of the best on dev words, vectors as they are.
-        seed: of every draw.
-        samples: of the bootstrap over words (and seeds).
-        device: where probes are trained; a GPU where there is one.
-        root: where activations are stored.
+    Example:
+        >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt", "all")  # doctest: +SKIP
+        >>> contextualize(encoder, corpus).tables["contexts"].columns.tolist()  # doctest: +SKIP
+        ['split', 'contexts', 'pairs']
     """
     chosen = _chosen(preset, seeds, context_sizes)
-    texts = corpus if isinstance(corpus, Corpus) else load_corpus(corpus, "all", seed=seed)
     tuned = load_finetuned(encoder, finetuned)
-    data = find_words(
-        texts,
-        encoder,
-        annotation=annotation,
-        most_contexts=chosen.most_contexts,
-        most_pieces=chosen.most_pieces,
-        most_words=chosen.most_words,
-        seed=seed,
-        without=texts_used(tuned),
-    )
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    setting = Setting(data, chosen, seed, faithful, where)
+    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
+    setup = Setup(data, chosen, seed, faithful, runtime.training_device)
     board = Scoreboard(data, samples=samples, seed=seed)
-    whole, stored = contextual(encoder, data, root)
-    beside = without_context(encoder, data, texts, vectors, seed)
-    changed = [contextual(each.encoder, data, root)[0] for each in tuned]
-    answers = list(answer(setting, whole, instead=old_probes(tuned, changed)))
+    whole, stored = contextual(encoder, data, runtime)
+    beside = without_context(encoder, data, corpus, vectors, seed)
+    changed = [contextual(each.encoder, data, runtime)[0] for each in tuned]
+    answers = list(answer(setup, whole, instead=old_probes(tuned, changed)))
     own = [each for each in answers if each.representation == whole.name]
-    swept = list(_sweep(setting, encoder, stored))
-    tables = board.tables([*own, *_beside(setting, whole, beside)])
+    swept = list(_sweep(setup, encoder, stored))
+    tables = board.tables([*own, *_beside(setup, whole, beside)])
     tables["context"] = board.f1(swept)
     tables["pairs"] = board.pairs([*own, *swept])
     pieces = pieces_of(encoder, data.words)
@@ -106,60 +141,113 @@ def contextualize(
     tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
     tables["contexts"] = histogram(data)
     if tuned:
-        tables["finetuning"] = finetuning_table(setting, board, tuned, changed, answers)
+        tables["finetuning"] = finetuning_table(setup, board, tuned, changed, answers)
         tables["attention_similarity"] = attention_similarity(encoder, tuned, data.texts)
-    parameters = {
-        "annotation": annotation,
-        "context_sizes": None if context_sizes is None else list(context_sizes),
-        "vectors": list(vectors),
-        "finetuned": list(finetuned),
-        "preset": preset,
-        "seeds": seeds,
-        "faithful": faithful,
-        "seed": seed,
-        "samples": samples,
-    }
-    skipped = dict(data.skipped | unknown_words([each for each, _ in beside], data))
-    told = texts.describe() | {"used": _used(data), "settings": asdict(chosen)}
-    provenance = Provenance(encoder.describe(), told, parameters, (seed, *range(chosen.seeds)), skipped)
-    return Result("contextualize", tables, provenance)
+    return Tables(
+        tables,
+        data.skipped | unknown_words([each for each, _ in beside], data),
+        data={"used": _used(data), "settings": asdict(chosen)},
+        seeds=(seed, *range(chosen.seeds)),
+    )
 
 
-def _chosen(preset: str, seeds: int | None, context_sizes: Sequence[int] | None) -> Preset:
-    chosen = get_preset(preset)
+@contextualize.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    return contextualize_findings(result)
+
+
+@contextualize.costs
+def _cost(
+    estimator: Estimator,
+    encoder: Encoder,
+    corpus: Corpus,
+    *,
+    annotation: str | None,
+    context_sizes: Sequence[int] | None,
+    vectors: Sequence[str],
+    finetuned: Sequence[str],
+    preset: str,
+    seeds: int | None,
+    faithful: bool,
+    seed: int,
+    **_: object,
+) -> Cost:
+    """Encoding of texts and windows, skip-gram, and the training of every class probe; a part of each is timed."""
+    start = time.perf_counter()
+    chosen = _chosen(preset, seeds, context_sizes)
+    tuned = load_finetuned(encoder, finetuned)
+    data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
+    static = [load_encoder(name) for name in vectors]
+    # So far it is what the analysis does too.
+    seconds = time.perf_counter() - start + skipgram_seconds(corpus)
+    setup = Setup(data, chosen, seed, faithful, estimator.runtime.training_device)
+    cost = estimator.encoding([as_corpus(data.texts)], [encoder, *(each.encoder for each in tuned)])
+    if cut := windows(data, chosen.context_sizes).cut:
+        # Windows are encoded anew and not stored.
+        cost += replace(estimator.encoding([as_corpus(cut)], [encoder]), passes=0, texts=0, tokens=0, disk=0)
+    held = 4 * encoder.layers * len(data.spans) * encoder.width * (2 + len(tuned) + len(chosen.context_sizes))
+    cost += Cost(passes=0, seconds=seconds, memory=cost.memory + held)
+    return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
+
+
+@contextualize.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """Micro-F1 of everything that was probed."""
+    split = "dev" if result.provenance.parameters.get("faithful") else "test"
+    rows = [
+        (
+            row["representation"],
+            str(row["layer"]) if isinstance(row["layer"], int) else "-",
+            row["context"],
+            cell(row["value"], row["low"], row["high"]),
+        )
+        for name in ("sclass", "context")
+        for row in overall(result.tables[name], split).to_dict("records")
+    ]
+    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}: semantic classes of words"
+    yield Overview(title, ("representation", "layer", "context", f"micro-F1, {split} words"), rows)
+
+
+def _chosen(preset: str, seeds: int | None, context_sizes: Sequence[int] | None) -> Amounts:
+    chosen = PRESETS[preset]
     sizes = chosen.context_sizes if context_sizes is None else tuple(context_sizes)
-    if any(size < 0 for size in sizes) or len(set(sizes)) < len(sizes):
-        raise InputError(f"context sizes are different counts of words each side, 0 or more; got {list(sizes)}")
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"context_sizes: every size is named once; got {', '.join(map(str, sizes))}")
     return replace(chosen, context_sizes=sizes, seeds=chosen.seeds if seeds is None else seeds)
 
 
-def _beside(
-    setting: Setting, whole: Representation, types: Sequence[tuple[Encoder, Representation]]
-) -> Iterator[Answers]:
+def _find(
+    encoder: Encoder, corpus: Corpus, chosen: Amounts, annotation: str | None, seed: int, without: frozenset[str]
+) -> WordsInContext:
+    most = {"most_contexts": chosen.most_contexts, "most_pieces": chosen.most_pieces, "most_words": chosen.most_words}
+    return find_words(corpus, encoder, annotation=annotation, **most, seed=seed, without=without)
+
+
+def _beside(setup: Setup, whole: Representation, types: Sequence[tuple[Encoder, Representation]]) -> Iterator[Answers]:
     """Everything that the layers are compared with."""
-    data = setting.data
-    yield from answer(setting, averaged(whole, data, f"AVG-{whole.name}"))
+    data = setup.data
+    yield from answer(setup, averaged(whole, data, f"AVG-{whole.name}"))
     for _, one in types:
-        yield from answer(setting, one)
+        yield from answer(setup, one)
     # Of skip-gram the paper has no bag.
     for bag in bags((each for each, _ in types if each.name != "skip-gram"), data):
-        yield from answer(setting, bag)
-    yield from answer_permuted(setting, whole)
+        yield from answer(setup, bag)
+    yield from answer_permuted(setup, whole)
 
 
-def _sweep(setting: Setting, encoder: Encoder, stored: StoredActivations) -> Iterator[Answers]:
+def _sweep(setup: Setup, encoder: Encoder, stored: StoredActivations) -> Iterator[Answers]:
     """Other probes for each size: by layer, and for the bag of the model's input embeddings."""
-    sizes = setting.preset.context_sizes
+    sizes = setup.preset.context_sizes
     if not sizes:
         return
-    by_size = window_vectors(encoder, setting.data, sizes, stored=stored)
+    by_size = window_vectors(encoder, setup.data, sizes, stored=stored)
     layers = tuple(range(encoder.layers))
     for size, vectors in by_size.items():
-        yield from answer(setting, Representation(encoder.name, layers, vectors), context=str(size))
+        yield from answer(setup, Representation(encoder.name, layers, vectors), context=str(size))
     if isinstance(encoder, HuggingFaceEncoder):
         lexical = encoder.lexical()
-        for size, vectors in window_vectors(lexical, setting.data, sizes, bag=True).items():
-            yield from answer(setting, Representation(f"P-{name_of(lexical)}", (None,), vectors), context=str(size))
+        for size, vectors in window_vectors(lexical, setup.data, sizes, bag=True).items():
+            yield from answer(setup, Representation(f"P-{name_of(lexical)}", (None,), vectors), context=str(size))
 
 
 def _used(data: WordsInContext) -> dict[str, int | dict[str, int]]:

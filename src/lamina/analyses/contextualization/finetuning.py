@@ -11,11 +11,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.attention_maps.cutting import fit
-from lamina.analyses.contextualization.answers import Answers, Setting, answer
-from lamina.analyses.contextualization.decisions import ALL
+from lamina.analyses.contextualization.answers import Answers, Setup, answer
 from lamina.analyses.contextualization.representations import Representation
-from lamina.analyses.contextualization.tables import Scoreboard
+from lamina.analyses.contextualization.tables import ALL, Scoreboard
+from lamina.analyses.watching import fit
 from lamina.encoders import Encoder, load_encoder
 from lamina.errors import ModelError
 from lamina.progress import progress
@@ -25,6 +24,10 @@ from lamina.types import Text
 COMPARED_TEXTS = 300
 """Whose attention is compared; the first of those probed."""
 PRETRAINED = "pretrained"
+FINETUNING = ("task", "setup", "layer", "value", "low", "high")
+"""Columns of `finetuning.csv`."""
+SIMILARITY = ("task", "layer", "head", "value", "baseline")
+"""Columns of `attention_similarity.csv`."""
 
 
 class Finetuned(NamedTuple):
@@ -72,7 +75,7 @@ def old_probes(tuned: Sequence[Finetuned], changed: Sequence[Representation]) ->
 
 
 def finetuning_table(
-    setting: Setting,
+    setup: Setup,
     board: Scoreboard,
     tuned: Sequence[Finetuned],
     changed: Sequence[Representation],
@@ -83,16 +86,16 @@ def finetuning_table(
     Of test words; with `faithful` of dev words, as in the paper. `answers` are those of the pretrained model's probes.
     """
     # pandas comes without types, and what a checker guesses of them refuses sound expressions.
-    scores: Any = board.f1([*answers, *_new_probes(setting, tuned, changed)])
-    split = "dev" if setting.faithful else "test"
+    scores: Any = board.f1([*answers, *_new_probes(setup, tuned, changed)])
+    split = "dev" if setup.faithful else "test"
     scores = scores[(scores["class"] == ALL) & (scores["seed"] == ALL) & (scores["split"] == split)]
     before = answers[0].representation
     rows = []
     for each in tuned:
-        for setup, name in ((PRETRAINED, before), ("a", _named(each, "a")), ("b", _named(each, "b"))):
+        for way, name in ((PRETRAINED, before), ("a", _named(each, "a")), ("b", _named(each, "b"))):
             own = scores[scores["representation"] == name]
-            rows += [(each.task, setup, *row) for row in own[["layer", "value", "low", "high"]].itertuples(index=False)]
-    return pd.DataFrame(rows, columns=["task", "setup", "layer", "value", "low", "high"])
+            rows += [(each.task, way, *row) for row in own[["layer", "value", "low", "high"]].itertuples(index=False)]
+    return pd.DataFrame(rows, columns=list(FINETUNING))
 
 
 def attention_similarity(base: Encoder, tuned: Sequence[Finetuned], texts: Sequence[Text]) -> pd.DataFrame:
@@ -101,9 +104,8 @@ def attention_similarity(base: Encoder, tuned: Sequence[Finetuned], texts: Seque
     The baseline is the mean cosine of the fine-tuned head with the other heads of its layer before fine-tuning; not
     available for a layer of one head.
     """
-    columns = ["task", "layer", "head", "value", "baseline"]
     if not base.heads:
-        return pd.DataFrame([], columns=columns)
+        return pd.DataFrame([], columns=list(SIMILARITY))
     some = [fit(base, text) for text in texts[:COMPARED_TEXTS]]
     rows = []
     for each in tuned:
@@ -115,7 +117,7 @@ def attention_similarity(base: Encoder, tuned: Sequence[Finetuned], texts: Seque
             for block in range(base.blocks)
             for head in range(base.heads)
         ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=list(SIMILARITY))
 
 
 def _cosines(base: Encoder, tuned: Encoder, texts: Sequence[Text]) -> Float[np.ndarray, "block head head"]:
@@ -132,13 +134,13 @@ def _cosines(base: Encoder, tuned: Encoder, texts: Sequence[Text]) -> Float[np.n
     return (sums / max(count, 1)).numpy()
 
 
-def _new_probes(setting: Setting, tuned: Sequence[Finetuned], changed: Sequence[Representation]) -> Iterator[Answers]:
+def _new_probes(setup: Setup, tuned: Sequence[Finetuned], changed: Sequence[Representation]) -> Iterator[Answers]:
     for each, own in zip(tuned, changed, strict=True):
-        yield from answer(setting, Representation(_named(each, "b"), own.layers, own.vectors))
+        yield from answer(setup, Representation(_named(each, "b"), own.layers, own.vectors))
 
 
-def _named(each: Finetuned, setup: str) -> str:
-    return f"{each.task} ({setup})"
+def _named(each: Finetuned, way: str) -> str:
+    return f"{each.task} ({way})"
 
 
 def _task(folder: str) -> str:

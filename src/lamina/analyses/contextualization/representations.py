@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations import StoredActivations, extract
+from lamina.activations import Runtime, StoredActivations
 from lamina.analyses.contextualization.words_in_context import WordsInContext
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.skipgram import train_skipgram
-from lamina.encoders.static import StaticEncoder
+from lamina.encoders.static import StaticEncoder, train_skipgram
 from lamina.errors import ModelError
 from lamina.progress import progress
 from lamina.types import Span, Text
@@ -29,7 +29,7 @@ RANDOM_WIDTH = 300
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """Rows of vectors that are probed with the same probes: one a layer."""
+    """Rows of vectors that are probed alike: one per layer."""
 
     name: str
     """What tables call it."""
@@ -40,25 +40,27 @@ class Representation:
     """Whether an item is a word, whatever its contexts, or an occurrence."""
 
 
-def contextual(
-    encoder: Encoder, data: WordsInContext, root: str | os.PathLike[str] | None
-) -> tuple[Representation, StoredActivations]:
-    """Every layer of the model, and the stored activations it comes from."""
-    corpus = Corpus(
+def as_corpus(texts: Sequence[Text]) -> Corpus:
+    """Texts of words, to be encoded."""
+    return Corpus(
         name="words in context",
         split="all",
         unit="sentence",
         scheme="",
-        fingerprint=fingerprint_of([text.words for text in data.texts]),
-        source=lambda: iter(data.texts),
+        fingerprint=fingerprint_of([text.words for text in texts]),
+        source=lambda: iter(texts),
     )
-    stored = extract(encoder, corpus, root=root)
+
+
+def contextual(encoder: Encoder, data: WordsInContext, runtime: Runtime) -> tuple[Representation, StoredActivations]:
+    """Every layer of the model, and the stored activations it comes from."""
+    stored = runtime.extract(encoder, as_corpus(data.texts))
     vectors = gather(stored, data.texts, data.text, data.spans, encoder)
     return Representation(encoder.name, tuple(range(encoder.layers)), vectors), stored
 
 
 def averaged(whole: Representation, data: WordsInContext, name: str) -> Representation:
-    """One vector a word: the mean over all its contexts, layer by layer."""
+    """One vector per word: the mean over all its contexts, layer by layer."""
     owner = torch.from_numpy(data.word)
     counts = torch.bincount(owner, minlength=len(data.words)).unsqueeze(1)
     sums = torch.zeros(len(whole.layers), len(data.words), whole.vectors.shape[2])
@@ -70,7 +72,7 @@ def averaged(whole: Representation, data: WordsInContext, name: str) -> Represen
 def without_context(
     encoder: Encoder, data: WordsInContext, texts: Iterable[Text], vectors: Sequence[str], seed: int
 ) -> list[tuple[Encoder, Representation]]:
-    """One vector a word: static vectors, skip-gram trained on `texts`, N(0, I), the model's input embeddings.
+    """One vector per word: static vectors, skip-gram trained on `texts`, N(0, I), the model's input embeddings.
 
     Each with the encoder that gives it, for bags of the same vectors.
     """
@@ -162,3 +164,57 @@ def unknown_words(encoders: Iterable[Encoder], data: WordsInContext) -> Counter[
             spoken = (each.tokenize(Text(word, tuple(word.split()))) for word in data.words)
             lacking[f"words that {each.name} lacks, drawn from N(0, I)"] = sum(own.unknown > 0 for own in spoken)
     return lacking
+
+
+class Windows(NamedTuple):
+    """The windows of several sizes around every occurrence, size after size."""
+
+    whole: tuple[Text, ...]
+    """Texts that are some window from end to end; encoded already."""
+    cut: tuple[Text, ...]
+    """All other windows, each once."""
+    text: np.ndarray
+    """[size * occurrence] Among `whole`, then `cut`."""
+    spans: tuple[Span, ...]
+    """[size * occurrence] The occurrence within its window."""
+
+
+def windows(data: WordsInContext, sizes: Sequence[int]) -> Windows:
+    """`size` words before the occurrence, the occurrence, `size` words after it: as far as its text goes."""
+    cut: dict[tuple[str, ...], int] = {}
+    numbers, spans = [], []
+    for size in sizes:
+        for text, span in zip(data.text.tolist(), data.spans, strict=True):
+            words = data.texts[text].words
+            start, end = max(0, span.start - size), min(len(words), span.end + size)
+            whole = end - start == len(words)
+            number = text if whole else len(data.texts) + cut.setdefault(words[start:end], len(cut))
+            numbers.append(number)
+            spans.append(span.shift(-start))
+    made = tuple(Text(f"window {number}", words) for words, number in cut.items())
+    return Windows(data.texts, made, np.array(numbers), tuple(spans))
+
+
+def window_vectors(
+    encoder: Encoder,
+    data: WordsInContext,
+    sizes: Sequence[int],
+    *,
+    stored: StoredActivations | None = None,
+    bag: bool = False,
+) -> dict[int, Float[torch.Tensor, "layer occurrence width"]]:
+    """Every occurrence at every layer, the model having seen the window alone; by size.
+
+    Windows that are a whole text are read from `stored`, where given. Vectors are kept as precisely as those.
+    """
+    seen = windows(data, sizes)
+    texts = (*seen.whole, *seen.cut)
+    if stored is None:
+        made, dtype = encoder.encode(texts, ordered=False), torch.float16
+    else:
+        made = chain(iter(stored), encoder.encode(seen.cut, ordered=False))
+        # Where the store had to keep float32, half of it would not do here either.
+        dtype = torch.float16 if stored.token_bytes == 2 * encoder.layers * encoder.width else torch.float32
+    flat = gather(made, texts, seen.text, seen.spans, encoder, bag=bag, dtype=dtype)
+    by_size = flat.view(encoder.layers, len(sizes), len(data.spans), encoder.width)
+    return {size: by_size[:, at] for at, size in enumerate(sizes)}

@@ -3,25 +3,159 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.contextualization.answers import Answers
-from lamina.analyses.contextualization.decisions import (
-    ALL,
-    Grid,
-    Scores,
-    WordBootstrap,
-    at_least_half,
-    by_word,
-    interval,
-)
-from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext
+from lamina.analyses.contextualization.words_in_context import SPLITS, Pair, WordsInContext
+from lamina.encoders import SPECIAL, Encoder
+from lamina.types import Text
+
+Table = Any
+"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+
+ALL = "all"
+"""The class that stands for all of them together, the seed that stands for the mean over seeds."""
+
+
+class Counts(NamedTuple):
+    """Decisions by word and class; sums over words are what F1 and recall are made of."""
+
+    hits: Int[np.ndarray, "word label"]
+    said: Int[np.ndarray, "word label"]
+    """Decisions that say yes."""
+    true: Int[np.ndarray, "word label"]
+    """Decisions that should."""
+    own: Int[np.ndarray, "word label"]
+    """Pairs of the word and the class ..."""
+    found: Int[np.ndarray, "word label"]
+    """... whose own class was found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Every (word, class) pair of some words against every class.
+
+    The answer of a class's probe about a pair is yes where it is yes for at least half of the pair's contexts. It
+    should be where at least half of them have that class: always for the pair's own, and for another where the
+    annotation gives both.
+    """
+
+    pairs: tuple[Pair, ...]
+    gold: Bool[np.ndarray, "pair label"]
+    words: int
+
+    @classmethod
+    def of(cls, data: WordsInContext, split: str, *, least: int = 1) -> Grid:
+        """The pairs of a split's words that have at least so many contexts."""
+        pairs = tuple(pair for pair in data.pairs if data.split[pair.word] == split and len(pair.contexts) >= least)
+        return cls(pairs, at_least_half(data.gold, pairs), len(data.words))
+
+    def count(self, said: Bool[np.ndarray, "occurrence label"]) -> Counts:
+        """Decisions from answers about all occurrences of the data (those outside the grid do not matter)."""
+        decided = at_least_half(said, self.pairs)
+        own = np.zeros_like(self.gold)
+        own[np.arange(len(self.pairs)), [pair.label for pair in self.pairs]] = True
+        each = (decided & self.gold, decided, self.gold, own, own & decided)
+        return Counts(*(self._by_word(part) for part in each))
+
+    def _by_word(self, part: np.ndarray) -> np.ndarray:
+        sums = np.zeros((self.words, part.shape[1]), np.int64)
+        np.add.at(sums, [pair.word for pair in self.pairs], part)
+        return sums
+
+
+def at_least_half(said: Bool[np.ndarray, "occurrence label"], pairs: Sequence[Pair]) -> Bool[np.ndarray, "pair label"]:
+    """What holds of at least half of each pair's contexts.
+
+    Example:
+        >>> said = np.array([[True, False], [False, False], [True, True]])
+        >>> at_least_half(said, [Pair(0, 0, (0, 1)), Pair(0, 1, (0, 1, 2))]).tolist()
+        [[True, False], [True, False]]
+    """
+    if not pairs:
+        return np.zeros((0, said.shape[1]), bool)
+    sizes = np.array([len(pair.contexts) for pair in pairs])
+    order = np.concatenate([pair.contexts for pair in pairs])
+    votes = np.add.reduceat(said[order].astype(np.int64), np.cumsum(sizes) - sizes, axis=0)
+    return 2 * votes >= sizes[:, None]
+
+
+def by_word(data: WordsInContext, split: str, said: Bool[np.ndarray, "word label"]) -> Counts:
+    """Words against classes, each word once with all its classes: the paper's grid for vectors without context."""
+    true = np.zeros((len(data.words), len(data.classes)), bool)
+    np.logical_or.at(true, data.word, data.gold)
+    inside = np.array([own == split for own in data.split])[:, None]
+    true, told = true & inside, said & inside
+    return Counts(*(part.astype(np.int64) for part in (true & told, told, true, true, true & told)))
+
+
+class Scores(NamedTuple):
+    """One measure of one row, class by class and for all together (last), with draws for an interval."""
+
+    value: Float[np.ndarray, " label"]
+    draws: Float[np.ndarray, "sample label"]
+    pairs: Int[np.ndarray, " label"]
+    """That have the class."""
+
+
+class WordBootstrap:
+    """Words drawn with replacement; the same draws for every row, so that rows can be compared."""
+
+    def __init__(self, words: Int[np.ndarray, " word"], *, samples: int, seed: int) -> None:
+        """`words` are those scored."""
+        rng = np.random.default_rng(seed)
+        self._seed = seed
+        self._words = words
+        self._weights = rng.multinomial(len(words), np.full(len(words), 1 / len(words)), size=samples).astype(
+            np.float32
+        )
+
+    def f1(self, counts: Counts) -> Scores:
+        """F1 of every class, and micro-F1 of all."""
+        return self._scores(2 * counts.hits, counts.said + counts.true, counts.own)
+
+    def recall(self, counts: Counts) -> Scores:
+        """How many pairs have their own class found."""
+        return self._scores(counts.found, counts.own, counts.own)
+
+    def _scores(self, over: np.ndarray, under: np.ndarray, own: np.ndarray) -> Scores:
+        over, under = (_with_all(part[self._words]) for part in (over, under))
+        value = _ratio(over.sum(0), under.sum(0))
+        return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(own).sum(0).astype(int))
+
+    def pooled(self, seeds: Sequence[Scores]) -> Scores:
+        """The mean over seeds, seeds and words drawn together."""
+        drawn = np.random.default_rng([self._seed, len(seeds)]).integers(
+            len(seeds), size=(len(self._weights), len(seeds))
+        )
+        every, samples = np.stack([each.draws for each in seeds]), np.arange(len(drawn))
+        draws = np.mean([every[column, samples] for column in drawn.T], axis=0)
+        return Scores(np.mean([each.value for each in seeds], axis=0), draws, seeds[0].pairs)
+
+
+def interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
+    """95 %; not available where no draw has a value."""
+    measured = draws[np.isfinite(draws)]
+    if not len(measured):
+        return float("nan"), float("nan")
+    low, high = np.quantile(measured, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _with_all(part: np.ndarray) -> np.ndarray:
+    return np.concatenate([part, part.sum(1, keepdims=True)], axis=1).astype(np.float32)
+
+
+def _ratio(over: np.ndarray, under: np.ndarray) -> np.ndarray:
+    return np.divide(over, under, out=np.full(np.shape(over), np.nan, np.float64), where=under > 0)
+
 
 SCORED = ("dev", "test")
 FREQUENT = 5
@@ -45,6 +179,14 @@ class Score:
     value: float
     low: float
     high: float
+
+
+SCORES = tuple(each.name.rstrip("_") for each in fields(Score))
+"""Columns of `sclass.csv`, `recall.csv`, `frequent.csv`, `words.csv` and `context.csv`."""
+PAIRS = ("representation", "layer", "context", "word", "class", "contexts", "found")
+"""Columns of `pairs.csv`."""
+CONTEXTS = ("split", "contexts", "pairs")
+"""Columns of `contexts.csv`."""
 
 
 class _Judge(NamedTuple):
@@ -105,8 +247,7 @@ class Scoreboard:
             for pair, share in zip(grid.pairs, found.tolist(), strict=True):
                 what = (self._data.words[pair.word], self._data.classes[pair.label], len(pair.contexts))
                 rows.append((first.representation, first.layer, first.context, *what, share))
-        columns = ["representation", "layer", "context", "word", "class", "contexts", "found"]
-        return pd.DataFrame(rows, columns=columns).astype({"layer": "Int64"})
+        return pd.DataFrame(rows, columns=list(PAIRS)).astype({"layer": "Int64"})
 
     def _of_words(self, said: np.ndarray) -> np.ndarray:
         every = np.zeros((len(self._data.words), said.shape[1]), bool)
@@ -131,9 +272,13 @@ def _rows(answers: Iterable[Answers]) -> Iterator[list[Answers]]:
 
 def as_table(rows: Sequence[Score]) -> pd.DataFrame:
     """As it is saved."""
-    names = [each.name for each in fields(Score)]
-    table = pd.DataFrame([astuple(row) for row in rows], columns=names).rename(columns={"class_": "class"})
+    table = pd.DataFrame([astuple(row) for row in rows], columns=list(SCORES))
     return table.astype({"layer": "Int64", "context": "str", "seed": "str"})
+
+
+def overall(table: Table, split: str) -> Table:
+    """The rows of a split that are of all classes and all seeds together."""
+    return table[(table["class"] == ALL) & (table["seed"] == ALL) & (table["split"] == split)]
 
 
 def histogram(data: WordsInContext) -> pd.DataFrame:
@@ -141,4 +286,90 @@ def histogram(data: WordsInContext) -> pd.DataFrame:
     counts = Counter((data.split[pair.word], len(pair.contexts)) for pair in data.pairs)
     ordered = sorted(counts.items(), key=lambda item: (SPLITS.index(item[0][0]), item[0][1]))
     rows = [(split, contexts, pairs) for (split, contexts), pairs in ordered]
-    return pd.DataFrame(rows, columns=["split", "contexts", "pairs"])
+    return pd.DataFrame(rows, columns=list(CONTEXTS))
+
+
+MANY_PIECES, HURTS, HELPS = "many pieces", "context hurts", "context helps"
+"""Kinds: a word in many pieces; its class found without context and lost with it; the reverse."""
+
+MANY = 3
+"""Pieces from which on a word has many."""
+
+FAILURES = ("kind", "representation", "layer", "word", "class", "contexts", "pieces", "without", "full")
+"""Columns of `failures.csv`."""
+PIECES = ("layer", "pieces", "pairs", "words", "without", "full")
+"""Columns of `pieces.csv`."""
+_ALONE, _FULL = "0", "full"
+
+
+def pieces_of(encoder: Encoder, words: Iterable[str]) -> dict[str, int]:
+    """How many pieces each word is cut into; several words joined by spaces count together.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> pieces_of(TinyEncoder(), ["dog", "unhesitating"])
+        {'dog': 1, 'unhesitating': 4}
+    """
+    counts = {}
+    for word in words:
+        owners = encoder.tokenize(Text(word, tuple(word.split()))).words
+        counts[word] = int((owners != SPECIAL).sum())
+    return counts
+
+
+def failure_cases(pairs: Table, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY) -> Table:
+    """`failures.csv` = `kind,representation,layer,word,class,contexts,pieces,without,full`.
+
+    A pair of a word and its class is found where at least half of the seeds find it. A pair of a word in many pieces is
+    listed whatever its scores, beside them. Of each kind those with most contexts come first: they weigh most.
+
+    Args:
+        pairs: `representation,layer,context,word,class,contexts,found`, as `contextualize` tells it of test words;
+            context `full` and, for contexts that hurt or help, `0`. `found` is the share of seeds that find the class.
+        pieces: word -> how many it is cut into, see `pieces_of`.
+        layer: the one looked at; the last by default.
+        many: pieces from which on a word has many.
+
+    Example:
+        >>> rows = [("m", 1, "0", "suit", "food", 2, 1.0), ("m", 1, "full", "suit", "food", 2, 0.0)]
+        >>> names = ["representation", "layer", "context", "word", "class", "contexts", "found"]
+        >>> failure_cases(pd.DataFrame(rows, columns=names), {"suit": 1})["kind"].tolist()
+        ['context hurts']
+    """
+    scored = _side_by_side(pairs, layer)
+    scored["pieces"] = scored["word"].map(pieces)
+    without, full = scored["without"] >= 0.5, scored["full"] >= 0.5
+    kinds = {
+        MANY_PIECES: scored["pieces"] >= many,
+        HURTS: without & ~full & scored["full"].notna(),
+        HELPS: ~without & full & scored["without"].notna(),
+    }
+    found = [scored[chosen].assign(kind=kind) for kind, chosen in kinds.items()]
+    ordered = [each.sort_values(["contexts", "word", "class"], ascending=[False, True, True]) for each in found]
+    return pd.concat(ordered, ignore_index=True)[list(FAILURES)]
+
+
+def scores_by_pieces(pairs: Table, pieces: Mapping[str, int], *, layer: int | None = None, many: int = MANY) -> Table:
+    """`pieces.csv` = `layer,pieces,pairs,words,without,full`: the share of pairs found, by how many pieces words have.
+
+    Words in `many` pieces or more count together, under `many`.
+    """
+    scored = _side_by_side(pairs, layer)
+    scored["pieces"] = scored["word"].map(pieces).clip(upper=many)
+    grouped = scored.groupby(["layer", "pieces"], as_index=False)
+    return grouped.agg(
+        pairs=("word", "size"), words=("word", "nunique"), without=("without", "mean"), full=("full", "mean")
+    )
+
+
+def _side_by_side(pairs: Table, layer: int | None) -> Table:
+    """One row per pair of the model's layer: found alone, found in its whole text; NaN where that was not asked."""
+    of_layers = pairs[pairs["layer"].notna()]
+    at = of_layers["layer"].max() if layer is None else layer
+    own = of_layers[of_layers["layer"] == at]
+    keys = ["representation", "layer", "word", "class", "contexts"]
+    columns = {
+        name: own[own["context"] == context].set_index(keys)["found"]
+        for name, context in (("without", _ALONE), ("full", _FULL))
+    }
+    return pd.DataFrame(columns).astype(float).reset_index()

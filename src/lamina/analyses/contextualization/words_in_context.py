@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from lamina.analyses.attention_maps.cutting import fit
+from lamina.analyses.watching import fit
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError

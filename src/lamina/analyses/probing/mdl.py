@@ -1,6 +1,6 @@
 """Minimum description length by online code: how many bits the labels take when a probe learns as it reads.
 
-Texts come in blocks of growing size. The first is coded without knowledge, one bit a yes/no decision; every
+Texts come in blocks of growing size. The first is coded without knowledge, one bit per yes/no decision; every
 next one by probes trained on all that came before it. A layer whose vectors make the labels easy to learn has a
 short code, even where two layers end at the same F1.
 """
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.probing.outcomes import Whose
-from lamina.analyses.probing.running import Setting, States
+from lamina.analyses.probing.checkpoints import Whose
+from lamina.analyses.probing.running import Setup, States
 from lamina.probes.bank import Group, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
@@ -40,7 +40,7 @@ class CodeLength(NamedTuple):
     codelength: float
     """Bits."""
     uniform: float
-    """Bits without knowledge: one a decision."""
+    """Bits without knowledge: one per decision."""
     compression: float
     """uniform / codelength."""
 
@@ -66,25 +66,25 @@ def block_ends(texts: int) -> list[int]:
 
 
 def online_code(
-    task: Task, setting: Setting, states: States, twin: States | None, model: str, folder: Path
+    task: Task, setup: Setup, states: States, twin: States | None, model: str, folder: Path
 ) -> list[CodeLength]:
     """Code lengths of a task's labels on every single layer; kept in `folder`, so that a stopped run continues."""
     kept = folder / f"{task.name}.mdl.json"
     if kept.is_file():
         return [CodeLength(*row) for row in json.loads(kept.read_text(encoding="utf-8"))]
-    chosen = set(setting.division.learn)
-    learned = [text for number, text in enumerate(setting.splits.train) if number in chosen]
+    chosen = set(setup.division.learn)
+    learned = [text for number, text in enumerate(setup.splits.train) if number in chosen]
     labels = label_set(task, learned)
-    beside = min(setting.seeds, setting.preset.beside_seeds)
+    beside = min(setup.seeds, setup.preset.beside_seeds)
     coded = [
-        _Coded("model", task, states, setting.seeds),
-        _Coded("control", control_task(task, learned, setting.seed), states, beside),
+        _Coded("model", task, states, setup.seeds),
+        _Coded("control", control_task(task, learned, setup.seed), states, beside),
     ]
     if twin is not None:
         coded.append(_Coded("random", task, twin, beside))
     rows = []
     for each in coded:
-        bits, uniform = _code(each, setting, labels)
+        bits, uniform = _code(each, setup, labels)
         for (seed, layer), length in np.ndenumerate(bits):
             rows.append(CodeLength(model, task.name, each.of, layer, seed, length, uniform, uniform / length))
     fresh = kept.with_suffix(".tmp")
@@ -93,41 +93,41 @@ def online_code(
     return rows
 
 
-def _code(coded: _Coded, setting: Setting, labels: tuple[str, ...]) -> tuple[Float[np.ndarray, "seed layer"], float]:
+def _code(coded: _Coded, setup: Setup, labels: tuple[str, ...]) -> tuple[Float[np.ndarray, "seed layer"], float]:
     """Bits by seed and layer, and bits without knowledge."""
     stored = coded.states.train
-    found = find_targets(coded.task, setting.splits.train, (each.tokens for each in stored), labels)
-    learn, stop = found.among(setting.division.learn), found.among(setting.division.stop)
-    texts = np.random.default_rng([setting.seed, 2]).permutation(np.unique(learn.text)).tolist()
+    found = find_targets(coded.task, setup.splits.train, (each.tokens for each in stored), labels)
+    learn, stop = found.among(setup.division.learn), found.among(setup.division.stop)
+    texts = np.random.default_rng([setup.seed, 2]).permutation(np.unique(learn.text)).tolist()
     ends = block_ends(len(texts))
     blind = float(learn.among(texts[: ends[0]]).rated.sum())
     bits = np.full((coded.seeds, coded.states.layers), blind)
     for start, end in pairwise(ends):
-        groups = _trained(coded, setting, learn.among(texts[:start]), stop)
-        bits += _bits(groups, setting, coded.states, learn.among(texts[start:end]))
+        groups = _trained(coded, setup, learn.among(texts[:start]), stop)
+        bits += _bits(groups, setup, coded.states, learn.among(texts[start:end]))
     return bits, float(learn.rated.sum())
 
 
-def _trained(coded: _Coded, setting: Setting, learn: Targets, stop: Targets) -> list[EdgeProbes]:
-    """One bank a seed, of single-layer probes."""
-    states, preset = coded.states, setting.preset
+def _trained(coded: _Coded, setup: Setup, learn: Targets, stop: Targets) -> list[EdgeProbes]:
+    """One bank per seed, of single-layer probes."""
+    states, preset = coded.states, setup.preset
     schedule = preset.small if len(learn) < preset.few else preset.schedule
-    settings = {"device": setting.device, "batch_texts": schedule.batch_texts}
+    settings = {"device": setup.device, "batch_texts": schedule.batch_texts}
     shape = {"layers": states.layers, "width": states.width, "labels": len(learn.labels), "arity": learn.arity}
     cuts = [Cut("layer", layer) for layer in range(states.layers)]
     groups = [Group(EdgeProbes(cuts, **shape, seed=seed), learn.gold, stop) for seed in range(coded.seeds)]
     what = f"{coded.task.name}: code after {len(learn):,} targets"
     first, valid = (Stream(states.train, each, **settings) for each in (learn, stop))
-    train(groups, first, valid, schedule, order_seed=setting.seed, what=what)
+    train(groups, first, valid, schedule, order_seed=setup.seed, what=what)
     return [group.probes for group in groups]
 
 
-def _bits(banks: list[EdgeProbes], setting: Setting, states: States, block: Targets) -> Float[np.ndarray, "seed layer"]:
+def _bits(banks: list[EdgeProbes], setup: Setup, states: States, block: Targets) -> Float[np.ndarray, "seed layer"]:
     """What the decisions of a block cost under each probe."""
     bits = np.zeros((len(banks), states.layers))
     gold, rated = torch.from_numpy(block.gold).float(), torch.from_numpy(block.rated).float()
     with torch.no_grad():
-        for batch in Stream(states.train, block, device=setting.device).in_order():
+        for batch in Stream(states.train, block, device=setup.device).in_order():
             for row, bank in zip(bits, banks, strict=True):
                 logits = bank(batch).cpu()
                 nats = torch.nn.functional.binary_cross_entropy_with_logits(

@@ -1,8 +1,7 @@
-"""From what was asked to what will be trained, and what that would take; nothing is encoded or trained for good."""
+"""From what was asked to what will be trained, and how long that takes."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -10,48 +9,38 @@ from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
 
-import torch
+import numpy as np
 
-from lamina.activations import Estimate, estimate, extract
+from lamina.activations import extract
+from lamina.analyses.estimate import Cost, Estimator, time_call
 from lamina.analyses.probing.mdl import block_ends
-from lamina.analyses.probing.presets import get_preset
-from lamina.analyses.probing.running import Setting
-from lamina.analyses.probing.splits import Splits, divide, thin
+from lamina.analyses.probing.running import PRESETS, Setup, programs
+from lamina.analyses.probing.statistics import Resampling
+from lamina.analyses.probing.tables import DISTANCES, FREQUENCIES
+from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError, TaskError
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
-from lamina.probes.targets import find_targets
+from lamina.probes.targets import Counts, find_targets
 from lamina.tasks import TASKS, Task, get_task, label_set, tasks_of
 from lamina.tasks.task import Average
 
 PROBES = ("cumulative", "layer", "mix")
-METRICS: tuple[Average, ...] = ("micro", "macro")
 _TIMED_STEPS = 4
+_TIMED_SAMPLES = 100
 _FORWARD = 1 / 3
-"""Of a training step, what it takes to apply probes to as many texts."""
+"""Share of a training step that applying probes to as many texts takes."""
+_STOPPED_AT = 0.5
+"""Share of the most validations after which patience is expected to have ended training, where it can."""
 
 
 class Plan(NamedTuple):
     """Which tasks, and what all their probes share."""
 
     tasks: list[Task]
-    setting: Setting
-
-
-class Foreseen(NamedTuple):
-    """What a probing run would take."""
-
-    train: Estimate
-    """To encode the training texts, once."""
-    scored: Estimate
-    passes: int
-    """How often texts are encoded: a model and its twin are two."""
-    probes: int
-    """Trained in all: of the model, its twin and the control."""
-    training: float
-    """Seconds at most: with early stopping it is less."""
+    setup: Setup
 
 
 def plan_run(
@@ -63,66 +52,124 @@ def plan_run(
     preset: str,
     seeds: int | None,
     faithful: bool,
-    metric: str | None,
+    metric: Average | None,
     seed: int,
-    device: str | None,
+    device: str,
 ) -> Plan:
     """What `lamina.probe` does with these settings, for a model of so many layers."""
-    amounts = get_preset(preset)
+    amounts = PRESETS[preset]
     cuts = _cuts(probes, layers)
     chosen = _tasks(tasks, whole, faithful=faithful)
     if metric is not None:
-        chosen = [task.averaged(_average(metric)) for task in chosen]
+        chosen = [task.averaged(metric) for task in chosen]
     splits = Splits(thin(whole.train, amounts.train_texts, seed), whole.scored)
     division = divide(splits, seed=seed, most_stop=amounts.stop_texts)
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Plan(chosen, Setting(splits, division, amounts, cuts, seeds or amounts.seeds, seed, faithful, device=where))
+    return Plan(chosen, Setup(splits, division, amounts, cuts, seeds or amounts.seeds, seed, faithful, device=device))
 
 
-def foresee(
-    plan: Plan, encoder: Encoder, *, twin: bool, mdl: bool = False, root: str | os.PathLike[str] | None = None
-) -> Foreseen:
-    """Count, and time a few texts and a few training steps, without keeping anything."""
-    setting = plan.setting
-    train_texts, scored_texts = (
-        estimate(encoder, corpus, root=root) for corpus in (setting.splits.train, setting.splits.scored)
-    )
-    passes = 2 if twin and encoder.blocks else 1
-    # The control learns from the model's own states, the twin's probes from the twin's.
-    beside_seeds = setting.beside_seeds * passes
-    probes = len(setting.cuts) * setting.seeds + len(setting.beside_cuts) * beside_seeds
+def training_cost(estimator: Estimator, plan: Plan, encoders: Sequence[Encoder], *, mdl: bool) -> Cost:
+    """What training and scoring take on the model and its twin; a few steps of each task are timed on the model.
+
+    One step is one gradient step of all probes of a task on one encoder. Where patience can end training before the
+    most validations (preset `paper`), half of them are expected; `quick` is too short for that and goes on to its end.
+    """
+    setup = plan.setup
+    banks = _banks(setup, encoders, mdl=mdl)
+    total = Cost(passes=0)
+    for task in plan.tasks:
+        schedule = setup.preset.small if _is_small(task, setup) else setup.preset.schedule
+        validations = _validations(schedule)
+        timed = _timed(task, setup, schedule, encoders[0])
+        stop, scored = (
+            ceil(timed.share * texts / schedule.batch_texts)
+            for texts in (len(setup.division.stop), len(setup.splits.scored))
+        )
+        steps = validations * schedule.validate_every
+        batches = steps + _FORWARD * (validations * stop + scored)
+        # Targets are looked up for the model, the control and the twin.
+        looked_up = (1 + len(encoders)) * (len(setup.splits.train) + len(setup.splits.scored))
+        seconds = batches * sum(banks) * timed.step + looked_up * timed.text
+        total += estimator.training(len(banks) * steps, seconds / (len(banks) * steps))
+    return total
+
+
+def _banks(setup: Setup, encoders: Sequence[Encoder], *, mdl: bool) -> list[float]:
+    """What is trained together, as multiples of what is timed: one program of the model's own probes.
+
+    A CPU takes as long as there are probes, a GPU as long as there are programs.
+    """
+    on_cpu = setup.device == "cpu"
+    own, beside = len(setup.cuts) * setup.seeds, len(setup.beside_cuts) * setup.beside_seeds
+    # The control is trained together with the model's own probes, on the same states.
+    probes = [own + beside, *[beside] * (len(encoders) - 1)]
+    banks = [each / len(setup.cuts) for each in probes] if on_cpu else [2.0, *[1.0] * (len(encoders) - 1)]
     if mdl:
-        blocks = len(block_ends(len(setting.division.learn))) - 1
-        probes += blocks * encoder.layers * (setting.seeds + beside_seeds)
-    share = probes / len(setting.cuts)
-    schedule = setting.preset.schedule
-    stop, scored = (ceil(texts / schedule.batch_texts) for texts in (len(setting.division.stop), scored_texts.texts))
-    applied = schedule.max_validations * stop + scored
-    steps = share * (schedule.max_steps + _FORWARD * applied)
-    seconds = sum(steps * _step_seconds(task, plan.setting, encoder) for task in plan.tasks)
-    return Foreseen(train_texts, scored_texts, passes, probes * len(plan.tasks), seconds)
+        single = [setup.seeds, *[setup.beside_seeds] * len(encoders)]
+        size = encoders[0].layers / len(setup.cuts) if on_cpu else 1.0
+        banks += [size * seeds for seeds in single] * (len(block_ends(len(setup.division.learn))) - 1)
+    return banks
 
 
-def _step_seconds(task: Task, setting: Setting, encoder: Encoder) -> float:
-    """One step of all the probes of one seed of the model, timed on a batch of texts from all over the corpus."""
-    schedule, corpus = setting.preset.schedule, setting.splits.train
+def bootstrap_seconds(plan: Plan, samples: int) -> float:
+    """What intervals take: of every probe, and of every label and group of targets under the cumulative probes."""
+    setup = plan.setup
+    texts = len(setup.splits.scored)
+    some = Resampling(texts, _TIMED_SAMPLES, 0)
+    counts = Counts(*(np.ones((len(setup.cuts), texts)) for _ in range(3)))
+    each = time_call(lambda: some.f1(counts)) * samples / _TIMED_SAMPLES
+    labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
+    groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
+    return each * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
+
+
+class _Timed(NamedTuple):
+    """Seconds of a task's parts."""
+
+    step: float
+    """One step of one program of the model's probes."""
+    text: float
+    """The targets of one text."""
+    share: float
+    """No seconds: of the texts, those that have targets."""
+
+
+def _timed(task: Task, setup: Setup, schedule: Schedule, encoder: Encoder) -> _Timed:
+    """On some batches of texts from all over the corpus."""
+    corpus, wanted = setup.splits.train, _TIMED_STEPS * schedule.batch_texts
     carrying = [text for text in corpus if task.targets(text)]
-    texts = carrying[:: max(1, len(carrying) // schedule.batch_texts)][: schedule.batch_texts]
+    texts = carrying[:: max(1, len(carrying) // wanted)][:wanted]
     if not texts:
-        return 0.0
+        return _Timed(0.0, 0.0, 0.0)
     labels = label_set(task, texts)
     with tempfile.TemporaryDirectory() as root:
         stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
+        start = time.perf_counter()
         targets = find_targets(task, texts, (each.tokens for each in stored), labels)
+        per_text = (time.perf_counter() - start) / len(texts)
         shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
-        group = Group(EdgeProbes(setting.cuts, **shape, seed=0), targets.gold, targets)
-        stream = Stream(stored, targets, device=setting.device, batch_texts=schedule.batch_texts)
-        # The first step pays for more than its share.
-        for steps in (1, _TIMED_STEPS):
-            few = Schedule(validate_every=steps, max_validations=1)
-            start = time.perf_counter()
-            train([group], stream, stream, few, order_seed=0, what=f"{task.name}: timing")
-        return (time.perf_counter() - start) / (_TIMED_STEPS + _FORWARD)
+        seeds = programs(setup.seeds, setup.device)[0]
+        group = Group(EdgeProbes(setup.cuts, **shape, seed=seeds), targets.gold, targets)
+        stream = Stream(stored, targets, device=setup.device, batch_texts=schedule.batch_texts)
+        few = Schedule(validate_every=_TIMED_STEPS, max_validations=1)
+        # The first time is a warm-up.
+        per_step = [
+            time_call(lambda: train([group], stream, stream, few, order_seed=0, what=f"{task.name}: timing"))
+            / (_TIMED_STEPS + _FORWARD * stream.batches)
+            for _ in range(2)
+        ]
+        return _Timed(per_step[1], per_text, len(carrying) / len(corpus))
+
+
+def _is_small(task: Task, setup: Setup) -> bool:
+    """Whether the task has too few training targets for the long schedule."""
+    learn = set(setup.division.learn)
+    texts = (text for number, text in enumerate(setup.splits.train) if number in learn)
+    return setup.preset.few > 0 and sum(len(task.targets(text)) for text in texts) < setup.preset.few
+
+
+def _validations(schedule: Schedule) -> int:
+    can_stop = schedule.max_validations > schedule.stop_after
+    return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
 
 
 def _tasks(names: Sequence[str] | None, splits: Splits, *, faithful: bool) -> list[Task]:
@@ -143,17 +190,9 @@ def _tasks(names: Sequence[str] | None, splits: Splits, *, faithful: bool) -> li
     return [get_task(name, faithful=faithful) for name in carried if names is None or name in names]
 
 
-def _average(metric: str) -> Average:
-    for average in METRICS:
-        if average == metric:
-            return average
-    raise InputError(f"there is no metric {metric!r}; there are: {', '.join(METRICS)}")
-
-
 def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:
-    unknown = [name for name in probes if name not in PROBES]
-    if unknown or not probes:
-        raise InputError(f"there are no probes {', '.join(unknown) or '(none given)'}; there are: {', '.join(PROBES)}")
+    if not probes:
+        raise InputError(f"probes: name at least one of {', '.join(PROBES)}")
     cuts = [Cut("cumulative", layer) for layer in range(layers)] if "cumulative" in probes else []
     if "mix" in probes and not cuts:
         cuts = [Cut("cumulative", layers - 1)]

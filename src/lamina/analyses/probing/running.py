@@ -10,20 +10,41 @@ import numpy as np
 import torch
 
 from lamina.activations import StoredActivations
-from lamina.analyses.probing.outcomes import Outcome, TaskRun, Whose
-from lamina.analyses.probing.presets import Preset
-from lamina.analyses.probing.splits import Division, Splits
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
+from lamina.corpora.learning import Division, Splits
 from lamina.errors import TaskError
-from lamina.probes.bank import Group, train
-from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.resuming import Checkpoint
-from lamina.probes.saving import save_probes
-from lamina.probes.scoring import Counts, count_decisions
+from lamina.probes.bank import PAPER, PAPER_SMALL, QUICK, Checkpoint, Group, Schedule, train
+from lamina.probes.edge import Cut, EdgeProbes, save_probes
 from lamina.probes.streams import Stream
-from lamina.probes.targets import Targets, find_targets
+from lamina.probes.targets import Counts, Targets, count_decisions, find_targets
 from lamina.tasks import Task, best_constant, control_task, label_set, share_seen
 from lamina.tasks.task import Average
 from lamina.types import Text
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Schedules, seeds and amounts."""
+
+    schedule: Schedule
+    small: Schedule
+    """For tasks with fewer than `few` training targets."""
+    few: int
+    seeds: int
+    train_texts: int | None
+    """About how many training texts are used, in whole documents drawn at random; None: all."""
+    stop_texts: int | None
+    """The most texts that decide when to stop; None: all of them."""
+    beside_seeds: int
+    """Seeds of the random-weights twin and of the control."""
+    beside_cumulative: bool
+    """Whether twin and control have cumulative probes too, or single-layer ones only."""
+
+
+PRESETS = {
+    "quick": Preset(QUICK, QUICK, 0, 2, 3000, 300, 1, beside_cumulative=False),
+    "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5, beside_cumulative=True),
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +68,8 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What all groups of a run share."""
+class Setup:
+    """What all probes of a run share."""
 
     splits: Splits
     division: Division
@@ -56,14 +77,14 @@ class Setting:
     cuts: tuple[Cut, ...]
     seeds: int
     seed: int
-    """Of the division, the order of texts and the control labels; probes have seeds of their own, 0 and up."""
+    """For the division, the order of texts and the control labels; probes have seeds of their own, from 0."""
     stop_on_scored: bool = False
-    """The paper's practice: stop on what is scored."""
+    """As the paper's code does: what is scored decides when to stop."""
     device: str = "cpu"
 
     @property
     def beside_cuts(self) -> tuple[Cut, ...]:
-        """Those of the control and the random-weights twin."""
+        """What the probes of the control and of the twin see."""
         single = tuple(cut for cut in self.cuts if cut.probe == "layer")
         return self.cuts if self.preset.beside_cumulative or not single else single
 
@@ -73,48 +94,48 @@ class Setting:
         return min(self.seeds, self.preset.beside_seeds)
 
 
-def run_task(task: Task, setting: Setting, states: States, twin: States | None, folder: Path) -> TaskRun:
+def run_task(task: Task, setup: Setup, states: States, twin: States | None, folder: Path) -> TaskRun:
     """Train every probe of a task, together, and score them; the model's own probes are saved in `folder`."""
-    chosen = set(setting.division.learn)
-    learned = [text for number, text in enumerate(setting.splits.train) if number in chosen]
+    chosen = set(setup.division.learn)
+    learned = [text for number, text in enumerate(setup.splits.train) if number in chosen]
     labels = label_set(task, learned)
     if not labels:
         raise TaskError(
-            f"{task.name}: the training texts of {setting.splits.name} have no target of it; leave the task out"
+            f"{task.name}: the training texts of {setup.splits.name} have no target of this task; leave it out"
         )
-    own = _find(task, setting, states, labels)
+    own = _find(task, setup, states, labels)
     if not len(own.scored):
         raise TaskError(
-            f"{task.name}: the scored texts of {setting.splits.name} have no target of it; leave the task out"
+            f"{task.name}: the scored texts of {setup.splits.name} have no target of this task; leave it out"
         )
     if not len(own.stop):
         raise TaskError(
-            f"{task.name}: of the training texts of {setting.splits.name}, those that decide when to stop "
-            f"({len(setting.division.stop):,}) have no target of it; give more training texts or leave the task out"
+            f"{task.name}: of the training texts of {setup.splits.name}, those that decide when to stop "
+            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
         )
-    control = _find(control_task(task, learned, setting.seed), setting, states, labels)
-    beside, beside_seeds = setting.beside_cuts, setting.beside_seeds
+    control = _find(control_task(task, learned, setup.seed), setup, states, labels)
+    beside, beside_seeds = setup.beside_cuts, setup.beside_seeds
     plan = [
-        _Plan("model", task.average, own, setting.cuts, setting.seeds),
+        _Plan("model", task.average, own, setup.cuts, setup.seeds),
         _Plan("control", task.average, control, beside, beside_seeds),
     ]
     first, second = (Checkpoint(path) for path in partials(task, folder))
-    outcomes = _train_and_score(task, plan, setting, states, folder, first)
+    outcomes = _train_and_score(task, plan, setup, states, folder, first)
     if twin is not None:
-        plan = [_Plan("random", task.average, _find(task, setting, twin, labels), beside, beside_seeds)]
-        outcomes += _train_and_score(task, plan, setting, twin, folder, second)
+        plan = [_Plan("random", task.average, _find(task, setup, twin, labels), beside, beside_seeds)]
+        outcomes += _train_and_score(task, plan, setup, twin, folder, second)
     return TaskRun(
         task,
         own.scored,
         tuple(outcomes),
         _constant(task, learned, own.scored),
-        share_seen(task, learned, setting.splits.scored).targets,
+        share_seen(task, learned, setup.splits.scored).targets,
         _norms(states),
     )
 
 
 def partials(task: Task, folder: Path) -> tuple[Path, Path]:
-    """Where a run that is stopped leaves what it had: training on the model and, after that, on its twin."""
+    """Checkpoints of a run that was stopped: of training on the model and, after that, on its twin."""
     return folder / f"{task.name}.partial", folder / f"{task.name}.twin.partial"
 
 
@@ -128,30 +149,30 @@ class _Plan(NamedTuple):
     seeds: int
 
 
-def _find(task: Task, setting: Setting, states: States, labels: tuple[str, ...]) -> Found:
-    train = find_targets(task, setting.splits.train, (each.tokens for each in states.train), labels)
-    scored = find_targets(task, setting.splits.scored, (each.tokens for each in states.scored), labels)
-    stop = scored if setting.stop_on_scored else train.among(setting.division.stop)
-    return Found(train.among(setting.division.learn), stop, scored)
+def _find(task: Task, setup: Setup, states: States, labels: tuple[str, ...]) -> Found:
+    train = find_targets(task, setup.splits.train, (each.tokens for each in states.train), labels)
+    scored = find_targets(task, setup.splits.scored, (each.tokens for each in states.scored), labels)
+    stop = scored if setup.stop_on_scored else train.among(setup.division.stop)
+    return Found(train.among(setup.division.learn), stop, scored)
 
 
 def _train_and_score(
-    task: Task, plan: list[_Plan], setting: Setting, states: States, folder: Path, checkpoint: Checkpoint
+    task: Task, plan: list[_Plan], setup: Setup, states: States, folder: Path, checkpoint: Checkpoint
 ) -> list[Outcome]:
     first = plan[0].found
-    schedule = setting.preset.small if len(first.learn) < setting.preset.few else setting.preset.schedule
-    settings = {"device": setting.device, "batch_texts": schedule.batch_texts}
+    schedule = setup.preset.small if len(first.learn) < setup.preset.few else setup.preset.schedule
+    settings = {"device": setup.device, "batch_texts": schedule.batch_texts}
     learn = Stream(states.train, first.learn, **settings)
-    stop = Stream(states.scored if setting.stop_on_scored else states.train, first.stop, **settings)
+    stop = Stream(states.scored if setup.stop_on_scored else states.train, first.stop, **settings)
     scored = Stream(states.scored, first.scored, **settings)
     shape = {"layers": states.layers, "width": states.width, "labels": len(first.learn.labels), "arity": task.arity}
     groups = [
         (each, Group(EdgeProbes(each.cuts, **shape, seed=seeds), each.found.learn.gold, each.found.stop))
         for each in plan
-        for seeds in _programs(each.seeds, setting.device)
+        for seeds in programs(each.seeds, setup.device)
     ]
     what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
-    settings = {"order_seed": setting.seed, "what": what, "checkpoint": checkpoint}
+    settings = {"order_seed": setup.seed, "what": what, "checkpoint": checkpoint}
     best = train([group for _, group in groups], learn, stop, schedule, **settings)
     outcomes = []
     for (each, group), stopping in zip(groups, best, strict=True):
@@ -164,8 +185,8 @@ def _train_and_score(
     return outcomes
 
 
-def _programs(seeds: int, device: str) -> list[tuple[int, ...]]:
-    """Which seeds run as one program: all on a GPU, which is bound by launches; one on a CPU, bound by its cache."""
+def programs(seeds: int, device: str) -> list[tuple[int, ...]]:
+    """Seeds that run as one program: all on a GPU, bound by its launches; one on a CPU, bound by its cache."""
     numbers = tuple(range(seeds))
     return [(number,) for number in numbers] if device == "cpu" else [numbers]
 

@@ -1,7 +1,8 @@
-"""Can it be told from an early layer that the final answer will be wrong?"""
+"""Can it be predicted from an early layer that the final answer will be wrong?"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ FAILURE = ("model", "layer", "feature", "count", "auc", "low", "high", "p", "p_h
 VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
 _FOLDS = 5
 _AXES = 32
-"""Principal axes the vectors are reduced to, found on the questions learned from."""
+"""Principal axes the vectors are reduced to, fitted to the training questions."""
 
 
 class Cases(NamedTuple):
@@ -37,11 +38,11 @@ class _Score(NamedTuple):
 
 
 def failure_rows(model: str, cases: Cases, *, samples: int, seed: int) -> Iterator[tuple]:
-    """How well each layer's vectors, the model's confidence and the question's length tell wrong answers from right.
+    """How well each layer's vectors, the model's confidence and the question's length predict wrong answers.
 
-    Each is a logistic regression, learned on some documents and tried on others; the AUC compares only questions
-    tried together. Rows `vectors - ...` are differences of AUC. Nothing comes out where one document, or one kind of
-    answer, is all there is.
+    Each is a logistic regression, trained on some documents and scored on others; the AUC compares only questions
+    scored together. Rows `vectors - ...` are differences of AUC. There are no rows where there is only one document, or
+    all answers are right or all wrong.
     """
     folds = _folds(cases.documents)
     if folds is None or not 0 < cases.wrong.sum() < len(cases.wrong):
@@ -59,6 +60,21 @@ def failure_rows(model: str, cases: Cases, *, samples: int, seed: int) -> Iterat
     for name, other in beside.items():
         gaps = [_difference(score, other) for score in layers]
         yield from _by_layer(model, f"{VECTORS} - {name}", gaps, count)
+
+
+def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
+    """Seconds that one layer takes, timed on random vectors; 0 where there would be no rows."""
+    draw = np.random.default_rng(seed)
+    numbers = np.arange(cases) * documents // cases
+    folds = _folds(numbers)
+    if folds is None:
+        return 0.0
+    vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
+    made = Cases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
+    tester = _Tester(made, folds, samples, seed)
+    start = time.perf_counter()
+    tester.score(vectors[:, 0])
+    return time.perf_counter() - start
 
 
 def _by_layer(model: str, feature: str, scores: Sequence[_Score], count: int) -> Iterator[tuple]:
@@ -116,7 +132,7 @@ class _Tester:
         return _Score(float(value), spread, self._p(said, float(value)))
 
     def _compared(self, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By document of the wrong and of the right answer: pairs of one fold, and those the score orders rightly."""
+        """By document of the wrong and of the right answer: pairs of one fold, and those in the right order."""
         size = self._weights.shape[1]
         wins, pairs = np.zeros((size, size)), np.zeros((size, size))
         for scored in self._folds:
@@ -137,7 +153,7 @@ class _Tester:
             wrong = int(self._wrong[scored].sum())
             right = len(scored) - wrong
             ranks = rankdata(said[scored])
-            # The rank sum of so many tokens drawn at random, turned into pairs won.
+            # The rank sum of as many questions drawn at random, as pairs won.
             drawn = np.stack([draw.permutation(ranks)[:wrong].sum() for _ in range(self._samples)])
             top += drawn - wrong * (wrong + 1) / 2
             bottom += wrong * right

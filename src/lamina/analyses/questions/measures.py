@@ -14,6 +14,27 @@ from jaxtyping import Bool, Float
 
 from lamina.analyses.questions.roles import GROUPS
 
+TIMES = 10.0
+"""A token is an outlier at a layer where its vector is more than this many times as long as the text's median.
+
+Measured on SQuAD: the longest vectors of MiniLM and MPNet are at most 4 times the median, those of SmolLM2 are below 3
+in most layers and 5 to 11 in layers 3 to 9; its first token is at 14 to 184 in layers 12 to 29.
+"""
+
+
+def ordinary(states: Float[torch.Tensor, "token layer width"]) -> Bool[torch.Tensor, "token layer"]:
+    """Where a token is no outlier.
+
+    Example:
+        >>> states = torch.ones(4, 2, 3)
+        >>> states[0, 1] *= 100
+        >>> ordinary(states)[0].tolist()
+        [True, False]
+    """
+    lengths = states.norm(dim=-1)
+    return lengths <= TIMES * lengths.median(0).values
+
+
 QUESTION, SUPPORT, ANSWER, OTHER, PREDICTED, WORDS = range(len(GROUPS))
 _PAIRS = tuple(combinations((QUESTION, SUPPORT, ANSWER, OTHER), 2))
 _APART = (ANSWER, PREDICTED)

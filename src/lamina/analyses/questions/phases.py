@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.questions.answering import SILENT, Judged, answerer_of, judged
-from lamina.analyses.questions.failure import CONFIDENCE, FAILURE, LENGTH, Cases, failure_rows
-from lamina.analyses.questions.reading import Questions
-from lamina.analyses.questions.streaming import Given, memberships
-from lamina.analyses.questions.watching import Turn, Watcher
-from lamina.analyses.unseen import refuse_seen
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, time_call
+from lamina.analyses.findings import cell
+from lamina.analyses.inputs import QuestionSet
+from lamina.analyses.questions.answering import SILENT, Judged, judged
+from lamina.analyses.questions.failure import CONFIDENCE, FAILURE, LENGTH, Cases, failure_rows, time_layer
+from lamina.analyses.questions.findings import failure_findings, role_findings
+from lamina.analyses.questions.streaming import ALL, Given, Turn, Watcher, memberships
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.corpora import Questions
+from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
-from lamina.errors import CorpusError, InputError
+from lamina.errors import CorpusError
 from lamina.progress import progress
-from lamina.results import Provenance, Result
-from lamina.training.answering import Answerer
+from lamina.results import Finding, Result
+from lamina.training.answering import Answerer, answerer_of
+from lamina.training.provenance import refuse_seen
 
 PHASES = ("model", "layer", "group", "measure", "count", "value", "low", "high")
 """Columns of `phases.csv`."""
 _AT_ONCE = 64
 """Questions held in memory."""
+_TIMED = 8
+"""Questions clustered to estimate how long it takes."""
+_SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
+"""Measures that the terminal shows."""
 
 
 class _Plan(NamedTuple):
@@ -53,39 +63,68 @@ class _Known:
             self.documents[turn.place] = self._numbers.setdefault(turn.document, len(self._numbers))
 
 
+@analysis(
+    title="The phases of answering",
+    question=(
+        "At which layers do question, support and answer come together or move apart, and can failures be predicted "
+        "early?"
+    ),
+    method=(
+        "We take mean cosines within and between groups of words, minus the layer's anisotropy; how far the answer "
+        "lies from all other words; and the agreement of k-means clusters with sentences, roles and entity types. "
+        "Shuffled roles and the random-weights twin are measured the same way; intervals resample documents. A "
+        "logistic regression on one layer's vectors, trained and scored on different documents, predicts wrong answers."
+    ),
+    cites=("van Aken et al. 2019",),
+    reads=QuestionSet(),
+    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    tables={
+        "phases": Table("One row per model, layer, group of answers and measure.", PHASES),
+        "failure": Table(
+            "One row per model, layer and feature that predicts wrong answers; only for a model that answers.",
+            FAILURE,
+            optional=True,
+        ),
+    },
+    chapter="answering",
+    report={"samples": 300, "clustered": 40},
+    example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
+)
 def phases(
     encoder: Encoder,
     questions: Questions,
     *,
-    samples: int = 1000,
-    confident: float = 0.5,
-    clustered: int = 100,
-    foretold: int = 2000,
-    twin: bool = True,
-    seed: int = 0,
-) -> Result:
-    """Similarity within and between roles by layer, answer separation, agreement of clusters, early signs of failure.
+    samples: Samples = 1000,
+    confident: Annotated[float, Setting("Probability from which an answer counts as confident.", min=0, max=1)] = 0.5,
+    clustered: Annotated[
+        int, Setting("Questions whose words are clustered, drawn at random; 0 for none.", min=0)
+    ] = 100,
+    predicted: Annotated[
+        int, Setting("Questions used to predict failures, drawn at random; 0 for none.", min=0)
+    ] = 2000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """How question, support and answer relate at each layer, and whether failures can be predicted early.
 
-    Questions stream: memory does not grow with their number. Beside the model stand shuffled roles (`NAME (shuffled
-    roles)`) and the twin with random weights (`NAME (random)`). Table `phases` has a row a model, layer, group of
-    answers and measure; `failure`, for a model that answers, how well wrong answers can be foretold. Intervals (95 %)
-    resample documents; where there is only one, questions.
+    Best with a model that answers questions: a folder of `lamina finetune --task squad|hotpot|babi`. Then right and
+    wrong answers are measured apart, and `failure` says how well wrong ones can be predicted from one layer's vectors.
 
-    Args:
-        encoder: whose layers; where it was fine-tuned to answer questions, right and wrong answers are told apart.
-        questions: on which questions.
-        samples: bootstrap samples and permutations.
-        confident: probability from which an answer counts as confident.
-        clustered: questions, drawn at random, whose words are clustered; 0 for none.
-        foretold: questions, drawn at random, that failures are foretold of; 0 for none.
-        twin: put the random-weights twin beside the model.
-        seed: of every draw.
+    Questions stream: memory does not grow with their number. Beside the model are shuffled roles (`NAME (shuffled
+    roles)`) and the random-weights twin (`NAME (random)`). Intervals (95 %) resample documents; where there is only
+    one, questions. `samples` is also the number of permutations of each test.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import TinyEncoder
+        >>> asked = lamina.load_questions("stories", "test", limit=4)
+        >>> result = lamina.phases(TinyEncoder(), asked, samples=10, clustered=0)
+        >>> sorted(set(result.tables["phases"]["model"]))
+        ['tiny', 'tiny (random)', 'tiny (shuffled roles)']
     """
-    if not 0 < confident < 1:
-        raise InputError(f"confident is a probability between 0 and 1; got {confident}")
     refuse_seen(encoder, questions)
     answerer = answerer_of(encoder)
-    plan = _plan(questions, clustered, foretold if answerer else 0, seed)
+    plan = _plan(questions, clustered, predicted if answerer else 0, seed)
     encoders = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
     settings = {"samples": samples, "seed": seed, "by_document": plan.documents > 1, "places": len(plan.places)}
     watchers = [Watcher(each, **settings, control=each is encoder) for each in encoders]
@@ -100,17 +139,70 @@ def phases(
     if answerer and plan.places:
         names = [each.name for each in encoders]
         tables["failure"] = _failure(names, watchers, known, samples, seed)
-    parameters = {
-        "samples": samples,
-        "confident": confident,
-        "clustered": clustered,
-        "foretold": foretold,
-        "twin": twin,
-        "seed": seed,
-    }
     skipped = {reason: count for watcher in watchers for reason, count in watcher.skipped.items()}
-    skipped |= _said(plan, answerer)
-    return Result("phases", tables, Provenance(encoder.describe(), questions.describe(), parameters, (seed,), skipped))
+    return Tables(tables, skipped | _left_out(plan, answerer))
+
+
+@phases.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Whether the answer stands apart, the question is nearer its support, and failures can be predicted."""
+    yield from role_findings(result)
+    yield from failure_findings(result)
+
+
+@phases.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """The main measures by layer."""
+    table, name = result.tables["phases"], result.provenance.model["name"]
+    own = table[(table["model"] == name) & (table["group"] == ALL)]
+    there = set(own["measure"])
+    shown = [f"{measure}_adjusted" if f"{measure}_adjusted" in there else measure for measure in _SHOWN]
+    shown = [measure for measure in shown if measure in there]
+    values = dict(zip(zip(own["layer"], own["measure"], strict=True), own["value"], strict=True))
+    rows = [
+        (int(layer), *(cell(values.get((layer, measure), float("nan"))) for measure in shown))
+        for layer in sorted(set(own["layer"]))
+    ]
+    yield Overview(f"{name}: phases by layer", ("layer", *shown), rows)
+
+
+@phases.costs
+def _cost(
+    estimator: Estimator,
+    encoder: Encoder,
+    questions: Questions,
+    *,
+    samples: int,
+    clustered: int,
+    predicted: int,
+    twin: bool,
+    seed: int,
+    **_: object,
+) -> Cost:
+    """Reading grows with the questions; clustering and predicting failures use a limited number of them."""
+    encoders = 1 + (twin and encoder.blocks > 0)
+    answers = answerer_of(encoder) is not None
+    reading = estimator.trial(passes=encoders + answers, settings={"clustered": 0, "predicted": 0})
+    plan = _plan(questions, clustered, predicted if answers else 0, seed)
+    seconds = _time_clustering(encoder, questions, seed) * encoders * len(plan.clustered)
+    if plan.places:
+        layer = time_layer(
+            2 * encoder.width, len(plan.places), min(plan.documents, len(plan.places)), samples=samples, seed=seed
+        )
+        seconds += layer * encoder.layers * encoders
+    return reading + Cost(passes=0, seconds=seconds)
+
+
+def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float:
+    """Seconds to cluster the words of one question, beyond reading it."""
+    few = questions_from(list(islice(questions.questions(), _TIMED)), questions.name, questions.split)
+    quick = {"samples": 1, "confident": 0.5, "predicted": 0, "twin": False, "seed": seed}
+    # Warm-up; not timed.
+    phases.function(encoder, few, clustered=1, **quick)
+    plain, grouped = (
+        time_call(lambda count=count: phases.function(encoder, few, clustered=count, **quick)) for count in (0, _TIMED)
+    )
+    return max(0.0, grouped - plain) / min(_TIMED, len(few))
 
 
 def _plan(questions: Questions, clustered: int, kept: int, seed: int) -> _Plan:
@@ -163,10 +255,10 @@ def _failure(names: list[str], watchers: list[Watcher], known: _Known, samples: 
     return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
 
 
-def _said(plan: _Plan, answerer: Answerer | None) -> dict[str, int]:
+def _left_out(plan: _Plan, answerer: Answerer | None) -> dict[str, int]:
     return {
         "questions not drawn for clustering": plan.size - len(plan.clustered),
-        "questions not drawn for foretelling failures": plan.size - len(plan.places) if answerer else 0,
+        "questions not drawn for predicting failures": plan.size - len(plan.places) if answerer else 0,
         SILENT: int(answerer is None),
         "one document only: nothing is adjusted for anisotropy, intervals are over questions": int(plan.documents == 1),
     }

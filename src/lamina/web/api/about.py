@@ -1,4 +1,4 @@
-"""What there is: models, corpora, and the example to begin with."""
+"""What the server has: models, corpora and the example sentence."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from lamina.web.api.answers import ERRORS
-from lamina.web.desk import TheDesk
+from lamina.web.app_state import State
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 
 
 class ModelCard(BaseModel):
-    """A model that may be asked."""
+    """An available model."""
 
     name: str
     """What to send as `model`."""
     title: str
     loaded: bool
-    """Whether it is in memory; the first request of another waits for it."""
+    """Whether it is in memory; otherwise the first request waits for it."""
     finetuned: bool
-    """Whether lamina fine-tuned it: it lies among the results."""
+    """Whether it is a fine-tuned model from the result folders."""
 
 
 class About(BaseModel):
-    """What a page needs to begin."""
+    """What every page needs."""
 
     models: list[ModelCard]
     corpora: list[str]
@@ -32,9 +32,9 @@ class About(BaseModel):
 
 
 @router.get("/about")
-def about(desk: TheDesk) -> About:
+def about(app: State) -> About:
     """Models, corpora and the example sentence."""
-    loaded, own = desk.models.loaded(), desk.shelf.models()
+    loaded, own = app.models.loaded(), app.results.models()
     cards = [
         ModelCard(
             name=name,
@@ -42,6 +42,65 @@ def about(desk: TheDesk) -> About:
             loaded=name in loaded,
             finetuned=name in own,
         )
-        for name in desk.models.names()
+        for name in app.models.names()
     ]
-    return About(models=cards, corpora=list(desk.settings.corpora), sentence=desk.settings.sentence)
+    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence)
+
+
+class Look(BaseModel):
+    """How one kind of thing is drawn."""
+
+    name: str
+    short: str
+    """A shorter name."""
+    colour: str
+    """On a white background."""
+    fill: str
+    """As CSS: a token with a light and a dark value, or a colour."""
+    shape: str
+    """An SVG path around 0, 0, about from -1 to 1."""
+
+
+class Theme(BaseModel):
+    """Names, colours and shapes, in the order of legends."""
+
+    behaviours: list[Look]
+    """Of heads, the most telling first; the last is for all other heads."""
+    roles: list[Look]
+    """Of tokens."""
+    rarest: list[str]
+    """Roles whose tokens are labelled on a map; a token with several is drawn as the first."""
+    plain: str
+    """The role of tokens without any other."""
+    hues: int
+    """Number of colours for groups: `--hue-0`, `--hue-1`, ..."""
+
+
+@router.get("/theme")
+def theme() -> Theme:
+    """How heads and tokens are named and drawn."""
+    from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS
+    from lamina.figures.token_map import OTHER, RAREST_FIRST, ROLES, SPECIAL
+
+    return Theme(
+        behaviours=[
+            Look(name=name, short=look.short, colour=look.colour, fill=_fill(look.colour), shape=look.shape)
+            for name, look in BEHAVIOUR_LOOKS.items()
+        ],
+        roles=[
+            Look(name=role.name, short=role.name, colour=role.colour, fill=_fill(role.colour), shape=role.shape)
+            for role in ROLES
+        ],
+        rarest=[role.name for role in RAREST_FIRST if role is not SPECIAL],
+        plain=OTHER.name,
+        hues=len(COLOURS),
+    )
+
+
+def _fill(colour: str) -> str:
+    """The token of a palette colour, which has a dark value too; any other colour unchanged."""
+    from lamina.figures.theme import COLOURS, GREY
+
+    if colour == GREY:
+        return "var(--grey)"
+    return f"var(--hue-{COLOURS.index(colour)})" if colour in COLOURS else colour

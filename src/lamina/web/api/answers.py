@@ -1,4 +1,4 @@
-"""What all endpoints share: how errors look in the API's description, and tables as JSON."""
+"""What all endpoints share: errors in the API's description, text fields, tables as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Problem(BaseModel):
-    """Why there is no answer, in a sentence for people."""
+    """An error, in one readable sentence."""
 
     error: str
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "What was asked cannot be done; the message says why."},
+    400: {"model": Problem, "description": "The request cannot be answered; the message says why."},
     401: {"model": Problem, "description": "The server's token is missing."},
     403: {"model": Problem, "description": "Not from a page of this server."},
     404: {"model": Problem, "description": "No such model, result or computation."},
@@ -29,19 +29,19 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 """For `responses` of a router."""
 
 
-def _whole(text: str) -> str:
-    """Half a character (a lone surrogate, which JSON can spell) is no text: it can be neither read nor sent back."""
+def whole(text: str) -> str:
+    """The text, unless it contains an unpaired surrogate, which JSON can spell but nobody can read."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("half a character stands in it, a surrogate without its other half")
+        raise ValueError("it contains an unpaired surrogate")
     return text
 
 
-Typed = Annotated[str, AfterValidator(_whole)]
-"""Any string that a request brings."""
+Typed = Annotated[str, AfterValidator(whole)]
+"""A text field of a request."""
 
 
 def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:
-    """The table's rows as JSON has them: what is no number is null.
+    """The table's rows as JSON; NaN becomes null.
 
     Example:
         >>> import pandas as pd

@@ -10,23 +10,21 @@ from pydantic import BaseModel, Field
 
 from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed, rows_of
-from lamina.web.desk import Desk, TheDesk
+from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.analyses.attention_maps.atlas import Measure as Measured
-    from lamina.analyses.attention_maps.links import Links
+    from lamina.analyses.attention_maps.sentences import Links
     from lamina.encoders import Encoder
-    from lamina.web.shelf import Entry
+    from lamina.result_index import Entry
 
 router = APIRouter(
     prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
 )
 
 MOST_TOKENS = 512
-"""Of a sentence: all maps of a model are in memory at once, and grow with the square."""
+"""Per sentence: all attention maps are in memory at once, and grow with the square."""
 MOST_HEADS = 6
-ANALYSES = ("attention", "heads", "headmap", "corefheads")
-"""Whose saved results are read."""
 
 Head = Annotated[str, Field(description="LAYER-HEAD, from 1.", pattern=r"^[0-9]{1,4}-[0-9]{1,4}$", examples=["3-1"])]
 Model = Annotated[Typed, Field(max_length=1000, examples=["minilm"])]
@@ -51,7 +49,7 @@ class Source(BaseModel):
 
 
 class Measure(BaseModel):
-    """One number a head; a kind where `names` is not empty."""
+    """One number per head; a category if `names` is not empty."""
 
     source: str
     name: str
@@ -62,7 +60,16 @@ class Measure(BaseModel):
     low: float | None
     high: float | None
     baseline: float | None
+    rule: str
+    """What gives the baseline."""
     names: list[str]
+
+
+class Group(BaseModel):
+    """Measures of one source."""
+
+    source: str
+    title: str
 
 
 class Outstanding(BaseModel):
@@ -74,12 +81,14 @@ class Outstanding(BaseModel):
 
 
 class Atlas(BaseModel):
-    """Every head, by every measure there is."""
+    """All heads, by every available measure."""
 
     layers: int
     heads: int
     tokens: int
     measures: list[Measure]
+    groups: list[Group]
+    """Where the measures come from, in their order."""
     outstanding: list[Outstanding]
     sources: list[Source]
     missing: list[str]
@@ -103,7 +112,7 @@ class HeadLinks(BaseModel):
     to: list[int]
     weight: list[float]
     rest: list[float]
-    """What each unit gives to all others together."""
+    """The sum of each unit's weaker links."""
 
 
 class Lines(BaseModel):
@@ -124,7 +133,7 @@ class CardWanted(BaseModel):
 
 
 class CardOfHead(BaseModel):
-    """What saved results say of one head; lists are empty where the analysis was not run."""
+    """What saved results say about one head; lists are empty if the analysis was not run."""
 
     head: str
     role: str
@@ -140,14 +149,14 @@ class CardOfHead(BaseModel):
 
 
 @router.post("/atlas")
-def atlas(desk: TheDesk, wanted: AtlasWanted) -> Atlas:
-    """One number a head: of this sentence, and of saved results of this model."""
+def atlas(app: State, wanted: AtlasWanted) -> Atlas:
+    """One number per head: of this sentence, and of saved results of this model."""
     from lamina.analyses.attention_maps.atlas import result_atlas, sentence_atlas
 
-    desk.check_length(wanted.sentence)
-    with desk.model(wanted.model) as encoder:
+    app.check_length(wanted.sentence)
+    with app.model(wanted.model) as encoder:
         found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS)
-    entries, results = _saved(desk, encoder)
+    entries, results = _saved(app, encoder)
     measures = list(found.measures)
     for result in results.values():
         measures += result_atlas(result, encoder.blocks, encoder.heads)
@@ -156,6 +165,7 @@ def atlas(desk: TheDesk, wanted: AtlasWanted) -> Atlas:
         heads=encoder.heads,
         tokens=found.tokens,
         measures=[_measure(each) for each in measures],
+        groups=[_group(app, source) for source in dict.fromkeys(each.source for each in measures)],
         outstanding=[
             Outstanding(head=f"{each.layer}-{each.head}", why=each.why, value=each.value) for each in found.outstanding
         ],
@@ -165,13 +175,13 @@ def atlas(desk: TheDesk, wanted: AtlasWanted) -> Atlas:
 
 
 @router.post("/lines")
-def lines(desk: TheDesk, wanted: LinesWanted) -> Lines:
-    """Where some heads look in a sentence: of each word its strongest links, and the sum of all others."""
-    from lamina.analyses.attention_maps.links import lines as linked
+def lines(app: State, wanted: LinesWanted) -> Lines:
+    """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
     from lamina.analyses.attention_maps.sentences import head_of
+    from lamina.analyses.attention_maps.sentences import lines as linked
 
-    desk.check_length(wanted.sentence)
-    with desk.model(wanted.model) as encoder:
+    app.check_length(wanted.sentence)
+    with app.model(wanted.model) as encoder:
         heads = [head_of(encoder, said) for said in wanted.heads]
         found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS)
     return Lines(
@@ -183,36 +193,50 @@ def lines(desk: TheDesk, wanted: LinesWanted) -> Lines:
 
 
 @router.post("/card")
-def card(desk: TheDesk, wanted: CardWanted) -> CardOfHead:
-    """What saved results say of one head: its role, relations, pattern and neighbours."""
-    from lamina.analyses.attention_maps.card import card as card_of
+def card(app: State, wanted: CardWanted) -> CardOfHead:
+    """What saved results say about one head: role, relations, pattern and neighbours."""
+    from lamina.analyses.attention_maps.atlas import card as card_of
     from lamina.analyses.attention_maps.sentences import head_of
 
-    with desk.model(wanted.model) as encoder:
+    with app.model(wanted.model) as encoder:
         layer, head = head_of(encoder, wanted.head)
-    entries, results = _saved(desk, encoder)
+    entries, results = _saved(app, encoder)
     found = card_of(layer, head, results)
     tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
     return CardOfHead(
         head=f"{layer}-{head}",
         role=found.role,
-        **tables,
+        **tables | {"behaviours": [_doing(row) for row in tables["behaviours"]]},
         sources=[_source(entry) for entry in entries],
         missing=_missing(results),
     )
 
 
-def _saved(desk: Desk, encoder: Encoder) -> tuple[list[Entry], dict[str, Result]]:
-    """The newest result of each analysis that tells of heads."""
+def _saved(app: AppState, encoder: Encoder) -> tuple[list[Entry], dict[str, Result]]:
+    """The newest result of each analysis of heads."""
+    from lamina.analyses.attention_maps.atlas import READ
+
     newest: dict[str, Entry] = {}
-    for entry in desk.shelf.of_model(encoder.fingerprint):
+    for entry in app.results.of_model(encoder.fingerprint):
         newest.setdefault(entry.analysis, entry)
-    ordered = [newest[name] for name in ANALYSES if name in newest]
-    return ordered, {entry.analysis: desk.shelf.result(entry.id) for entry in ordered}
+    ordered = [newest[name] for name in READ if name in newest]
+    return ordered, {entry.analysis: app.results.result(entry.id) for entry in ordered}
 
 
 def _missing(results: dict[str, Result]) -> list[str]:
-    return [name for name in ANALYSES if name not in results]
+    from lamina.analyses.attention_maps.atlas import READ
+
+    return [name for name in READ if name not in results]
+
+
+def _doing(row: dict[str, Any]) -> dict[str, Any]:
+    """A behaviour with its unit, and the rule that its value is compared with."""
+    from lamina.analyses.attention_maps.behaviours import BROADLY, SHARES
+
+    unit = {BROADLY: "nats of entropy"}.get(
+        row["behaviour"], "of attention" if row["behaviour"] in SHARES else "accuracy"
+    )
+    return row | {"unit": unit, "rule": "simple rule" if unit == "accuracy" else "over"}
 
 
 def _source(entry: Entry) -> Source:
@@ -227,6 +251,12 @@ def _source(entry: Entry) -> Source:
     )
 
 
+def _group(app: AppState, source: str) -> Group:
+    from lamina.analyses.attention_maps.atlas import SENTENCE
+
+    return Group(source=source, title="On this sentence" if source == SENTENCE else app.words_of(source)[0])
+
+
 def _measure(measure: Measured) -> Measure:
     values = [[_number(value) for value in row] for row in measure.values.tolist()]
     known = [value for row in values for value in row if value is not None]
@@ -239,6 +269,7 @@ def _measure(measure: Measured) -> Measure:
         low=min(known, default=None),
         high=max(known, default=None),
         baseline=_number(measure.baseline),
+        rule=measure.rule,
         names=list(measure.names),
     )
 

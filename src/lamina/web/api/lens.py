@@ -1,4 +1,4 @@
-"""The sentence lens: what every layer makes of a sentence, and of one of its words."""
+"""The sentence lens: a sentence, and one of its words, layer by layer."""
 
 from __future__ import annotations
 
@@ -9,61 +9,174 @@ from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
+from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError, ResultError, SpanError
-from lamina.web.api.answers import ERRORS
-from lamina.web.api.lens_answers import (
-    MOST_WORDS,
-    Belief,
-    Head,
-    Heads,
-    Label,
-    Lens,
-    Mark,
-    MarkedSentence,
-    Neighbour,
-    Neighbours,
-    OneWord,
-    Sentence,
-    TaskCard,
-    Word,
-)
-from lamina.web.desk import BusyError, Desk, TheDesk, TooLongError
+from lamina.web.api.answers import ERRORS, Typed
+from lamina.web.app_state import AppState, BusyError, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.analyses.probing.typed import Asked, Beliefs, Marked, SentenceTracer
-    from lamina.analyses.sentence.attended import Strongest
-    from lamina.analyses.sentence.nearest import WordIndex
+    from lamina.analyses.probing.live import Asked, Beliefs, Marked, SentenceTracer
+    from lamina.analyses.typed_sentence import Strongest, WordIndex
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
+
+
+MOST_WORDS = 512
+"""Per sentence: each word is a button with its bars."""
+MOST_MARKED = 32
+
+
+class Sentence(BaseModel):
+    """A sentence and a model."""
+
+    model: Typed = Field(max_length=1000)
+    sentence: Typed = Field(max_length=1_000_000)
+
+
+class Mark(BaseModel):
+    """Words that are asked about; a second span for tasks of pairs. Both ends are included."""
+
+    task: Typed = Field(max_length=100)
+    first: int = Field(ge=0, lt=MOST_WORDS)
+    last: int = Field(ge=0, lt=MOST_WORDS)
+    first2: int | None = Field(None, ge=0, lt=MOST_WORDS)
+    last2: int | None = Field(None, ge=0, lt=MOST_WORDS)
+
+
+class MarkedSentence(Sentence):
+    """A sentence with the spans that are asked about."""
+
+    marked: list[Mark] = Field(default_factory=list, max_length=MOST_MARKED)
+
+
+class OneWord(Sentence):
+    """A word of a sentence."""
+
+    word: int = Field(ge=0, lt=MOST_WORDS)
+
+
+class TaskCard(BaseModel):
+    """A question that there are probes for."""
+
+    name: str
+    title: str
+    about: str
+    arity: int
+    """Spans it asks about."""
+    unasked: bool
+    """Whether it is answered for every word without being asked."""
+    labels: int
+
+
+class Label(BaseModel):
+    """One label's probability under the probes P(0)..P(L)."""
+
+    label: str
+    probabilities: list[float]
+
+
+class Belief(BaseModel):
+    """The probes' answer for one target; the label with the highest mean probability comes first."""
+
+    task: str
+    spans: list[tuple[int, int]]
+    """First word and one past the last."""
+    labels: list[Label]
+
+
+class Lens(BaseModel):
+    """A sentence with the probes' answers."""
+
+    words: list[str]
+    tokens: int
+    """Of the model, special ones included."""
+    layers: int
+    tasks: list[TaskCard]
+    """Empty where no saved probes fit this model."""
+    seeds: int
+    """Number of probes that probabilities are averaged over."""
+    beliefs: list[Belief]
+    interesting: int
+    """The word to start with: the one whose belief changes most from layer to layer."""
+
+
+class Head(BaseModel):
+    """A head's largest weight between the word and another one."""
+
+    layer: int
+    head: int
+    word: int
+    """The other one."""
+    weight: float
+
+
+class Heads(BaseModel):
+    """All heads, the strongest first."""
+
+    incoming: list[Head]
+    """From another word to this one."""
+    outgoing: list[Head]
+    """From this word to another one."""
+
+
+class Word(BaseModel):
+    """A word at every layer."""
+
+    path: list[tuple[float, float]]
+    """Its position at each layer."""
+    others: list[list[tuple[float, float]]]
+    """At each layer, the positions of all words of the sentence."""
+    explained: tuple[float, float]
+    """The share of all variance that the two axes show."""
+    attended: Heads | None
+    """None if the model has no heads, or the text is longer than its limit."""
+
+
+class Neighbour(BaseModel):
+    """A word of the corpus near the one asked about."""
+
+    word: str
+    sentence: str
+    similarity: float
+
+
+class Neighbours(BaseModel):
+    """At each layer the words nearest by cosine, the nearest first."""
+
+    corpus: str
+    sentences: int
+    words: int
+    layers: list[list[Neighbour]]
+
 
 router = APIRouter(
     prefix="/lens", tags=["lens"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
 )
 
 LABELS = 3
-"""Shown of every word, the strongest; of what is marked, all."""
+"""Labels per word, the strongest; marked spans have all."""
 NEIGHBOURS = 8
-"""Of a word, at each layer."""
+"""Neighbours per word and layer."""
 SENTENCES = 500
-"""Of the corpus, among whose words neighbours are looked for."""
+"""Sentences of the corpus that neighbours come from."""
 _TRACERS, _INDICES = 3, 2
-"""Kept in memory: probes, one a model, and words of a corpus, at most 192 MB each."""
+"""Kept in memory: probes, one set per model, and words of a corpus, at most 192 MB each."""
 _INDEXING = Lock()
 _WAITING = BoundedSemaphore(8)
-"""Requests that wait while a corpus is read; all others would soon wait behind them."""
+"""Most requests that wait while a corpus is read."""
 
 
 @router.post("")
-def lens(desk: TheDesk, asked: MarkedSentence) -> Lens:
+def lens(app: State, asked: MarkedSentence) -> Lens:
     """What the trained probes believe: part of speech of every word, and whatever is marked."""
-    from lamina.analyses.probing.typed import over_seeds
+    from lamina.analyses.probing.live import over_seeds
     from lamina.types import Text
 
-    words = _words(desk, asked)
+    words = _words(app, asked)
     marked = [_marked(mark) for mark in asked.marked]
-    with desk.model(asked.model) as encoder:
-        tracer = _tracer_of(desk, encoder)
+    with app.model(asked.model) as encoder:
+        tracer = _tracer_of(app, encoder)
         told = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
         chosen = _interesting(encoder, words, told)
     return Lens(
@@ -78,15 +191,13 @@ def lens(desk: TheDesk, asked: MarkedSentence) -> Lens:
 
 
 @router.post("/word")
-def word(desk: TheDesk, asked: OneWord) -> Word:
-    """One word's way through the layers in two dimensions, and the heads that look at it and from it."""
-    from lamina.analyses.sentence.attended import attended
-    from lamina.analyses.sentence.encoding import encode_sentence, word_vectors
-    from lamina.analyses.sentence.paths import token_paths
+def word(app: State, asked: OneWord) -> Word:
+    """One word at every layer in two dimensions, and the attention to it and from it."""
+    from lamina.analyses.typed_sentence import attended, encode_sentence, token_paths, word_vectors
 
-    words = _words(desk, asked)
+    words = _words(app, asked)
     _check_word(words, asked.word)
-    with desk.model(asked.model) as encoder:
+    with app.model(asked.model) as encoder:
         made = encode_sentence(encoder, words, ("states", "maps") if encoder.heads else ("states",))
     paths = token_paths(word_vectors(made, len(words)))
     found = attended(made, asked.word)
@@ -100,16 +211,15 @@ def word(desk: TheDesk, asked: OneWord) -> Word:
 
 
 @router.post("/neighbours")
-def neighbours(desk: TheDesk, asked: OneWord) -> Neighbours:
+def neighbours(app: State, asked: OneWord) -> Neighbours:
     """The words nearest to one, layer by layer, among the first sentences of the server's first corpus (dev)."""
-    from lamina.analyses.sentence.encoding import encode_sentence, word_vectors
-    from lamina.analyses.sentence.nearest import nearest_in_corpus
+    from lamina.analyses.typed_sentence import encode_sentence, nearest_in_corpus, word_vectors
     from lamina.corpora import load_corpus
 
-    words = _words(desk, asked)
+    words = _words(app, asked)
     _check_word(words, asked.word)
-    corpus = load_corpus(desk.settings.corpora[0], split="dev", limit=SENTENCES)
-    with desk.model(asked.model) as encoder:
+    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
+    with app.model(asked.model) as encoder:
         vectors = word_vectors(encode_sentence(encoder, words), len(words))
     index = _index_in_turn(encoder, corpus)
     found = nearest_in_corpus(index, vectors[:, asked.word], NEIGHBOURS)
@@ -121,10 +231,10 @@ def neighbours(desk: TheDesk, asked: OneWord) -> Neighbours:
     )
 
 
-def _words(desk: Desk, asked: Sentence) -> tuple[str, ...]:
-    from lamina.corpora.words import split_words
+def _words(app: AppState, asked: Sentence) -> tuple[str, ...]:
+    from lamina.corpora.tokenising import split_words
 
-    desk.check_length(asked.sentence)
+    app.check_length(asked.sentence)
     words = split_words(asked.sentence).words
     if not words:
         raise InputError("the sentence has no words; type some")
@@ -139,7 +249,7 @@ def _check_word(words: tuple[str, ...], word: int) -> None:
 
 
 def _marked(mark: Mark) -> Marked:
-    from lamina.analyses.probing.typed import Marked
+    from lamina.analyses.probing.live import Marked
     from lamina.types import Span
 
     if (mark.first2 is None) != (mark.last2 is None):
@@ -148,9 +258,9 @@ def _marked(mark: Mark) -> Marked:
     return Marked(mark.task, Span(mark.first, mark.last + 1), second)
 
 
-def _tracer_of(desk: Desk, encoder: Encoder) -> SentenceTracer | None:
-    """The newest saved probes that were trained on this very model."""
-    for entry in desk.shelf.of_model(encoder.fingerprint):
+def _tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
+    """The newest saved probes of exactly this model."""
+    for entry in app.results.of_model(encoder.fingerprint):
         if entry.analysis == "probe":
             tracer = _tracer(encoder, entry.folder, str(entry.head["provenance"].get("created")))
             if tracer is not None:
@@ -160,8 +270,8 @@ def _tracer_of(desk: Desk, encoder: Encoder) -> SentenceTracer | None:
 
 @lru_cache(maxsize=_TRACERS)
 def _tracer(encoder: Encoder, folder: Path, _made: str) -> SentenceTracer | None:
-    """Read once as long as the folder holds what was made then; None where it holds no probes to trace with."""
-    from lamina.analyses.probing.typed import SentenceTracer
+    """Cached as long as the folder holds the same result; None if it has no usable probes."""
+    from lamina.analyses.probing.live import SentenceTracer
 
     try:
         return SentenceTracer(encoder, folder)
@@ -170,7 +280,7 @@ def _tracer(encoder: Encoder, folder: Path, _made: str) -> SentenceTracer | None
 
 
 def _index_in_turn(encoder: Encoder, corpus: Corpus) -> WordIndex:
-    """Made once, and not in the model's turn: whoever types a sentence meanwhile does not wait for the corpus."""
+    """Made once, without holding the model, so that other requests do not wait for the corpus."""
     if not _WAITING.acquire(blocking=False):
         raise BusyError("the corpus is still being read for others; try again in a moment")
     try:
@@ -182,16 +292,15 @@ def _index_in_turn(encoder: Encoder, corpus: Corpus) -> WordIndex:
 
 @lru_cache(maxsize=_INDICES)
 def _index(encoder: Encoder, corpus: Corpus) -> WordIndex:
-    from lamina.analyses.sentence.nearest import index_words
+    from lamina.analyses.typed_sentence import index_words
 
     return index_words(encoder, corpus)
 
 
 def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) -> int:
-    """The word whose part of speech is believed to change most; without such probes, the one that moves farthest."""
-    from lamina.analyses.probing.typed import UNASKED, most_changed
-    from lamina.analyses.sentence.encoding import encode_sentence, word_vectors
-    from lamina.analyses.sentence.paths import farthest_travelled
+    """The word whose predicted part of speech changes most; without probes, the word that moves farthest."""
+    from lamina.analyses.probing.live import UNASKED, most_changed
+    from lamina.analyses.typed_sentence import encode_sentence, farthest_travelled, word_vectors
 
     for each in told:
         if each.task in UNASKED:
@@ -201,7 +310,7 @@ def _interesting(encoder: Encoder, words: tuple[str, ...], told: list[Beliefs]) 
 
 
 def _card(name: str, asked: Asked) -> TaskCard:
-    from lamina.analyses.probing.typed import UNASKED
+    from lamina.analyses.probing.live import UNASKED
     from lamina.tasks import TASKS
 
     # A name may have its corpus in brackets behind it.
@@ -217,7 +326,7 @@ def _card(name: str, asked: Asked) -> TaskCard:
 
 
 def _beliefs(told: Beliefs) -> Iterator[Belief]:
-    from lamina.analyses.probing.typed import UNASKED
+    from lamina.analyses.probing.live import UNASKED
 
     for target, spans in enumerate(told.words.tolist()):
         own = told.probabilities[:, target]

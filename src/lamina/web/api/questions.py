@@ -1,24 +1,98 @@
-"""Questions: how a model comes to its answer, with the tokens of one question at every layer."""
+"""Questions: a model's answer, and the tokens of one question at every layer."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError
-from lamina.web.api.answers import ERRORS, Typed
-from lamina.web.api.token_maps import TokenMap, map_of
-from lamina.web.desk import Desk, TheDesk, TooLongError
+from lamina.results import Result
+from lamina.web.api.answers import ERRORS, Typed, rows_of
+from lamina.web.app_state import AppState, State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.analyses.questions.reading import Questions
+    from lamina.corpora.question_sets import Questions
     from lamina.corpora.questions import Question
     from lamina.encoders import Encoder
-    from lamina.results import Result
+
+
+Place = tuple[float, float]
+
+
+class Token(BaseModel):
+    """A token, the same at every layer."""
+
+    word: str
+    """The word it is part of; for a special token, its name."""
+    role: str
+    """What it is drawn as; where several roles hold, the rarest."""
+    roles: list[str]
+    """All roles that it has."""
+    sentence: int
+    """From 0; -1 outside the context."""
+    question: bool
+    support: bool
+    gold: bool
+    predicted: bool
+
+
+class Layer(BaseModel):
+    """What the map of one layer shows, and what it leaves out."""
+
+    layer: int
+    tokens: int
+    left_out: int
+    """Outliers: tokens left out of the fit, the clusters and the map of this layer."""
+    explained_x: float | None
+    explained_y: float | None
+    clusters: int
+    silhouette: float | None
+
+
+class TokenMap(BaseModel):
+    """The tokens of one question at every layer."""
+
+    tokens: list[Token]
+    positions: list[list[Place | None]]
+    """[layer][token] from -1 to 1, both ways to the same scale; null for what is not drawn."""
+    clusters: list[list[int]]
+    """[layer][token] of k-means in the full space; -1 for an outlier."""
+    layers: list[Layer]
+    drawn: int
+    """Tokens on the map; if there are very many, some without a role are left out."""
+
+
+def map_of(result: Result) -> TokenMap:
+    """The map of a `token_map` result."""
+    from lamina.figures.token_map import ACCEPTED, OTHER, PREDICTED, QUESTION, SUPPORT, drawn_rows
+
+    table: Any = result.tables["tokens"].reset_index(drop=True)
+    layers = len(result.tables["projection"])
+    size = len(table) // layers
+    roles = [OTHER.name] * size
+    positions: list[list[Place | None]] = [[None] * size for _ in range(layers)]
+    drawn = drawn_rows(table)
+    for row, x, y, role in zip(drawn.index, drawn["x"], drawn["y"], drawn["role"], strict=True):
+        positions[row // size][row % size] = (float(x), float(y))
+        roles[row % size] = role
+    columns = ["word", "sentence", "question", "support", "gold", "predicted"]
+    named = {"question": QUESTION.name, "support": SUPPORT.name, "gold": ACCEPTED, "predicted": PREDICTED.name}
+    tokens = [
+        Token(**row, role=role, roles=[name for column, name in named.items() if row[column]] or [role])
+        for row, role in zip(rows_of(table[columns][:size]), roles, strict=True)
+    ]
+    return TokenMap(
+        tokens=tokens,
+        positions=positions,
+        clusters=table["cluster"].to_numpy().reshape(layers, size).tolist(),
+        layers=[Layer(**row) for row in rows_of(result.tables["projection"])],
+        drawn=len({row % size for row in drawn.index}),
+    )
+
 
 router = APIRouter(prefix="/questions", tags=["questions"], responses={code: ERRORS[code] for code in (401, 403)})
 
@@ -34,7 +108,7 @@ _ABOUT = {
     "qa15": "a deduction",
 }
 _MOST = {"pca": 14_000, "ica": 14_000, "tsne": 3_600}
-"""Tokens of all layers together, in a map that is computed while somebody waits: ten to twenty seconds."""
+"""Tokens of all layers together: a map that takes ten to twenty seconds."""
 Clusters = Annotated[int, Field(ge=2, le=20)]
 
 
@@ -50,14 +124,14 @@ class Example(BaseModel):
 
 
 class Answering(BaseModel):
-    """What is known of a model that lamina fine-tuned."""
+    """A model that lamina fine-tuned."""
 
     name: str
     task: str
     answers: bool
-    """Whether it answers questions; a model tuned for something else does not."""
+    """Whether it was fine-tuned to answer questions."""
     base: str | None
-    """The model of this server that it was tuned from."""
+    """The model of this server that it was fine-tuned from."""
 
 
 class Asked(BaseModel):
@@ -74,7 +148,7 @@ class Asked(BaseModel):
 
 
 class Part(BaseModel):
-    """A word of the context, or what stands between two."""
+    """A word of the context, or the text between two words."""
 
     text: str
     sentence: int
@@ -85,10 +159,10 @@ class Part(BaseModel):
 
 
 class Said(BaseModel):
-    """The model's answer, and how good it is."""
+    """The model's answer and its quality."""
 
     answers: bool
-    """False for a model that answers nothing: it was not fine-tuned to."""
+    """False for a model that was not fine-tuned to answer questions."""
     predicted: str
     confidence: float | None
     """Probability of its start times probability of its end."""
@@ -107,12 +181,12 @@ class Answered(BaseModel):
     notes: list[str]
     """What was left out, in words."""
     phases: str | None
-    """The saved result with the phases of this very model, where there is one."""
+    """The id of the newest `phases` result of exactly this model, if there is one."""
 
 
 @router.get("/examples")
 def examples() -> list[Example]:
-    """Stories to begin with, none of which a model was fine-tuned on."""
+    """Example stories; no model was fine-tuned on them."""
     made = []
     for name in _SHOWN:
         story = _stories()[f"stories-{name}"]
@@ -130,21 +204,21 @@ def examples() -> list[Example]:
 
 
 @router.get("/models")
-def models(desk: TheDesk) -> list[Answering]:
+def models(app: State) -> list[Answering]:
     """The fine-tuned models among the results, the newest first."""
-    return [made for name, folder in desk.shelf.models().items() if (made := _answering(desk, name, folder))]
+    return [made for name, folder in app.results.models().items() if (made := _answering(app, name, folder))]
 
 
 @router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429)})
-def answered(desk: TheDesk, asked: Asked) -> Answered:
-    """The answer of a model, and where every token stands at every layer."""
-    from lamina.analyses.questions.marking import marked_context
-    from lamina.analyses.questions.tokenmap import token_map
+def answered(app: State, asked: Asked) -> Answered:
+    """A model's answer, and the position of every token at every layer."""
+    from lamina.analyses.questions.roles import marked_context
+    from lamina.analyses.questions.token_map import token_map
 
-    desk.check_length(asked.question, asked.context)
+    app.check_length(asked.question, asked.context)
     questions = _questions(asked)
     question = next(questions.questions())
-    with desk.model(asked.model) as encoder:
+    with app.model(asked.model) as encoder:
         _check_size(encoder, question, asked)
         result = token_map(encoder, questions, method=asked.method, fit=asked.fit, clusters=asked.clusters)
     said = result.tables["answer"].iloc[0]
@@ -155,19 +229,19 @@ def answered(desk: TheDesk, asked: Asked) -> Answered:
         text=[Part(**part._asdict()) for part in marked_context(question, place)],
         map=map_of(result),
         notes=_notes(result),
-        phases=_phases(desk, result),
+        phases=_phases(app, result),
     )
 
 
 @cache
 def _stories() -> dict[str, Question]:
-    from lamina.analyses.questions.reading import load_questions
+    from lamina.corpora.question_sets import load_questions
 
     return {story.text.id: story for story in load_questions("stories", "test").questions()}
 
 
 def _questions(asked: Asked) -> Questions:
-    from lamina.analyses.questions.reading import questions_from, typed_question
+    from lamina.corpora.question_sets import questions_from, typed_question
 
     if asked.example is None:
         return typed_question(asked.question, asked.context, asked.answer)
@@ -177,13 +251,13 @@ def _questions(asked: Asked) -> Questions:
 
 
 def _check_size(encoder: Encoder, question: Question, asked: Asked) -> None:
-    """Refuses what would keep everybody waiting."""
+    """Refuse maps that would take too long."""
     tokens, most = len(encoder.tokenize(question.text).ids), _MOST[asked.method] // encoder.layers
     if tokens > most:
         raise TooLongError(
             f"question and context are {tokens:,} tokens; of a model with {encoder.layers} layers this page maps at "
             f"most {most:,} by {asked.method}. Take a shorter context{', or pca' if asked.method == 'tsne' else ''}, "
-            "or compute it in a terminal: lamina phases MODEL --question ... --context ..."
+            "or compute it in a terminal: lamina token_map MODEL --question ... --context ..."
         )
 
 
@@ -202,7 +276,7 @@ def _said(result: Result, question: Question) -> Said:
 
 def _notes(result: Result) -> list[str]:
     from lamina.analyses.questions.answering import SILENT
-    from lamina.analyses.questions.tokenmap import NO_GOLD, OUTLIERS
+    from lamina.analyses.questions.token_map import NO_GOLD, OUTLIERS
 
     # These are said elsewhere on the page.
     said = (SILENT, NO_GOLD, OUTLIERS)
@@ -211,12 +285,12 @@ def _notes(result: Result) -> list[str]:
     ]
 
 
-def _phases(desk: Desk, result: Result) -> str | None:
-    own = desk.shelf.of_model(result.provenance.model["fingerprint"])
+def _phases(app: AppState, result: Result) -> str | None:
+    own = app.results.of_model(result.provenance.model["fingerprint"])
     return next((entry.id for entry in own if entry.analysis == "phases"), None)
 
 
-def _answering(desk: Desk, name: str, folder: str) -> Answering | None:
+def _answering(app: AppState, name: str, folder: str) -> Answering | None:
     from lamina.training.provenance import read_about
 
     try:
@@ -224,7 +298,7 @@ def _answering(desk: Desk, name: str, folder: str) -> Answering | None:
     except ModelError:
         return None
     base = str(about.get("base", {}).get("name", ""))
-    known = [other for other in desk.models.names() if base in (other, Path(other).name)]
+    known = [other for other in app.models.names() if base in (other, Path(other).name)]
     return Answering(
         name=name,
         task=str(about.get("task", "")),

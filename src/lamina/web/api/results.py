@@ -1,4 +1,4 @@
-"""Saved results: what was run, its charts and its tables, to look at and to take away."""
+"""Saved results: findings, charts, tables and provenance, to look at and to download."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from lamina.figures import to_svg
-from lamina.report.wording import section_of
+from lamina.figures import captions_of, to_svg
+from lamina.result_index import Entry, UnknownResultError
+from lamina.results import Status
 from lamina.web.api.answers import ERRORS
-from lamina.web.desk import TheDesk
+from lamina.web.app_state import AppState, State
 from lamina.web.drawing import charts_of, tasks_of
-from lamina.web.shelf import Entry, UnknownResultError
 
 router = APIRouter(prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (401, 403, 404, 422)})
 
@@ -27,7 +27,15 @@ Image = Literal["svg", "png", "pdf"]
 
 _KINDS = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 _SCALE = 2
-"""Pixels of a PNG for each point of the chart."""
+"""Pixels per point of a PNG."""
+
+
+class FindingCard(BaseModel):
+    """What was found, in a sentence with its number, its interval and what it is compared with."""
+
+    text: str
+    status: Status
+    """clear: the interval clears what it is compared with; open: it does not; null: a precise nothing."""
 
 
 class Summary(BaseModel):
@@ -35,7 +43,7 @@ class Summary(BaseModel):
 
     id: str
     name: str
-    """Its folder, as seen from the one named at the start."""
+    """Its folder, relative to the one named at the start."""
     analysis: str
     title: str
     model: str
@@ -43,8 +51,10 @@ class Summary(BaseModel):
     split: str
     created: str
     command: str
-    """What to type to make it again."""
+    """The command that reproduces it."""
     tables: list[str]
+    findings: list[FindingCard]
+    """Clear ones first; empty for results of older versions."""
 
 
 class Figure(BaseModel):
@@ -57,37 +67,38 @@ class Figure(BaseModel):
 
 
 class Whole(Summary):
-    """A result with all that is known of it; tables and images have addresses of their own."""
+    """A result with its provenance and charts; tables and images have their own addresses."""
 
     question: str
     method: str
     figures: list[Figure]
     tasks: list[str]
-    """By which the charts can be asked for."""
+    """Tasks that the charts can be filtered by."""
     rows: dict[str, int]
     """Table -> its number of rows."""
     provenance: dict[str, Any]
 
 
 @router.get("")
-def listed(desk: TheDesk) -> list[Summary]:
+def listed(app: State) -> list[Summary]:
     """Every result in the named folders, the newest first."""
-    return [summary_of(entry) for entry in desk.shelf.entries()]
+    return [summary_of(app, entry) for entry in app.results.entries()]
 
 
 @router.get("/{id}")
-def whole(desk: TheDesk, id: ResultId, tasks: Tasks = None) -> Whole:
-    """One result: charts, provenance and how to read it."""
-    entry, result = desk.shelf.entry(id), desk.shelf.result(id)
-    section = section_of(result.analysis)
+def whole(app: State, id: ResultId, tasks: Tasks = None) -> Whole:
+    """One result: findings, charts and provenance."""
+    entry, result = app.results.entry(id), app.results.result(id)
+    _, question, method = app.words_of(result.analysis)
+    captions = captions_of(result.analysis)
     figures = [
-        Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=section.captions.get(name, ""))
-        for name, spec in charts_of(desk.shelf, entry, _known(tasks_of(result), tasks, entry)).items()
+        Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
+        for name, spec in charts_of(app.results, entry, _known(tasks_of(result), tasks, entry)).items()
     ]
     return Whole(
-        **_facts(entry),
-        question=section.question,
-        method=section.method,
+        **_facts(app, entry),
+        question=question,
+        method=method,
         figures=figures,
         tasks=tasks_of(result),
         rows={name: len(table) for name, table in result.tables.items()},
@@ -96,21 +107,21 @@ def whole(desk: TheDesk, id: ResultId, tasks: Tasks = None) -> Whole:
 
 
 @router.get("/{id}/tables/{name}.csv", response_class=Response)
-def table(desk: TheDesk, id: ResultId, name: Name) -> Response:
-    """One table, all of it, as CSV."""
-    entry = desk.shelf.entry(id)
-    found = _named(desk.shelf.result(id).tables, name, "table", entry)
+def table(app: State, id: ResultId, name: Name) -> Response:
+    """One complete table as CSV."""
+    entry = app.results.entry(id)
+    found = _named(app.results.result(id).tables, name, "table", entry)
     return _file(found.to_csv(index=False), "text/csv; charset=utf-8", f"{entry.analysis}-{name}.csv")
 
 
 @router.get("/{id}/charts/{name}.{kind}", response_class=Response)
-def image(desk: TheDesk, id: ResultId, name: Name, kind: Image, tasks: Tasks = None) -> Response:
+def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None) -> Response:
     """One chart as an image for a paper or a slide."""
     import vl_convert
 
-    entry = desk.shelf.entry(id)
-    known = _known(tasks_of(desk.shelf.result(id)), tasks, entry) if tasks else ()
-    spec = _named(charts_of(desk.shelf, entry, known), name, "chart", entry)
+    entry = app.results.entry(id)
+    known = _known(tasks_of(app.results.result(id)), tasks, entry) if tasks else ()
+    spec = _named(charts_of(app.results, entry, known), name, "chart", entry)
     if kind == "svg":
         body: str | bytes = to_svg(spec)
     elif kind == "png":
@@ -136,23 +147,24 @@ def _file(body: str | bytes, kind: str, name: str) -> Response:
     return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def summary_of(entry: Entry) -> Summary:
+def summary_of(app: AppState, entry: Entry) -> Summary:
     """A result as the list has it."""
-    return Summary(**_facts(entry))
+    return Summary(**_facts(app, entry))
 
 
-def _facts(entry: Entry) -> dict[str, Any]:
+def _facts(app: AppState, entry: Entry) -> dict[str, Any]:
     provenance = entry.head["provenance"]
     corpus = provenance.get("corpus", {})
     return {
         "id": entry.id,
         "name": entry.name,
         "analysis": entry.analysis,
-        "title": section_of(entry.analysis).title,
+        "title": app.words_of(entry.analysis)[0],
         "model": entry.model,
         "corpus": str(corpus.get("name", "")),
         "split": str(corpus.get("split", "")),
         "created": str(provenance.get("created", "")),
         "command": str(provenance.get("command", "")),
         "tables": list(entry.head["tables"]),
+        "findings": [FindingCard(text=each["text"], status=each["status"]) for each in entry.head.get("findings", [])],
     }

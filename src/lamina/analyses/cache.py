@@ -1,0 +1,119 @@
+"""Asking a question once: an answer saved for the same inputs is read, not computed again, and nothing is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lamina.analyses.declaration import Asked
+from lamina.analyses.runner import run_together
+from lamina.analyses.settings import Declared
+from lamina.corpora.caching import contents_sha256
+from lamina.errors import ResultError
+from lamina.progress import say
+from lamina.results import Result, answer_key, question_of, read_head, refuse_other
+
+
+def ask(asked: Asked, folder: Path, *, replace: bool = False) -> Result:
+    """The result saved in `folder` where it answers exactly this; otherwise the answer is computed and saved there."""
+    return ask_together([asked], [folder], replace=replace)[0]
+
+
+def ask_together(questions: Sequence[Asked], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
+    """Several questions at once: those not answered yet share passes over attention maps."""
+    found = {at: saved(asked, folder) for at, (asked, folder) in enumerate(zip(questions, folders, strict=True))}
+    missing = [at for at, result in found.items() if result is None]
+    for at in missing:
+        # Before the work, not after it.
+        refuse_other(folders[at], questions[at].question, replace=replace)
+        _say_outdated(questions[at], folders[at])
+    works = [_work_folder(questions[at], folders[at]) for at in missing]
+    try:
+        answers = run_together([questions[at] for at in missing], works) if missing else []
+    finally:
+        # A question that is refused leaves nothing behind.
+        _remove_empty(works)
+    for at, work, answer in zip(missing, works, answers, strict=True):
+        answer.save(folders[at], replace=replace)
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
+        found[at] = Result.load(folders[at]) if answer.files else answer
+    return [result for result in found.values() if result is not None]
+
+
+def saved(asked: Asked, folder: Path) -> Result | None:
+    """The answer that lies in `folder`, where it is one to this very question by this version of the analysis."""
+    try:
+        same = read_head(folder).get("key") == answer_key(asked.question, asked.analysis.version)
+        return Result.load(folder) if same else None
+    except ResultError:
+        return None
+
+
+def default_folder(asked: Asked, root: Path = Path("results")) -> Path:
+    """Where a result goes when nobody says where: the name carries a short key of the question."""
+    parts = [asked.analysis.name, *asked.loaded.names, asked.question[:8]]
+    return root / "-".join(filter(None, map(safe_name, parts)))
+
+
+def contents_of(declared: Mapping[str, Declared], settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Hashes of the files that settings name; nothing where they name none."""
+    named = [
+        name
+        for setting, about in declared.items()
+        if about.about.file
+        for name in _listed(settings[setting])
+        if isinstance(name, str)
+    ]
+    found = {name: contents_sha256(Path(name)) for name in named if Path(name).exists()}
+    return {"contents": found} if found else {}
+
+
+def _say_outdated(asked: Asked, folder: Path) -> None:
+    try:
+        head = read_head(folder)
+    except ResultError:
+        return
+    if question_of(head) == asked.question:
+        old, new = head.get("version", 0), asked.analysis.version
+        if old > new:
+            raise ResultError(
+                f"{folder} was made by a newer lamina ({asked.analysis.name} version {old}, here {new}); update "
+                "lamina, or name another folder"
+            )
+        older = f"is of an older version of {asked.analysis.name} ({old}, now {new})"
+        say(f"{folder} {older if old < new else 'is damaged'} and is replaced")
+
+
+def _work_folder(asked: Asked, folder: Path) -> Path | None:
+    """A hidden folder beside the result, kept until it is saved, so that a run that was stopped continues."""
+    if not asked.analysis.wants("work"):
+        return None
+    work = folder.parent / f".{folder.name}.work-{answer_key(asked.question, asked.analysis.version)[:12]}"
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultError(f"{work} cannot be written: {error.strerror}; name another folder") from error
+    return work
+
+
+def _remove_empty(works: Sequence[Path | None]) -> None:
+    for work in works:
+        if work is not None and work.is_dir() and not any(work.iterdir()):
+            work.rmdir()
+
+
+def safe_name(part: str) -> str:
+    """The part as a folder's name can have it.
+
+    Example:
+        >>> safe_name("meta/llama 3")
+        'meta_llama_3'
+    """
+    return "".join(character if character.isalnum() or character in "._-" else "_" for character in str(part))
+
+
+def _listed(value: str | Sequence[str] | None) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value or ()

@@ -1,0 +1,353 @@
+"""An analysis declares itself once; the command, the Python call, the report, the app and the docs come from that.
+
+The function's own signature declares the settings (`samples: Samples = 500`), the decorator says the rest:
+
+    @analysis(title="Heads that find dependencies", question="...", method="...", reads=Treebank(), version=1)
+    def heads(encoder: Encoder, corpus: Corpus, *, samples: Samples = 500, seed: Seed = 0) -> Tables: ...
+
+    @heads.finds
+    def _findings(result: Result) -> Iterable[Finding]: ...
+
+A function may also ask for a `runtime` (where things lie and run) and a `work` folder (kept until the result is saved).
+One that watches attention maps is a generator: it yields a `Watch`, and the runner makes one pass for all who wait.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from lamina.analyses.inputs import REQUIRED, Input, Loaded, Reads
+from lamina.analyses.settings import Checker, Declared, settings_of
+from lamina.errors import InputError
+from lamina.results import Finding, Result, strongest_first
+
+if TYPE_CHECKING:
+    import pandas
+
+    from lamina.activations.runtime import Runtime
+    from lamina.analyses.estimate import Cost
+
+Chapter = Literal["layers", "abilities", "heads", "words", "answering", "comparison"]
+"""Where a result is shown."""
+_INJECTED = ("runtime", "work")
+"""Parameters that the runner fills in."""
+_PLACES = ("runtime", "store", "device", "engine", "out", "replace")
+"""Keywords of a call that say where things lie and run, and where the result goes."""
+MOST_FINDINGS = 4
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What an analysis gives back; the runner adds provenance and makes it a `Result`."""
+
+    tables: Mapping[str, pandas.DataFrame]
+    """Table name -> long-form table, with the columns that were declared."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Why something was left out -> how many times."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """What else provenance should say of the model."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What else provenance should say of the data."""
+    seeds: tuple[int, ...] | None = None
+    """The random seeds used; the setting `seed` where not given."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Files that belong to the result, by name."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What one table of a result holds."""
+
+    rows: str
+    """What one row is, as in "One row per head and relation."."""
+    columns: tuple[str, ...]
+    optional: bool = False
+    """Whether it is there only with some settings or some data."""
+
+    def __init__(self, rows: str, columns: str | Iterable[str], *, optional: bool = False) -> None:
+        """`columns` are names, or one string that separates them by spaces or commas."""
+        named = columns.replace(",", " ").split() if isinstance(columns, str) else columns
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "columns", tuple(named))
+        object.__setattr__(self, "optional", optional)
+
+
+class Overview(NamedTuple):
+    """A small table for the terminal: the numbers one looks at first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str | int, ...]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question, ready to be answered."""
+
+    analysis: Analysis
+    loaded: Loaded
+    settings: Mapping[str, Any]
+    runtime: Runtime
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """What provenance records: every setting that counts, and hashes of the files they name."""
+        from lamina.analyses.cache import contents_of
+
+        declared = self.analysis.settings
+        counted = {name: _json(value) for name, value in self.settings.items() if declared[name].about.counts}
+        return counted | contents_of(declared, self.settings)
+
+    @cached_property
+    def question(self) -> str:
+        """Equal for the same question on the same inputs."""
+        from lamina.results import question_key
+
+        return question_key(self.analysis.name, *self.loaded.fingerprints, self.parameters)
+
+
+class Analysis:
+    """One declared analysis: call it with its inputs and settings, and get a `Result`.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import TinyEncoder
+        >>> result = lamina.geometry(TinyEncoder(), [["Dogs", "bark"], ["Cats", "do", "not"]], samples=10)
+        >>> result.tables["layers"].columns.tolist()
+        ['model', 'layer', 'measure', 'value', 'low', 'high']
+    """
+
+    def __init__(self, function: Callable[..., Any], **said: Any) -> None:
+        self.function = function
+        self.name: str = function.__name__
+        self.title: str = said["title"]
+        self.question: str = said["question"]
+        self.method: str = said["method"]
+        self.cites: tuple[str, ...] = said["cites"]
+        self.reads: Reads = said["reads"]
+        self.version: int = said["version"]
+        self.tables: Mapping[str, Table] = said["tables"]
+        self.chapter: Chapter = said["chapter"]
+        self.report: Mapping[str, Any] | None = said["report"]
+        self.charts: str = said["charts"] or f"lamina.figures.{self.name}"
+        self.example: str = said["example"]
+        self.__name__, self.__qualname__, self.__module__ = self.name, self.name, function.__module__
+        self.__doc__, self.__wrapped__ = function.__doc__, function
+        self._findings: Callable[[Result], Iterable[Finding]] | None = None
+        self._costs: Callable[..., Cost] | None = None
+        self._shows: Callable[[Result], Iterable[Overview | str]] | None = None
+
+    @cached_property
+    def settings(self) -> dict[str, Declared]:
+        """Its settings, by name, as the signature declares them."""
+        return settings_of(self.function, _INJECTED)
+
+    @cached_property
+    def checker(self) -> Checker:
+        """Checks settings."""
+        return Checker(self.name, self.settings)
+
+    @cached_property
+    def option_checker(self) -> Checker:
+        """Checks data options."""
+        return Checker(self.name, {each.name: each for each in self.reads.options})
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter
+        positional = [
+            kind(each.name, kind.VAR_POSITIONAL if each.many else kind.POSITIONAL_OR_KEYWORD)
+            if each.many or each.default is REQUIRED
+            else kind(each.name, kind.POSITIONAL_OR_KEYWORD, default=each.default)
+            for each in self.reads.given
+        ]
+        keywords = {each.name: each for each in (*self.settings.values(), *self.reads.options)}
+        named = [
+            kind(name, kind.KEYWORD_ONLY, default=each.default, annotation=each.type) for name, each in keywords.items()
+        ]
+        places = [kind(name, kind.KEYWORD_ONLY, default=None) for name in _PLACES]
+        return inspect.Signature([*positional, *named, *places], return_annotation=Result)
+
+    def __repr__(self) -> str:
+        return f"<analysis {self.name}: {self.title}>"
+
+    def __call__(self, *inputs: Any, **keywords: Any) -> Result:
+        """Answer the question; with `out`, save the result there, or reuse one that answers it already."""
+        from lamina.analyses.cache import ask
+        from lamina.analyses.runner import run
+
+        if self.wants("work") and keywords.get("out") is None:
+            raise InputError(f"{self.name} writes files: say where with out=FOLDER")
+        asked, out, replace = self._bound(inputs, keywords)
+        return run(asked) if out is None else ask(asked, Path(out), replace=replace)
+
+    def estimate(self, *inputs: Any, **keywords: Any) -> Cost:
+        """What answering would take, without answering."""
+        from lamina.analyses.estimate import estimate
+
+        return estimate(self._bound(inputs, keywords)[0])
+
+    def ask(self, *inputs: Any, **keywords: Any) -> Asked:
+        """The question itself, inputs loaded and settings checked."""
+        return self._bound(inputs, keywords)[0]
+
+    def finds(self, function: Callable[[Result], Iterable[Finding]]) -> Callable[[Result], Iterable[Finding]]:
+        """Decorates the function that says what a result shows."""
+        self._findings = function
+        return function
+
+    def costs(self, function: Callable[..., Cost]) -> Callable[..., Cost]:
+        """Decorates the function that says what an answer takes, called as the analysis itself is."""
+        self._costs = function
+        return function
+
+    def shows(self, function: Callable[[Result], Iterable[Overview | str]]) -> Callable[..., Any]:
+        """Decorates the function that gives what the terminal shows above the findings: small tables, or lines."""
+        self._shows = function
+        return function
+
+    def overview(self, result: Result) -> Iterable[Overview | str]:
+        """What the terminal shows above the findings."""
+        return self._shows(result) if self._shows else ()
+
+    @property
+    def cost_function(self) -> Callable[..., Cost] | None:
+        """What `costs` decorated; None where a trial on a sample of the data tells."""
+        return self._costs
+
+    def findings(self, result: Result) -> tuple[Finding, ...]:
+        """What a result shows, in one to four sentences, clear ones first."""
+        from dataclasses import replace
+
+        found = tuple(self._findings(result)) if self._findings else ()
+        return tuple(replace(each, chapter=self.chapter) for each in strongest_first(found)[:MOST_FINDINGS])
+
+    def wants(self, name: str) -> bool:
+        """Whether the function asks for a `runtime` or a `work` folder."""
+        return name in inspect.signature(self.function).parameters
+
+    def describe(self) -> dict[str, Any]:
+        """Inputs, settings, tables and version, as data; settings and data options are JSON schemas."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "question": self.question,
+            "method": self.method,
+            "cites": list(self.cites),
+            "chapter": self.chapter,
+            "version": self.version,
+            "inputs": [_input(each) for each in self.reads.given],
+            "data_options": self.option_checker.schema(),
+            "settings": self.checker.schema(),
+            "tables": {
+                name: {"rows": table.rows, "columns": list(table.columns), "optional": table.optional}
+                for name, table in self.tables.items()
+            },
+        }
+
+    def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Asked, Any, bool]:
+        places = {name: keywords.pop(name) for name in _PLACES if name in keywords}
+        given = self._given(inputs, keywords)
+        options = {each.name for each in self.reads.options} - self.settings.keys()
+        chosen = {name: keywords.pop(name) for name in list(keywords) if name in options}
+        settings = self.checker.check(keywords)
+        runtime = _runtime(places)
+        loaded = self.reads.load(given, self._options(given, chosen), settings, runtime)
+        return Asked(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))
+
+    def _given(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        """The inputs by name; what is missing or too much is said."""
+        expected = self.reads.given
+        if len(expected) == 1 and expected[0].many:
+            name = expected[0].name
+            listed = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], list | tuple) else inputs
+            return {name: list(keywords.pop(name, listed))}
+        call = f"lamina.{self.name}({', '.join(each.name for each in expected)}, **settings)"
+        if len(inputs) > len(expected):
+            raise InputError(f"{self.name} takes {len(expected)} inputs, not {len(inputs)}: {call}")
+        given = dict(zip((each.name for each in expected), inputs, strict=False))
+        for each in expected:
+            if each.name in keywords:
+                if each.name in given:
+                    raise InputError(f"{self.name}: {each.name} is given twice")
+                given[each.name] = keywords.pop(each.name)
+            elif each.name not in given and each.default is REQUIRED:
+                raise InputError(f"{self.name}: {each.name} is missing; call it as {call}")
+        return {each.name: given.get(each.name, each.default) for each in expected}
+
+    def _options(self, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+        data, model = given.get("data"), given.get("model")
+        named = isinstance(data, str | Path)
+        for name in chosen:
+            if name in ("unit", "format") and not named and data is not None:
+                raise InputError(f"{self.name}: {name} is for data given by name or path; this data is already loaded")
+            if name == "dtype" and not isinstance(model, str | Path) and model is not None:
+                raise InputError(f"{self.name}: dtype is for a model given by name; this model is already loaded")
+        return self.option_checker.check(chosen)
+
+
+def analysis(
+    *,
+    title: str,
+    question: str,
+    method: str,
+    reads: Reads,
+    version: int,
+    tables: Mapping[str, Table],
+    chapter: Chapter,
+    cites: tuple[str, ...] = (),
+    report: Mapping[str, Any] | None = None,
+    charts: str | None = None,
+    example: str = "",
+) -> Callable[[Callable[..., Any]], Analysis]:
+    """Declare a function as an analysis.
+
+    Args:
+        title: a heading.
+        question: what it answers, as a question.
+        method: how, in two sentences.
+        reads: what it is called with.
+        version: raised when the same inputs would give other numbers.
+        tables: what it returns.
+        chapter: where the report and the app show it.
+        cites: papers, as author and year.
+        report: the settings with which the default report asks it; None where it does not.
+        charts: the module whose `draw` draws it and whose `CAPTIONS` explain the charts; by default the one in
+            `lamina.figures` with the analysis's name.
+        example: a command to show in its help.
+    """
+    said = dict(locals())
+
+    def declare(function: Callable[..., Any]) -> Analysis:
+        return Analysis(function, **said)
+
+    return declare
+
+
+def _runtime(places: dict[str, Any]) -> Runtime:
+    from lamina.activations.runtime import Runtime
+
+    given = places.pop("runtime", None)
+    store, device, engine = (places.pop(name, None) for name in ("store", "device", "engine"))
+    if given is not None:
+        if not isinstance(given, Runtime) or (store, device, engine) != (None, None, None):
+            raise InputError("runtime is a lamina.Runtime(store, device, engine); give it or its parts, not both")
+        return given
+    return Runtime(None if store is None else Path(store), device, engine)
+
+
+def _input(each: Input) -> dict[str, Any]:
+    said = {"name": each.name, "help": each.help, "many": each.many, "required": each.default is REQUIRED}
+    return said if each.default is REQUIRED else said | {"default": each.default}
+
+
+def _json(value: Any) -> Any:
+    """A setting as provenance and keys hold it."""
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    return value.key if isinstance(value, Result) else value

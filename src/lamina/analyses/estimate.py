@@ -1,0 +1,337 @@
+"""What an answer would take, before it is computed: one estimator for every analysis.
+
+Seconds come from a trial: the analysis itself is run on two small samples of the data, and what it takes beyond a fixed
+part grows with the tokens. Encoding is timed apart, since texts that are stored already are not encoded again. An
+analysis whose time does not grow with its data (training) says its steps, and a few of them are timed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from lamina.activations import ActivationStore, StoredActivations
+from lamina.activations.runtime import Runtime
+from lamina.analyses.declaration import Asked
+from lamina.analyses.runner import run
+from lamina.corpora import Corpus, Questions, Splits
+from lamina.corpora.question_sets import questions_from
+from lamina.encoders import Encoder
+from lamina.errors import InputError
+from lamina.progress import VARIABLE
+from lamina.types import Text
+
+_SMALL, _LARGE = 600, 3000
+"""Tokens of the two samples."""
+_WARM_UP = 4
+"""Texts encoded before anything is timed: the first call is slower."""
+_LONG_TRIAL = 20.0
+"""Seconds after which one sample has to do."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer would take on this machine.
+
+    Example:
+        >>> print(Cost(passes=2, texts=1000, tokens=20_000, seconds=41.2, memory=10**9, disk=7 * 10**7))
+        passes   2
+        texts    1,000
+        tokens   20,000
+        steps    0
+        time     about 41 s on this machine
+        memory   about 1.0 GB
+        disk     about 70 MB
+    """
+
+    passes: int = 1
+    """How often the texts go through a model; a model and its twin are two."""
+    texts: int = 0
+    tokens: int = 0
+    """In one pass."""
+    steps: int = 0
+    """Of training, in all."""
+    seconds: float = 0.0
+    memory: int = 0
+    """Bytes of the whole process at its largest."""
+    disk: int = 0
+    """Bytes that stay: activations that are not stored yet."""
+
+    def __add__(self, other: Cost) -> Cost:
+        """One after the other."""
+        return Cost(
+            self.passes + other.passes,
+            self.texts + other.texts,
+            self.tokens + other.tokens,
+            self.steps + other.steps,
+            self.seconds + other.seconds,
+            max(self.memory, other.memory),
+            self.disk + other.disk,
+        )
+
+    def __str__(self) -> str:
+        lines = {
+            "passes": f"{self.passes:,}",
+            "texts": f"{self.texts:,}",
+            "tokens": f"{self.tokens:,}",
+            "steps": f"{self.steps:,}",
+            "time": f"about {max(1, round(self.seconds)):,} s on this machine",
+            "memory": f"about {self.memory / 1e9:.1f} GB",
+            "disk": f"about {self.disk / 1e6:,.0f} MB",
+        }
+        return "\n".join(f"{name:<8} {value}" for name, value in lines.items())
+
+
+def estimate(asked: Asked) -> Cost:
+    """What answering would take."""
+    estimator = Estimator(asked)
+    with _silent():
+        if asked.analysis.cost_function is None:
+            return estimator.trial()
+        return asked.analysis.cost_function(estimator, *asked.loaded.arguments, **asked.settings)
+
+
+@dataclass
+class _Encoded:
+    """What encoding took."""
+
+    seconds: float = 0.0
+    tokens: int = 0
+    encoders: dict[str, Encoder] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _TimedRuntime(Runtime):
+    """Keeps apart what encoding takes."""
+
+    encoded: _Encoded = field(default_factory=_Encoded)
+
+    def extract(self, encoder: Encoder, corpus: Corpus) -> StoredActivations:
+        """See `Runtime.extract`."""
+        start = time.perf_counter()
+        stored = super().extract(encoder, corpus)
+        self.encoded.seconds += time.perf_counter() - start
+        self.encoded.tokens += stored.tokens
+        self.encoded.encoders[encoder.fingerprint] = encoder
+        return stored
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What one run on a sample took."""
+
+    tokens: int
+    seconds: float
+    """Without encoding."""
+    encoding: float
+    encoded: int
+    encoders: Mapping[str, Encoder]
+
+
+class Estimator:
+    """Counts the data of one question, and times small parts of the work."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self.runtime = asked.runtime
+        arguments = asked.loaded.arguments
+        self._encoder = next((each for each in arguments if isinstance(each, Encoder)), None)
+        self._data = next((each for each in arguments if isinstance(each, Corpus | Splits)), None)
+
+    def count(self, texts: Iterable[Text] | None = None) -> tuple[int, int]:
+        """Texts and tokens, of all the data by default."""
+        texts = self._texts() if texts is None else texts
+        sizes = [self._size(text) for text in texts]
+        return len(sizes), sum(sizes)
+
+    def trial(
+        self,
+        *,
+        passes: int = 1,
+        grows: int = 0,
+        data: Corpus | Splits | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Cost:
+        """By running the analysis on samples.
+
+        Args:
+            passes: how often the texts go through a model.
+            grows: bytes that are held for each token.
+            data: what is really read, where that is less than the data given.
+            settings: to try it with instead of those asked, where a part of the work is counted apart.
+        """
+        if data is not None:
+            self._data = data
+        if settings is not None:
+            self._asked = replace(self._asked, settings={**self._asked.settings, **settings})
+        if self._encoder is None or self._data is None:
+            return self._whole(passes)
+        texts, tokens = self.count()
+        self._warm_up()
+        small = self._try(self._data, _SMALL)
+        # The same again where all of it is small, or where it is slow.
+        enough = small.tokens >= tokens or small.seconds + small.encoding > _LONG_TRIAL
+        large = small if enough else self._try(self._data, _LARGE)
+        rate, fixed = _line(small, large)
+        encoding = large.encoding / large.encoded if large.encoded else 0.0
+        missing = self._missing(large.encoders)
+        return Cost(
+            passes=passes,
+            texts=texts,
+            tokens=tokens,
+            seconds=fixed + rate * tokens + encoding * sum(missing.values()),
+            memory=memory_now() + grows * tokens,
+            disk=self._disk(missing, large.encoders),
+        )
+
+    def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
+        """Of storing the states of these texts under these encoders, where they are not stored yet."""
+        corpora, named = list(corpora), {each.fingerprint: each for each in encoders}
+        texts, tokens = map(sum, zip(*(self.count(corpus) for corpus in corpora), strict=True))
+        missing = self._missing(named, corpora)
+        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if any(missing.values()) else 0.0
+        seconds = rate * sum(missing.values())
+        return Cost(len(named), texts, tokens, 0, seconds, memory_now(), self._disk(missing, named))
+
+    def training(self, steps: int, step_seconds: float) -> Cost:
+        """Of so many steps."""
+        return Cost(passes=0, steps=steps, seconds=steps * step_seconds, memory=memory_now())
+
+    def _whole(self, passes: int) -> Cost:
+        """One sentence, or saved results: answered in less time than a trial would take."""
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as store:
+            result = run(replace(self._asked, runtime=Runtime(Path(store), self.runtime.device)))
+        del result
+        return Cost(passes=passes, texts=1, seconds=time.perf_counter() - start, memory=memory_now())
+
+    def _texts(self) -> Iterator[Text]:
+        for corpus in _corpora(self._data):
+            yield from corpus
+
+    def _size(self, text: Text) -> int:
+        return len(self._encoder.tokenize(text).ids) if self._encoder else len(text.words)
+
+    def _warm_up(self) -> None:
+        if self._encoder is not None:
+            for _ in self._encoder.encode(list(islice(self._texts(), _WARM_UP))):
+                pass
+
+    def _try(self, data: Corpus | Splits, tokens: int) -> _Trial:
+        """A run on about so many tokens of each part of the data; more of them where so few cannot be answered."""
+        _, there = self.count()
+        while True:
+            sample = self._sample(data, tokens)
+            arguments = tuple(sample if each is self._asked_data() else each for each in self._asked.loaded.arguments)
+            with tempfile.TemporaryDirectory() as store:
+                runtime = _TimedRuntime(Path(store), self.runtime.device)
+                loaded = replace(self._asked.loaded, arguments=arguments)
+                start = time.perf_counter()
+                try:
+                    run(replace(self._asked, loaded=loaded, runtime=runtime))
+                except InputError:
+                    if tokens >= there:
+                        raise
+                    tokens *= 4
+                    continue
+                took = time.perf_counter() - start
+            sampled = sum(self._size(text) for corpus in _corpora(sample) for text in corpus)
+            encoded = runtime.encoded
+            return _Trial(sampled, took - encoded.seconds, encoded.seconds, encoded.tokens, encoded.encoders)
+
+    def _asked_data(self) -> Corpus | Splits | None:
+        return next((each for each in self._asked.loaded.arguments if isinstance(each, Corpus | Splits)), None)
+
+    def _sample(self, data: Corpus | Splits, tokens: int) -> Corpus | Splits:
+        if isinstance(data, Splits):
+            return Splits(self._part(data.train, tokens), self._part(data.scored, tokens))
+        return self._part(data, tokens)
+
+    def _part(self, corpus: Corpus, tokens: int) -> Corpus:
+        """Texts from all over the corpus, in its order."""
+        every = max(1, self.count(corpus)[1] // tokens)
+        if isinstance(corpus, Questions):
+            some = [question for at, question in enumerate(corpus.questions()) if at % every == 0]
+            return questions_from(some, corpus.name, corpus.split)
+        texts = [text for at, text in enumerate(corpus) if at % every == 0]
+        return replace(corpus, source=lambda: iter(texts), limit=None, fingerprint=f"{corpus.fingerprint}/{every}")
+
+    def _missing(self, encoders: Mapping[str, Encoder], corpora: Iterable[Corpus] | None = None) -> dict[str, int]:
+        """Fingerprint -> tokens that are not stored yet."""
+        looked_at = _corpora(self._data) if corpora is None else corpora
+        missing = {}
+        for fingerprint, encoder in encoders.items():
+            store = ActivationStore.of(encoder, self.runtime.store)
+            missing[fingerprint] = sum(
+                len(encoder.tokenize(text).ids) for corpus in looked_at for text in store.missing(corpus)
+            )
+        return missing
+
+    def _disk(self, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> int:
+        sizes = ((tokens, encoders[fingerprint]) for fingerprint, tokens in missing.items())
+        return sum(tokens * each.layers * each.width * _value_bytes(each, self.runtime.store) for tokens, each in sizes)
+
+    def _encoding_rate(self, encoder: Encoder, corpus: Corpus) -> float:
+        """Seconds per token, storing included."""
+        sample = self._part(corpus, _LARGE)
+        for _ in encoder.encode(list(islice(sample, _WARM_UP))):
+            pass
+        with tempfile.TemporaryDirectory() as store:
+            timed = _TimedRuntime(Path(store), self.runtime.device)
+            timed.extract(encoder, sample)
+        return timed.encoded.seconds / max(1, timed.encoded.tokens)
+
+
+def time_call(work: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def memory_now() -> int:
+    """Bytes this process has held at most until now."""
+    import resource
+
+    # Linux counts in KB, macOS in bytes.
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held * (1 if os.uname().sysname == "Darwin" else 1024)
+
+
+def _line(small: _Trial, large: _Trial) -> tuple[float, float]:
+    """Seconds per token, and seconds whatever the size."""
+    if large.tokens <= small.tokens:
+        return large.seconds / max(1, large.tokens), 0.0
+    rate = max(0.0, (large.seconds - small.seconds) / (large.tokens - small.tokens))
+    return rate, max(0.0, large.seconds - rate * large.tokens)
+
+
+def _corpora(data: Corpus | Splits | None) -> list[Corpus]:
+    if isinstance(data, Splits):
+        return [data.train, data.scored]
+    return [] if data is None else [data]
+
+
+def _value_bytes(encoder: Encoder, root: Path | None) -> int:
+    return 2 if ActivationStore.of(encoder, root).head["kept"] == "float16" else 4
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """A trial shows no progress."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "none"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before

@@ -1,0 +1,491 @@
+"""What an analysis reads: models, texts, questions, results; given by name, by path or as objects in memory."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from lamina.analyses.settings import Declared, Setting
+from lamina.errors import CorpusError, InputError, ModelError
+
+if TYPE_CHECKING:
+    from lamina.activations.runtime import Runtime
+    from lamina.corpora import Corpus
+    from lamina.corpora.learning import Splits
+    from lamina.corpora.question_sets import Questions
+    from lamina.encoders import Encoder
+    from lamina.results import Result
+
+REQUIRED = inspect.Parameter.empty
+Precision = Literal["float32", "bfloat16", "float16"]
+Kind = Literal["model", "texts", "questions", "other"]
+"""What an input is; the app can ask for models, texts and questions (which may be texts too)."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing an analysis reads, in the order of the call."""
+
+    name: str
+    """In Python, in a request file and on the web."""
+    help: str
+    default: Any = REQUIRED
+    option: str | None = None
+    """On the command line; None for an argument without a name."""
+    metavar: str | None = None
+    many: bool = False
+    kind: Kind = "other"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Inputs, ready to be read."""
+
+    arguments: tuple[Any, ...]
+    """What the analysis's function gets, in its order."""
+    model: Mapping[str, Any]
+    """What provenance says of the model."""
+    data: Mapping[str, Any]
+    """What provenance says of the data."""
+    names: tuple[str, ...] = ()
+    """Short names for a folder: model, data, split."""
+
+    @property
+    def fingerprints(self) -> tuple[str, str]:
+        """Of the model and of the data."""
+        return str(self.model.get("fingerprint", "")), str(self.data.get("fingerprint", ""))
+
+
+MODEL = Input("model", "An alias (`lamina assets list`), a Hugging Face id or a folder.", metavar="MODEL", kind="model")
+_TEXTS = Input(
+    "data",
+    "A catalogue name (`lamina data list`) or the path of a file or folder.",
+    option="--corpus",
+    kind="texts",
+)
+
+_DTYPE = Declared("dtype", Precision, "float32", Setting("What the model computes in."))
+FORMAT = Declared(
+    "format", str | None, None, Setting("The format of a file or folder; detected from its content by default.")
+)
+LIMIT = Declared("limit", int | None, None, Setting("Take only the first N texts.", min=1))
+
+
+def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
+    return Declared("split", str, default, Setting(help))
+
+
+def _unit(default: str | None) -> Declared:
+    kind = str if default else str | None
+    said = "What becomes one text: sentence, document, or window:N (at most N words)."
+    if default is None:
+        said += " By default document where there are chains of mentions, otherwise sentence."
+    return Declared("unit", kind, default, Setting(said))
+
+
+class Reads(ABC):
+    """How an analysis gets what it reads; one instance per analysis, with that analysis's defaults."""
+
+    inputs: ClassVar[tuple[Input, ...]]
+    """In the order of the call."""
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """Which part of the data, in which form."""
+        return ()
+
+    @property
+    def given(self) -> tuple[Input, ...]:
+        """The inputs, with the data that this analysis takes by default."""
+        default = getattr(self, "default", REQUIRED)
+        return tuple(replace(each, default=default) if each.name == "data" else each for each in self.inputs)
+
+    @abstractmethod
+    def load(
+        self,
+        given: Mapping[str, Any],
+        options: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        runtime: Runtime,
+    ) -> Loaded:
+        """Load what was named; objects that are given are taken as they are."""
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """The inputs when a report asks; None where a report cannot ask it."""
+        return None
+
+
+@dataclass(frozen=True)
+class Texts(Reads):
+    """A model and texts."""
+
+    default: str = "ewt"
+    split: str = "dev"
+    unit: str | None = "sentence"
+    carrying: Mapping[str, str] = field(default_factory=dict)
+    """Annotations that the texts must have -> what they are called."""
+    inputs: ClassVar = (MODEL, _TEXTS)
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (_split(self.split), _unit(self.unit), FORMAT, LIMIT, _DTYPE)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        texts = self._texts(given["data"], options)
+        for annotation, called in self.carrying.items():
+            if annotation not in texts.annotations:
+                has = ", ".join(texts.annotations) or "none"
+                raise CorpusError(
+                    f"{texts.name} has no {called} (annotation {annotation}; it has: {has}); name a corpus that has "
+                    f"them, for example {self.default}"
+                )
+        return _model_and(texts, given, options, runtime)
+
+    def _texts(self, data: Any, options: Mapping[str, Any]) -> Corpus:
+        return as_corpus(data, options, self.split)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """Analyses that need many words are asked of the training texts, where there are any."""
+        many = self.split in ("train", "all") and train is not None
+        return {"model": encoder, "data": train.take(MOST_IN_REPORT) if many and train is not None else texts}
+
+
+MOST_IN_REPORT = 8000
+"""Training texts that a report looks at: enough words for every class, within the report's time."""
+
+
+@dataclass(frozen=True)
+class Treebank(Texts):
+    """A model and texts with dependencies."""
+
+    carrying: Mapping[str, str] = field(default_factory=lambda: {"dep": "dependencies"})
+
+
+@dataclass(frozen=True)
+class Documents(Texts):
+    """A model and documents with chains of mentions; or texts with pairs of mentions, as they are."""
+
+    default: str = "gum_open"
+    unit: str | None = None
+
+    def _texts(self, data: Any, options: Mapping[str, Any]) -> Corpus:
+        if options["unit"] is not None or not isinstance(data, str | Path):
+            return as_corpus(data, options, self.split)
+        looked_at = as_corpus(data, {**options, "unit": "sentence", "limit": None}, self.split)
+        unit = "document" if "chains" in looked_at.annotations else "sentence"
+        return as_corpus(data, {**options, "unit": unit}, self.split)
+
+
+@dataclass(frozen=True)
+class TrainedTexts(Texts):
+    """A model, texts to learn from and texts to score."""
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (_split(self.split, "What is scored: dev or test."), *super().options[1:])
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        return _model_and(as_splits(given["data"], options), given, options, runtime)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """See `Reads.in_report`."""
+        from lamina.corpora.learning import Splits
+
+        # Without training texts, what there is is split by document.
+        return {"model": encoder, "data": texts if train is None else Splits(train, texts)}
+
+
+@dataclass(frozen=True)
+class TwoModels(Texts):
+    """Two models of one architecture, and texts; texts to learn from too where tasks are to be probed."""
+
+    inputs: ClassVar = (
+        Input("model", "The model before: an alias, a Hugging Face id or a folder.", metavar="MODEL_A", kind="model"),
+        Input("other", "The model after: best a folder that `lamina finetune` wrote.", metavar="MODEL_B", kind="model"),
+        _TEXTS,
+    )
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        from lamina.corpora.corpus import fingerprint_of
+
+        probing = bool(settings.get("tasks"))
+        texts = as_splits(given["data"], options) if probing else as_corpus(given["data"], options, self.split)
+        a, b = (as_encoder(given[name], options, runtime) for name in ("model", "other"))
+        about = {"name": f"{a.name} and {b.name}", "fingerprint": fingerprint_of(a.fingerprint, b.fingerprint)}
+        short = [short_name(given[name], each) for name, each in (("model", a), ("other", b))]
+        names = (*short, Path(texts.name).stem, options["split"])
+        model = about | {"a": a.describe(), "b": b.describe()}
+        return Loaded((a, b, texts), model, texts.describe(), names)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report is of one model."""
+        return None
+
+
+@dataclass(frozen=True)
+class QuestionSet(Reads):
+    """A model and questions with contexts."""
+
+    default: str = "stories"
+    inputs: ClassVar = (
+        MODEL,
+        Input(
+            "data",
+            "Questions: squad_v1.1_dev, xquad_en, hotpotqa_sample, babi_en, stories, or a path.",
+            option="--data",
+            kind="questions",
+        ),
+    )
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (_split("test"), FORMAT, LIMIT, _DTYPE)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        return _model_and(self._questions(given["data"], options), given, options, runtime)
+
+    def _questions(self, data: Any, options: Mapping[str, Any]) -> Questions:
+        return as_questions(data, options)
+
+
+@dataclass(frozen=True)
+class OneQuestion(QuestionSet):
+    """A model, and one question of a data set, or one that was typed with its context."""
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        typed = (
+            Declared("question", str | None, None, Setting("Instead of data: a question of your own ...")),
+            Declared("context", str | None, None, Setting("... about this context.")),
+        )
+        return (*super().options, *typed)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        question, context = options["question"], options["context"]
+        if (question is None) != (context is None):
+            raise InputError("--question and --context go together; give both")
+        if question is not None and (given["data"] != self.default or settings.get("example") is not None):
+            raise InputError("give either --data (with --example) or --question with --context, not both")
+        return super().load(given, options, settings, runtime)
+
+    def _questions(self, data: Any, options: Mapping[str, Any]) -> Questions:
+        from lamina.corpora.question_sets import typed_question
+
+        question, context = options["question"], options["context"]
+        if question is None or context is None:
+            return as_questions(data, options)
+        return typed_question(question, context)
+
+
+@dataclass(frozen=True)
+class Sentence(Reads):
+    """A model and one sentence."""
+
+    inputs: ClassVar = (MODEL, Input("sentence", "A sentence, in quotes.", metavar="SENTENCE"))
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (_DTYPE,)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        from lamina.corpora.corpus import fingerprint_of
+
+        sentence = given["sentence"]
+        words = isinstance(sentence, list | tuple) and all(isinstance(word, str) for word in sentence)
+        if not words and not isinstance(sentence, str):
+            raise InputError(f"a sentence is text or a list of words; got {_kind(sentence)}")
+        encoder = as_encoder(given["model"], options, runtime)
+        about = {"name": "a typed sentence", "fingerprint": fingerprint_of("sentence", sentence), "split": ""}
+        return Loaded((encoder, sentence), encoder.describe(), about, (short_name(given["model"], encoder),))
+
+
+@dataclass(frozen=True)
+class SavedResults(Reads):
+    """Results that were saved, or that are in memory."""
+
+    inputs: ClassVar = (Input("results", "Folders that `lamina probe` wrote.", metavar="RESULT...", many=True),)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`."""
+        from lamina.corpora.corpus import fingerprint_of
+
+        results = [as_result(each) for each in given["results"]]
+        model, data = ([dict(getattr(each.provenance, part)) for each in results] for part in ("model", "corpus"))
+        names = tuple(dict.fromkeys(str(each.get("name", "")) for each in model))
+        about = {"name": " and ".join(names), "fingerprint": fingerprint_of([each.key for each in results])}
+        texts = " and ".join(dict.fromkeys(str(each.get("name", "")) for each in data))
+        fingerprint = fingerprint_of([each.get("fingerprint", "") for each in data])
+        shorts = tuple(Path(name).name for name in names)
+        return Loaded((results,), about, {"name": texts, "fingerprint": fingerprint}, shorts)
+
+
+def _model_and(data: Corpus | Splits, given: Mapping[str, Any], options: Mapping[str, Any], runtime: Runtime) -> Loaded:
+    """Data that is loaded, and the model that reads it."""
+    encoder = as_encoder(given["model"], options, runtime)
+    about = data.describe()
+    names = (short_name(given["model"], encoder), Path(data.name).stem, str(about.get("split", "")))
+    return Loaded((encoder, data), encoder.describe(), about, names)
+
+
+def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
+    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer."""
+    from lamina.encoders import Encoder, load_encoder
+
+    if isinstance(model, Encoder):
+        return model
+    if isinstance(model, str | Path):
+        return load_encoder(str(model), device=runtime.device, dtype=options.get("dtype", "float32"))
+    if isinstance(model, tuple) and len(model) == 2:
+        from lamina.encoders.loading import encoder_from
+
+        return encoder_from(*model)
+    raise ModelError(
+        f"a model is a name, a folder, an Encoder or a pair (model, tokenizer) of transformers; got {_kind(model)}"
+    )
+
+
+def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corpus:
+    """Texts out of a name, a path, a corpus, (train, dev), splits by name, or a table."""
+    from lamina.corpora import Corpus, corpus_from, load_corpus
+    from lamina.corpora.learning import Splits
+
+    asked = {name: options[name] for name in ("split", "unit", "format", "limit") if name in options}
+    if isinstance(data, str | Path):
+        return load_corpus(data, **{"split": split, **asked})
+    if isinstance(data, Splits):
+        found = data.train if asked.get("split") == "train" else data.scored
+    elif isinstance(data, Corpus):
+        found = data
+    elif _is_pair(data):
+        found = as_splits(data, options).scored
+    elif isinstance(data, Mapping):
+        found = _of_split(data, str(asked.get("split", split)))
+    elif _is_table(data):
+        found = corpus_from(data, name="data", split=str(asked.get("split", split)))
+    else:
+        raise InputError(
+            "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
+            f"texts; got {_kind(data)}"
+        )
+    limit = asked.get("limit")
+    return found if limit is None else found.take(limit)
+
+
+def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
+    """Texts to learn from and texts to score; where only one set is given, it is split by document."""
+    from lamina.corpora import Corpus
+    from lamina.corpora.learning import Splits, load_splits, split_by_document
+
+    asked = {name: options[name] for name in ("unit", "format", "limit") if name in options}
+    scored = str(options.get("split", "dev"))
+    if isinstance(data, Splits):
+        return data
+    if isinstance(data, str | Path):
+        return load_splits(data, scored, **asked)
+    if _is_pair(data):
+        return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
+    if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
+        return Splits(_of_split(data, "train"), _of_split(data, scored))
+    corpus = data if isinstance(data, Corpus) else as_corpus(data, options, scored)
+    return split_by_document(corpus, scored)
+
+
+def as_questions(data: Any, options: Mapping[str, Any]) -> Questions:
+    """Questions out of a name, a path, or a set of questions."""
+    from lamina.corpora.question_sets import Questions, load_questions
+
+    if isinstance(data, Questions):
+        return data
+    if not isinstance(data, str | Path):
+        raise InputError(f"questions are a name, a path or what load_questions gives; got {_kind(data)}")
+    return load_questions(data, options["split"], format=options["format"], limit=options["limit"])
+
+
+def as_result(given: Any) -> Result:
+    """A result out of a folder or a result."""
+    from lamina.results import Result
+
+    if isinstance(given, Result):
+        return given
+    if not isinstance(given, str | Path):
+        raise InputError(f"a result is a folder or what an analysis returned; got {_kind(given)}")
+    return Result.load(given)
+
+
+def short_name(model: Any, encoder: Encoder) -> str:
+    """For a folder's name."""
+    return Path(model).name if isinstance(model, str | Path) else Path(encoder.name).name
+
+
+_SYNONYMS = {"dev": ("dev", "validation", "valid", "val"), "train": ("train", "training")}
+
+
+def _of_split(data: Mapping[str, Any], split: str) -> Corpus:
+    if split == "all" and len(data) == 1:
+        return _as_part(next(iter(data.values())), "all")
+    for name in _SYNONYMS.get(split, (split,)):
+        if name in data:
+            return _as_part(data[name], split)
+    raise CorpusError(f"there is no split {split!r} in what was given; it has: {', '.join(map(str, data)) or 'none'}")
+
+
+def _as_part(data: Any, split: str) -> Corpus:
+    from lamina.corpora import Corpus, corpus_from
+
+    if isinstance(data, Corpus):
+        return data
+    if not _is_table(data):
+        raise InputError(f"a split is a Corpus, a datasets.Dataset, a table or a list of texts; got {_kind(data)}")
+    return corpus_from(data, name="data", split=split)
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether it is (train, dev): two sets of texts, not two texts."""
+    return isinstance(data, tuple) and len(data) == 2 and all(_is_texts(each) for each in data)
+
+
+def _is_texts(data: Any) -> bool:
+    from lamina.corpora import Corpus
+
+    if isinstance(data, Corpus) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        return True
+    return isinstance(data, list) and bool(data) and not isinstance(data[0], str)
+
+
+def _is_table(data: Any) -> bool:
+    return isinstance(data, list | tuple) or hasattr(data, "columns") or hasattr(data, "column_names")
+
+
+def _kind(value: Any) -> str:
+    shown = json.dumps(value)[:60] if isinstance(value, int | float | bool | None) else type(value).__name__
+    return "nothing (None)" if value is None else shown

@@ -1,0 +1,309 @@
+"""One question at every layer: its tokens in two dimensions, their roles and clusters (figures 1 to 5, 8 and 9)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator
+from lamina.analyses.findings import cell, number
+from lamina.analyses.inputs import OneQuestion
+from lamina.analyses.questions.answering import CUT, SILENT, Judged, is_cut, judged
+from lamina.analyses.questions.clusters import MOST, best_clusters
+from lamina.analyses.questions.measures import TIMES, ordinary
+from lamina.analyses.questions.roles import Roles, roles_of
+from lamina.analyses.settings import Seed, Setting
+from lamina.corpora import Questions
+from lamina.corpora.questions import Question
+from lamina.encoders import SPECIAL, Activations, Encoder
+from lamina.errors import CorpusError, InputError, ModelError
+from lamina.results import Finding, Result
+from lamina.training.answering import answerer_of
+from lamina.training.provenance import refuse_seen
+
+Method = Literal["pca", "tsne", "ica"]
+Fit = Literal["layer", "all"]
+_PERPLEXITY = 30.0
+
+States = Float[np.ndarray, "layer token width"]
+Kept = Bool[np.ndarray, "layer token"]
+Places = Float[np.ndarray, "layer token 2"]
+
+
+def project(states: States, keep: Kept, method: Method, fit: Fit, *, seed: int) -> Places:
+    """Where each token is drawn at each layer; NaN for what is not kept.
+
+    One projection per layer, as in the paper, or one over the tokens of all layers. The sign of an axis is arbitrary;
+    it is chosen so that tokens stay close to where they were one layer before.
+    """
+    if keep.sum(1).min() < 4:
+        raise InputError("there are fewer than 4 tokens, too few to be drawn; give a longer context")
+    places = np.full((*keep.shape, 2), np.nan)
+    if fit == "all":
+        places[keep] = _fitted(states[keep], method, seed)
+        return places
+    for layer, kept in enumerate(keep):
+        places[layer, kept] = _fitted(states[layer, kept], method, seed)
+        if layer:
+            both = kept & keep[layer - 1]
+            along = (places[layer, both] * places[layer - 1, both]).sum(0)
+            places[layer] *= np.where(along < 0, -1, 1)
+    return places
+
+
+def explained(states: States, keep: Kept, places: Places) -> Float[np.ndarray, "layer 2"]:
+    """The share of each layer's variance along each of the two axes, which must be orthonormal (PCA)."""
+    shares = [
+        places[layer, kept].var(0) / max(float(states[layer, kept].var(0).sum()), 1e-12)
+        for layer, kept in enumerate(keep)
+    ]
+    return np.stack(shares)
+
+
+def _fitted(points: Float[np.ndarray, "token width"], method: Method, seed: int) -> Float[np.ndarray, "token 2"]:
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # FastICA that has not converged is still a picture; its warning helps nobody.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # Scales of thousands (a decoder's middle layers) are no trouble in double precision.
+        return _projector(method, len(points), seed).fit_transform(points.astype(np.float64))
+
+
+def _projector(method: Method, tokens: int, seed: int) -> Any:
+    if method == "tsne":
+        from sklearn.manifold import TSNE
+
+        return TSNE(2, perplexity=min(_PERPLEXITY, (tokens - 1) / 3), init="pca", random_state=seed)
+    from sklearn.decomposition import PCA, FastICA
+
+    if method == "ica":
+        return FastICA(2, random_state=seed, max_iter=1000, tol=1e-3)
+    return PCA(2, svd_solver="full")
+
+
+LEFT_OUT = -1
+"""The cluster of an outlier."""
+OUTLIERS = f"tokens left out at some layer: their vectors are more than {TIMES:g} times as long as the median"
+NO_GOLD = "questions without an accepted answer: neither gold nor support is known"
+
+
+class _Seen(NamedTuple):
+    """One question inside a model."""
+
+    question: Question
+    activations: Activations
+    states: torch.Tensor
+    """[layer, token, width]"""
+    keep: torch.Tensor
+    """[layer, token] Where a token is no outlier."""
+    roles: Roles
+    judged: Judged | None
+
+
+@analysis(
+    title="One question, layer by layer",
+    question="What does each layer make of the tokens of a question and its context?",
+    method=(
+        "At each layer the vectors of all tokens are projected into two dimensions, after van Aken et al. (2019); "
+        "clusters (k-means) are found in the full space. A token whose vector is more than ten times as long as the "
+        "layer's median is left out."
+    ),
+    cites=("van Aken et al. 2019",),
+    reads=OneQuestion(),
+    version=1,
+    tables={
+        "tokens": Table(
+            "One row per token and layer.",
+            "example method fit layer token word sentence question support gold predicted x y cluster",
+        ),
+        "projection": Table("One row per layer.", "layer tokens left_out explained_x explained_y clusters silhouette"),
+        "answer": Table(
+            "One row: the question, and the model's answer where it has a span head; start and end are characters of "
+            "the context.",
+            "example question accepted predicted start end confidence exact_match f1",
+        ),
+    },
+    chapter="answering",
+    report={},
+    example='lamina token_map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
+)
+def token_map(
+    encoder: Encoder,
+    questions: Questions,
+    *,
+    example: Annotated[str | None, Setting("Id of the question; the first one by default.", metavar="ID")] = None,
+    method: Annotated[Method, Setting("How tokens are projected into two dimensions.")] = "pca",
+    fit: Annotated[Fit, Setting("One projection per layer, or one over all layers.")] = "layer",
+    clusters: Annotated[
+        int | None,
+        Setting("Clusters per layer; by default the number from 2 to 8 with the highest silhouette.", min=2),
+    ] = None,
+    seed: Seed = 0,
+) -> Tables:
+    """The tokens of one question, special ones too, at every layer: where they lie, their roles and clusters.
+
+    A model that was fine-tuned to answer questions (`lamina finetune --task squad|hotpot|babi`) also gives its answer.
+    A token whose vector is more than ten times as long as the layer's median is left out of projections and clusters:
+    its place is empty, its cluster -1.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import TinyEncoder
+        >>> asked = lamina.load_questions("stories", "test", limit=1)
+        >>> lamina.token_map(TinyEncoder(), asked).tables["projection"]["layer"].tolist()
+        [0, 1, 2]
+    """
+    chosen = questions if example is None else questions.find(example)
+    refuse_seen(encoder, chosen)
+    question = next(iter(chosen.questions()), None)
+    if question is None:
+        raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
+    seen = _see(encoder, question)
+    states, keep = seen.states.numpy(), seen.keep.numpy()
+    places = project(states, keep, method, fit, seed=seed)
+    tried = _tried(clusters, int(keep.sum(1).min()))
+    labels, silhouettes = best_clusters(seen.states, seen.keep, tried, seed=seed)
+    shares = explained(states, keep, places) if method == "pca" else np.full((len(states), 2), np.nan)
+    tables = {
+        "tokens": _tokens(encoder, seen, method, fit, places, labels.numpy()),
+        "projection": _projection(seen, shares, labels.numpy(), silhouettes),
+        "answer": _answer(seen),
+    }
+    return Tables(tables, _left_out(seen), data={"example": question.text.id})
+
+
+@token_map.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """What one picture can carry; one question has no interval, so nothing of it is clear."""
+    answer, projection = result.tables["answer"].to_dict("records")[0], result.tables["projection"]
+    if answer["predicted"]:
+        confidence = float(answer["confidence"])
+        known = {1.0: "right", 0.0: "wrong"}.get(answer["exact_match"], "not known to be right or wrong")
+        text = f"The model answers {answer['predicted']!r} with confidence {number(confidence)}, which is {known}."
+        yield Finding(text, "open", confidence)
+    both = (projection["explained_x"] + projection["explained_y"]).dropna()
+    if len(both):
+        text = (
+            f"The two axes show {both.min():.0%} to {both.max():.0%} of a layer's variance: tokens that are close in "
+            "the picture may be far apart."
+        )
+        yield Finding(text, "open", float(both.max()), against=1.0)
+    rows = projection[projection["silhouette"].notna()].to_dict("records")
+    if rows:
+        best = max(rows, key=lambda row: row["silhouette"])
+        text = (
+            f"Tokens form the clearest clusters at layer {best['layer']}: {best['clusters']} of them, "
+            f"silhouette {number(best['silhouette'])} (0 is none, 1 the clearest); this is one question only."
+        )
+        yield Finding(text, "open", float(best["silhouette"]), against=0.0)
+
+
+@token_map.shows
+def _overview(result: Result) -> Iterable[Overview | str]:
+    """The question, its answers, and how much the picture shows."""
+    answer, projection = result.tables["answer"].iloc[0], result.tables["projection"]
+    yield f"question   {answer['question']}"
+    yield f"accepted   {answer['accepted'] or 'not known'}"
+    if answer["predicted"]:
+        yield f"predicted  {answer['predicted']} (confidence {answer['confidence']:.2f})"
+    rows = [
+        tuple(cell(value) if isinstance(value, float) else int(value) for value in row)
+        for row in projection.itertuples(index=False)
+    ]
+    yield Overview("How much the map shows", tuple(projection.columns), rows)
+
+
+@token_map.costs
+def _cost(estimator: Estimator, encoder: Encoder, questions: Questions, *, example: str | None, **_: object) -> Cost:
+    """One question is read, by the model and, where it has a span head, once more to answer it."""
+    first = (question.text.id for question in questions.questions())
+    chosen = questions.find(example or next(first))
+    return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
+
+
+def _see(encoder: Encoder, question: Question) -> _Seen:
+    answerer = answerer_of(encoder)
+    answered = None if answerer is None else next(judged(answerer, [question]))
+    activations = next(iter(encoder.encode([question.text])))
+    if activations.states is None:
+        raise ModelError(f"{encoder.name} gives no states, so there is nothing to map")
+    roles = roles_of(question, answered.answer.span if answered else None).of_tokens(activations.tokens)
+    keep = ordinary(activations.states).T
+    return _Seen(question, activations, activations.states.transpose(0, 1).contiguous(), keep, roles, answered)
+
+
+def _tried(clusters: int | None, tokens: int) -> Sequence[int]:
+    if clusters is None:
+        return range(2, min(MOST, tokens - 1) + 1)
+    if clusters >= tokens:
+        raise InputError(f"{clusters} clusters are too many for {tokens} tokens")
+    return [clusters]
+
+
+def _tokens(
+    encoder: Encoder, seen: _Seen, method: str, fit: str, places: np.ndarray, labels: np.ndarray
+) -> pd.DataFrame:
+    tokens, words = seen.activations.tokens, seen.question.text.words
+    named = encoder.names(tokens) or ["[special]"] * len(tokens.ids)
+    said = [name if at == SPECIAL else words[at] for name, at in zip(named, tokens.words.tolist(), strict=True)]
+    layers, size = labels.shape
+    columns = {
+        "example": seen.question.text.id,
+        "method": method,
+        "fit": fit,
+        "layer": np.repeat(np.arange(layers), size),
+        "token": np.tile(np.arange(size), layers),
+        "word": said * layers,
+        "sentence": np.tile(seen.roles.sentence, layers),
+        **{role: np.tile(getattr(seen.roles, role), layers) for role in ("question", "support", "gold", "predicted")},
+        "x": places[..., 0].reshape(-1),
+        "y": places[..., 1].reshape(-1),
+        "cluster": labels.reshape(-1),
+    }
+    return pd.DataFrame(columns)
+
+
+def _projection(seen: _Seen, shares: np.ndarray, labels: np.ndarray, silhouettes: np.ndarray) -> pd.DataFrame:
+    kept = seen.keep.sum(1).numpy()
+    found = [len(np.unique(own[own != LEFT_OUT])) for own in labels]
+    rows = zip(kept, seen.keep.shape[1] - kept, *shares.T, found, silhouettes, strict=True)
+    columns = ["tokens", "left_out", "explained_x", "explained_y", "clusters", "silhouette"]
+    return pd.DataFrame(list(rows), columns=columns).rename_axis("layer").reset_index()
+
+
+def _answer(seen: _Seen) -> pd.DataFrame:
+    answered = seen.judged
+    start, end = seen.question.characters(answered.answer.span) if answered else (None, None)
+    said = {
+        "example": seen.question.text.id,
+        "question": seen.question.question,
+        "accepted": " | ".join(seen.question.answers),
+        "predicted": answered.answer.text if answered else "",
+        "start": start,
+        "end": end,
+        "confidence": answered.answer.confidence if answered else np.nan,
+        "exact_match": np.nan if answered is None or answered.exact is None else answered.exact,
+        "f1": np.nan if answered is None or answered.f1 is None else answered.f1,
+    }
+    return pd.DataFrame([said]).astype({"start": "Int64", "end": "Int64"})
+
+
+def _left_out(seen: _Seen) -> dict[str, int]:
+    outliers = int((~seen.keep).any(0).sum())
+    windows = seen.activations.windows
+    return {
+        OUTLIERS: outliers,
+        "words without a piece, replaced by the unknown token": seen.activations.tokens.unknown,
+        "overlapping windows, since the text is longer than the model takes": windows if windows > 1 else 0,
+        CUT: int(seen.judged is not None and is_cut(seen.activations.tokens, seen.question)),
+        SILENT: int(seen.judged is None),
+        NO_GOLD: int(not seen.question.answers),
+    }

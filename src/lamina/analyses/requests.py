@@ -1,0 +1,144 @@
+"""A request as data: what a TOML file says, what the app sends, what a command does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lamina.analyses import get_analysis
+from lamina.analyses.inputs import REQUIRED
+from lamina.errors import InputError
+
+if TYPE_CHECKING:
+    from lamina.analyses.declaration import Analysis, Asked
+    from lamina.analyses.settings import Declared
+
+NONE = "none"
+"""On the command line: no value, where there is one by default."""
+_KNOWN = ("analysis", "settings", "out", "replace", "store", "device")
+
+
+@dataclass(frozen=True)
+class Request:
+    """An analysis with its inputs and settings, nothing loaded yet."""
+
+    analysis: Analysis
+    inputs: Mapping[str, Any]
+    """By name: model, data, ..."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Which part of the data, in which form."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+    replace: bool = False
+    store: Path | None = None
+    device: str | None = None
+
+    def ask(self) -> Asked:
+        """The question, with its inputs loaded."""
+        return self.analysis.ask(**self.inputs, **self.options, **self.settings, store=self.store, device=self.device)
+
+    @property
+    def command(self) -> str:
+        """What a person would type for it, defaults left out.
+
+        Example:
+            >>> read_request({"analysis": "geometry", "model": "minilm", "settings": {"samples": 10}}).command
+            'lamina geometry minilm --samples 10'
+        """
+        return shlex.join(["lamina", self.analysis.name, *self._words()])
+
+    def table(self) -> dict[str, Any]:
+        """What `read_request` makes this request of.
+
+        Example:
+            >>> read_request({"analysis": "geometry", "model": "minilm", "data": {"limit": 20}}).table()["data"]
+            {'name': 'ewt', 'limit': 20}
+        """
+        made: dict[str, Any] = {"analysis": self.analysis.name, **self.inputs, "settings": dict(self.settings)}
+        if self.options:
+            made["data"] = {"name": self.inputs["data"], **self.options}
+        paths = {name: str(path) for name, path in (("out", self.out), ("store", self.store)) if path is not None}
+        return made | paths | ({"device": self.device} if self.device else {}) | {"replace": self.replace}
+
+    def _words(self) -> Iterator[str]:
+        for each in self.analysis.reads.given:
+            given = self.inputs.get(each.name, each.default)
+            if given != each.default:
+                yield from () if each.option is None else (each.option,)
+                yield from map(str, given) if each.many else (str(given),)
+        values = {**self.options, **self.settings}
+        for each in (*self.analysis.reads.options, *self.analysis.settings.values()):
+            if each.name in values and _plain(values[each.name]) != _plain(each.default):
+                yield from _option_words(each, values[each.name])
+        for name in ("out", "store", "device"):
+            if getattr(self, name) is not None:
+                yield from (f"--{name}", str(getattr(self, name)))
+        if self.replace:
+            yield "--replace"
+
+
+def read_request(table: Mapping[str, Any]) -> Request:
+    """Check a table and make a request of it; an InputError says what is wrong.
+
+    Example:
+        >>> request = read_request({"analysis": "heads", "model": "minilm", "data": {"name": "ewt", "limit": 20}})
+        >>> request.inputs, request.options
+        ({'model': 'minilm', 'data': 'ewt'}, {'limit': 20})
+    """
+    if not isinstance(table, Mapping) or not isinstance(table.get("analysis"), str):
+        raise InputError("a request names its analysis: analysis = 'heads'; `lamina describe` lists them")
+    analysis = get_analysis(table["analysis"])
+    expected = {each.name: each for each in analysis.reads.given}
+    unknown = [name for name in table if name not in (*_KNOWN, *expected)]
+    if unknown:
+        raise InputError(
+            f"{analysis.name}: a request has no {unknown[0]!r}; it has {', '.join(('analysis', *expected))}, settings, "
+            "out, store and device"
+        )
+    inputs, options = {}, {}
+    for name, each in expected.items():
+        if name not in table:
+            if each.default is REQUIRED:
+                raise InputError(f"{analysis.name}: {name} is missing; {each.help[0].lower()}{each.help[1:]}")
+            continue
+        given = table[name]
+        if name == "data" and isinstance(given, Mapping):
+            options = {key: value for key, value in given.items() if key != "name"}
+            given = given.get("name", each.default)
+        if not isinstance(given, str) and not (each.many and isinstance(given, list)):
+            raise InputError(f"{analysis.name}: {name} is text in a request; got {type(given).__name__}")
+        inputs[name] = given
+    settings = table.get("settings", {})
+    if not isinstance(settings, Mapping):
+        raise InputError(f"{analysis.name}: settings is a table of names and values; got {type(settings).__name__}")
+    analysis.option_checker.check(options)
+    analysis.checker.check(settings)
+    paths = {name: Path(table[name]) for name in ("out", "store") if table.get(name) is not None}
+    return Request(
+        analysis,
+        inputs,
+        options,
+        dict(settings),
+        replace=bool(table.get("replace")),
+        device=table.get("device"),
+        **paths,
+    )
+
+
+def _option_words(setting: Declared, value: Any) -> Iterator[str]:
+    if setting.item is bool:
+        yield setting.option if value else f"--no-{setting.option[2:]}"
+    elif setting.many and not value:
+        yield from (setting.option, NONE)
+    elif setting.many and setting.text:
+        yield from (part for one in value for part in (setting.option, str(one)))
+    else:
+        shown = ",".join(map(str, value)) if setting.many else NONE if value is None else str(value)
+        yield from (setting.option, shown)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,89 @@
+"""`lamina results`: list, show and remove saved results."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="List, show and remove saved results.")
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FOLDER]...", help="Folders to search; ./results and ./report by default."),
+]
+
+
+@app.command("ls")
+def list_results(folders: Folders = None) -> None:
+    """List results: analysis, version, model, data, date, size, folder.
+
+    Example: `lamina results ls results`
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from lamina.result_index import ResultIndex, usual_folders
+
+    looked_into = tuple(folders or usual_folders())
+    found = ResultIndex(looked_into).entries()
+    if not found:
+        print(f"no results in {', '.join(map(str, looked_into))}")
+        return
+    table = Table("analysis", "version", "model", "data", "made", "MB", "folder")
+    for entry in found:
+        provenance = entry.head["provenance"]
+        size = sum(path.stat().st_size for path in entry.folder.rglob("*") if path.is_file()) / 1e6
+        made = str(provenance.get("created", ""))[:16].replace("T", " ")
+        data = str(provenance.get("corpus", {}).get("name", ""))
+        version = str(entry.head.get("version", 0))
+        table.add_row(entry.analysis, version, entry.model, data, made, f"{size:,.1f}", str(entry.folder))
+    # In a pipe there is no terminal width: one line per result.
+    Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
+
+
+@app.command()
+def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result's folder.")]) -> None:
+    """Show one result: findings, settings, tables, what was left out, and the command that made it.
+
+    Example: `lamina results show results/geometry`
+    """
+    from lamina.results import Result
+
+    result = Result.load(folder)
+    about = result.provenance
+    print(f"{result.analysis} (version {result.version}): {about.model.get('name')} on {about.corpus.get('name')}")
+    for finding in result.findings:
+        print(f"  {finding.status:<6} {finding.text}")
+    print("settings")
+    for name, value in about.parameters.items():
+        print(f"  {name} = {json.dumps(value, default=str)}")
+    print("tables")
+    for name, table in result.tables.items():
+        print(f"  {name}.csv  {len(table):,} rows: {', '.join(map(str, table.columns))}")
+    for reason, count in about.skipped.items():
+        print(f"{count:,} {reason}")
+    print(f"made {about.created} by `{about.command}`")
+
+
+@app.command()
+def rm(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of results to remove.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove results; a folder that is not a result is never removed.
+
+    Example: `lamina results rm results/geometry --yes`
+    """
+    from lamina.results import read_head
+
+    heads = {folder: read_head(folder) for folder in folders}
+    for folder, head in heads.items():
+        if not yes and not typer.confirm(f"remove {folder} ({head.get('analysis')})?"):
+            continue
+        shutil.rmtree(folder)
+        print(f"removed {folder}")

@@ -1,0 +1,153 @@
+"""Entities and mentions from tags (IOB, BIOES) and brackets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from lamina.types import Span
+
+Scheme = Literal["IOB1", "IOB2", "BIOES"]
+TAG = re.compile(r"O|[BIESLU]-\S+")
+_SAME = {"L": "E", "U": "S"}
+"""BILOU letters -> BIOES letters."""
+
+
+class _Tag(NamedTuple):
+    prefix: str
+    """B, I, E, S or O."""
+    type: str
+
+    @classmethod
+    def parse(cls, tag: str) -> _Tag:
+        prefix, _, kind = tag.partition("-")
+        return cls(_SAME.get(prefix, prefix), kind)
+
+
+class Tagged(NamedTuple):
+    """One entity."""
+
+    type: str
+    span: Span
+
+
+def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
+    """The tagging scheme of a file.
+
+    An E-, S-, L- or U- anywhere makes it BIOES. Otherwise it depends on how entities begin that do not directly follow
+    one of their own type: with I- in IOB1, with B- in IOB2. The more frequent one wins; a tie means IOB2.
+
+    Example:
+        >>> scheme_of([["I-PER", "I-PER", "O"]]), scheme_of([["B-PER", "I-PER", "O"]]), scheme_of([["U-PER", "O"]])
+        ('IOB1', 'IOB2', 'BIOES')
+    """
+    inside = begin = 0
+    for tags in sentences:
+        before = _Tag("O", "")
+        for tag in map(_Tag.parse, tags):
+            if tag.prefix in ("E", "S"):
+                return "BIOES"
+            if tag.type != before.type:
+                inside += tag.prefix == "I"
+                begin += tag.prefix == "B"
+            before = tag
+    return "IOB1" if inside > begin else "IOB2"
+
+
+def check_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
+    """Position and description of every tag that the scheme does not allow there.
+
+    Example:
+        >>> list(check_tags(["O", "I-PER"], "IOB2"))
+        [(1, 'I-PER after O, with nothing to continue')]
+    """
+    before, name = _Tag("O", ""), "the start of the sentence"
+    for at, (text, tag) in enumerate(zip(tags, map(_Tag.parse, tags), strict=True)):
+        pending = before.prefix in ("B", "I")
+        continues = pending and tag.prefix in ("I", "E") and tag.type == before.type
+        if scheme == "IOB1":
+            if tag.prefix == "B" and tag.type != before.type:
+                yield at, f"{text} after {name}, with no entity of its type to separate from"
+        elif tag.prefix in ("I", "E") and not continues:
+            yield at, f"{text} after {name}, with nothing to continue"
+        elif scheme == "BIOES" and pending and not continues:
+            yield at, f"{text} after {name}, which E- or L- should have ended"
+        before, name = tag, text
+    if scheme == "BIOES" and before.prefix in ("B", "I"):
+        yield len(tags) - 1, f"{name} at the end of the sentence, which E- or L- should have ended"
+
+
+def spans_of(tags: Sequence[str], scheme: Scheme) -> list[Tagged]:
+    """The entities of one sentence; its tags have to be checked first.
+
+    Example:
+        >>> spans_of(["B-PER", "I-PER", "O", "B-LOC"], "IOB2")[1]
+        Tagged(type='LOC', span=Span(start=3, end=4))
+    """
+    found: list[Tagged] = []
+    start, before = 0, _Tag("O", "")
+    for at, tag in enumerate([*map(_Tag.parse, tags), _Tag("O", "")]):
+        begins = tag.prefix in ("B", "S") or tag.type != before.type or (scheme == "BIOES" and before.prefix in "ES")
+        if begins:
+            if before.prefix != "O":
+                found.append(Tagged(before.type, Span(start, at)))
+            start = at
+        before = tag
+    return found
+
+
+_MARK = re.compile(r"(\()?([^()|]+)(\))?")
+
+
+class Cell(NamedTuple):
+    """One row: its brackets, and the word positions that an opening or closing bracket refers to."""
+
+    marks: str
+    start: int
+    """The first word of a mention opened here."""
+    end: int
+    """One past the last word of a mention closed here."""
+
+
+class Mention(NamedTuple):
+    """One mention: the text of its opening bracket, and its words."""
+
+    name: str
+    span: Span
+
+
+def pair(cells: Iterable[Cell], key: Callable[[str], str] = str) -> list[Mention]:
+    """The mentions, outer before inner. `key` extracts from a bracket the name that opening and closing share.
+
+    A mention without words (on an empty node) is left out. Raises ValueError, with a message for the reader's fault,
+    if a bracket has no partner.
+
+    Example:
+        >>> found = pair([Cell("(1|(2)", 0, 1), Cell("_", 1, 2), Cell("1)", 2, 3)])
+        >>> [(mention.name, mention.span.start, mention.span.end) for mention in found]
+        [('1', 0, 3), ('2', 0, 1)]
+    """
+    waiting: dict[str, list[int]] = {}
+    opened: list[tuple[str, int]] = []
+    ends: dict[int, int] = {}
+    for cell in cells:
+        if cell.marks in ("_", "-"):
+            continue
+        if _MARK.sub("", cell.marks).strip("|"):
+            raise ValueError(f"{cell.marks!r} at word {cell.end} has a bracket without a name")
+        for opens, name, closes in _MARK.findall(cell.marks):
+            if opens:
+                waiting.setdefault(key(name), []).append(len(opened))
+                opened.append((name, cell.start))
+            if closes:
+                if not waiting.get(key(name)):
+                    raise ValueError(f"mention {name!r} is closed at word {cell.end} but never opened")
+                ends[waiting[key(name)].pop()] = cell.end
+            if not opens and not closes:
+                raise ValueError(f"{name!r} at word {cell.end} neither opens nor closes a mention")
+    for at, (name, start) in enumerate(opened):
+        if at not in ends:
+            raise ValueError(f"mention {name!r} is opened at word {start + 1} but never closed")
+    found = [Mention(name, Span(start, ends[at])) for at, (name, start) in enumerate(opened) if start < ends[at]]
+    return sorted(found, key=lambda mention: (mention.span.start, -mention.span.end))

@@ -1,0 +1,179 @@
+"""Questions with their raw contexts, as a corpus for analyses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from pathlib import Path
+
+from lamina.corpora import babi, hotpot, squad
+from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.formats import detect, files_of, get_format
+from lamina.corpora.loading import find_source, load_corpus, part_of
+from lamina.corpora.questions import Noted, Question, make_question
+from lamina.corpora.reading import Report, raise_fault
+from lamina.corpora.stories import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
+from lamina.corpora.tokenising import split_sentences, split_words
+from lamina.errors import CorpusError, InputError, TaskError
+from lamina.types import Edge, Span
+
+_WITH_CONTEXTS = {"squad", "hotpot", "babi"}
+_ENTITIES = (
+    dict.fromkeys(PEOPLE, "person")
+    | dict.fromkeys(PLACES, "place")
+    | dict.fromkeys(THINGS, "thing")
+    | dict.fromkeys((name for kind in KINDS for name in kind), "animal")
+)
+"""Word -> entity type, for the generated stories, whose vocabulary is known."""
+
+
+@dataclass(frozen=True)
+class Questions(Corpus):
+    """A corpus of questions that keeps the raw strings as well as the words; made by `load_questions`.
+
+    Example:
+        >>> stories = load_questions("stories", "test", limit=2)
+        >>> [question.question for question in stories.questions()] == [q.question for q in stories.questions()]
+        True
+    """
+
+    asked: Callable[[], Iterator[Question]] = field(default=lambda: iter(()), repr=False, compare=False)
+    """Reads the questions from the beginning."""
+
+    def questions(self) -> Iterator[Question]:
+        """Every question, up to the limit."""
+        return islice(self.asked(), self.limit)
+
+    def find(self, id: str) -> Questions:
+        """The question with this id, as a set of one."""
+        ids = []
+        for question in self.questions():
+            if question.text.id == id:
+                return questions_from([question], self.name, self.split)
+            ids.append(question.text.id)
+        shown = ", ".join(ids[:3])
+        raise InputError(f"{self.name} ({self.split}) has no question {id!r} among its {len(ids):,} ({shown}, ...)")
+
+
+def load_questions(
+    data: str | Path, split: str = "test", *, format: str | None = None, limit: int | None = None, seed: int = 0
+) -> Questions:
+    """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the generated stories.
+
+    Splits, `format`, `limit` and `seed` are as in `load_corpus`.
+    """
+    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed)
+    common = {each.name: getattr(corpus, each.name) for each in fields(corpus)}
+    if str(data) == STORIES:
+        return Questions(**common, asked=lambda: map(_with_entities, story_questions(split, seed=seed)))
+    source = find_source(data, format)
+    kind = source.format.name
+    if kind not in _WITH_CONTEXTS:
+        raise TaskError(
+            f"{source.name} is {kind}, which has no questions with contexts; give squad, hotpot or babi data, "
+            f"or {STORIES!r}"
+        )
+    chosen = part_of(source, split, seed)
+
+    def read() -> Iterator[Question]:
+        for part in chosen.sources:
+            for path in source.files[part]:
+                for question in read_questions(path, format=kind):
+                    if chosen.keep is None or chosen.keep(question.text):
+                        yield question
+
+    return Questions(**common, asked=read)
+
+
+def read_questions(
+    path: Path | str,
+    *,
+    format: str | None = None,
+    setting: str = "distractor",
+    view: str = "span",
+    tasks: Collection[int] | None = None,
+    max_words: int | None = None,
+    report: Report = raise_fault,
+    noted: Noted | None = None,
+) -> Iterator[Question]:
+    """The questions of a file or folder in the format squad, hotpot or babi; by default the format is detected.
+
+    `setting` (HotpotQA) is distractor or support; `max_words` cuts its distractors. `view` (bAbI) is span or
+    classification, and `tasks` takes some of its twenty. `noted` collects what was left out or changed.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "qa1_where_train.txt"
+        >>> _ = path.write_text("1 Mary went home.\\n2 John went to sea.\\n3 Where is Mary?\\thome\\t1\\n")
+        >>> [(question.question, question.answers) for question in read_questions(path)]
+        [('Where is Mary?', ('home',))]
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CorpusError(f"there is no file or folder {path}")
+    form = get_format(format) if format else detect(path)
+    for file in files_of(path, form):
+        if form.name == "squad":
+            yield from squad.questions(file, report, noted)
+        elif form.name == "hotpot":
+            yield from hotpot.questions(file, report, noted, setting=setting, max_words=max_words)
+        elif form.name == "babi":
+            yield from babi.questions(file, report, noted, view=view, tasks=tasks)
+        else:
+            raise CorpusError(f"{path} is read as {form.name}, which has no contexts; use squad, hotpot or babi")
+
+
+def typed_question(question: str, context: str, answer: str = "") -> Questions:
+    """A question and a context typed by a user, with the expected answer if it was given.
+
+    The answer is accepted wherever it occurs in the context, ignoring case; the sentences that hold it are the
+    supporting facts.
+
+    Example:
+        >>> typed_question("Who barks?", "Dogs bark. Cats mew.").name
+        'a typed question'
+        >>> next(typed_question("Who barks?", "Dogs bark. Cats mew.", "dogs").questions()).answers
+        ('Dogs',)
+    """
+    if not split_words(question).words:
+        raise InputError("the question is empty; give it in quotes")
+    if not split_words(context).words:
+        raise InputError("the context is empty; give the text that holds the answer, in quotes")
+    places = _places(answer.strip(), context)
+    sentences = split_sentences(context, whole=places)
+    support = {n for n, (start, end) in enumerate(sentences) for first, _ in places if start <= first < end}
+    made = make_question("typed", question, context, sentences, places, support)
+    return questions_from([made], "a typed question")
+
+
+def _places(answer: str, context: str) -> list[tuple[int, int]]:
+    """Every occurrence of an answer as whole words."""
+    if not answer:
+        return []
+    found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", context, re.IGNORECASE)]
+    if not found:
+        raise InputError(f"the answer {answer[:80]!r} is not in the context; copy it from there, or leave it empty")
+    return found
+
+
+def questions_from(made: Sequence[Question], name: str, split: str = "") -> Questions:
+    """A set made of these questions."""
+    said = [[question.text.id, question.question, question.context, question.answers] for question in made]
+    return Questions(
+        name=name,
+        split=split,
+        unit="sentence",
+        scheme="",
+        fingerprint=fingerprint_of("questions", name, split, said),
+        source=lambda: (question.text for question in made),
+        asked=lambda: iter(made),
+    )
+
+
+def _with_entities(question: Question) -> Question:
+    words = question.text.words
+    known = [(at, _ENTITIES[word]) for at, word in enumerate(words) if word in _ENTITIES]
+    edges = {**question.text.edges, "ner": tuple(Edge((kind,), Span(at, at + 1)) for at, kind in known)}
+    return replace(question, text=replace(question.text, edges=edges))

@@ -1,0 +1,239 @@
+"""Shared by all readers: faults, blocks of lines, headings and JSON records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamina.errors import FormatError
+from lamina.types import Span, Text
+
+
+class Fault(NamedTuple):
+    """One thing wrong with one line of a file."""
+
+    path: Path
+    line: int
+    """Counted from 1; 0 means the whole file."""
+    what: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}; expected {self.expected}"
+
+
+Report = Callable[[Fault], None]
+"""Called for each fault. If it returns, the reader leaves out the text and continues."""
+
+
+def raise_fault(fault: Fault) -> None:
+    """Stop at the first fault, as loading does."""
+    raise FormatError(str(fault))
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """One line of a file, without the line break."""
+
+    number: int
+    """Counted from 1."""
+    text: str
+
+
+def read_lines(path: Path, report: Report) -> Iterator[Line | None]:
+    """Every line of `path`; None for a line that is not UTF-8, which has been reported.
+
+    Example:
+        >>> import tempfile
+        >>> from lamina.corpora.reading import raise_fault
+        >>> path = Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_text("one\\ntwo")
+        >>> [line.text for line in read_lines(path, raise_fault) if line]
+        ['one', 'two']
+    """
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                raw = raw.removeprefix(_BOM)
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                what = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line is not UTF-8"
+                report(Fault(path, number, what, "text saved as UTF-8"))
+                yield None
+            else:
+                yield Line(number, text.rstrip("\r\n"))
+
+
+def read_blocks(path: Path, report: Report) -> Iterator[list[Line]]:
+    """The blocks of lines between blank lines; a block with a line that is not UTF-8 is left out.
+
+    Example:
+        >>> import tempfile
+        >>> from lamina.corpora.reading import raise_fault
+        >>> path = Path(tempfile.mkdtemp()) / "blocks.txt"
+        >>> _ = path.write_text("a\\nb\\n\\n\\nc\\n")
+        >>> [[line.text for line in block] for block in read_blocks(path, raise_fault)]
+        [['a', 'b'], ['c']]
+    """
+    block: list[Line] = []
+    whole = True
+    for line in read_lines(path, report):
+        if line is None:
+            whole = False
+        elif line.text.strip():
+            block.append(line)
+        else:
+            if block and whole:
+                yield block
+            block, whole = [], True
+    if block and whole:
+        yield block
+
+
+def head_lines(path: Path, size: int = 4096) -> list[str]:
+    """The complete lines in the first `size` bytes of a file, invalid bytes replaced: enough to detect a format.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "long.txt"
+        >>> _ = path.write_text("first\\nsecond\\nthird\\n")
+        >>> head_lines(path, size=14)
+        ['first', 'second']
+    """
+    with path.open("rb") as file:
+        start = file.read(size + 1)
+    lines = start[:size].removeprefix(_BOM).decode("utf-8", errors="replace").split("\n")
+    # A truncated line says nothing about the format.
+    return [line.rstrip("\r") for line in (lines[:-1] if len(start) > size else lines)]
+
+
+_COMMENT = re.compile(r"#\s*([\w.:]+(?:\s+id)?)\s*(?:=\s*(.*\S)?)?\s*")
+
+
+def comments(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Key and value of every comment that has a key; a missing value is empty.
+
+    Example:
+        >>> list(comments(["# newdoc", "# sent_id = s 1", "# newdoc id = d", "1\\tno comment"]))
+        [('newdoc', ''), ('sent_id', 's 1'), ('newdoc id', 'd')]
+    """
+    for match in map(_COMMENT.fullmatch, lines):
+        if match:
+            yield " ".join(match[1].split()), match[2] or ""
+
+
+class Heading:
+    """Names of the current sentence and document, from comments or else from the file's name and a number.
+
+    Example:
+        >>> heading = Heading("dev")
+        >>> heading.next_sentence(["# newdoc", "# text = Dogs bark"])
+        >>> heading.sentence, heading.doc
+        ('dev-1', 'dev-doc1')
+    """
+
+    def __init__(self, stem: str) -> None:
+        self.sentence = ""
+        self.doc: str | None = None
+        self._stem = stem
+        self._sentences = self._docs = 0
+
+    def next_sentence(self, lines: Iterable[str]) -> None:
+        """Move to the sentence after these comment lines."""
+        self._sentences += 1
+        self.sentence = f"{self._stem}-{self._sentences}"
+        for key, value in comments(lines):
+            if key == "sent_id" and value:
+                self.sentence = value
+            elif key in ("newdoc", "newdoc id"):
+                self.next_document(value)
+
+    def next_document(self, name: str = "") -> None:
+        """Move to the next document, with or without a name."""
+        self._docs += 1
+        self.doc = name or f"{self._stem}-doc{self._docs}"
+
+
+Record = dict[str, Any]
+"""One JSON object of a JSONL file."""
+
+
+def first_record(path: Path) -> Record:
+    """The first line of a file if it is a JSON object; otherwise empty."""
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.readline(1 << 20).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def read_records(path: Path, report: Report, make: Callable[[Record, int], Text], expected: str) -> Iterator[Text]:
+    """One text per line of JSON. If `make` (given the object and the line number) fails, the line is a fault."""
+    for line in read_lines(path, report):
+        if line is None or not line.text.strip():
+            continue
+        try:
+            text = make(_object(line.text), line.number)
+        except json.JSONDecodeError as error:
+            what = f"not JSON ({error.msg} at column {error.colno})"
+            report(Fault(path, line.number, what, "one JSON object per line"))
+        except KeyError as error:
+            report(Fault(path, line.number, f"no field {error}", expected))
+        except (ValueError, TypeError, AttributeError) as error:
+            report(Fault(path, line.number, str(error), expected))
+        else:
+            yield text
+
+
+def words_of(value: object) -> tuple[str, ...]:
+    """A JSON list of words, checked."""
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+        raise ValueError(f"{_short(value)} is not a list of words")
+    return tuple(value)
+
+
+def labels_of(value: object) -> tuple[str, ...]:
+    """A JSON label or list of labels, checked."""
+    labels = [value] if isinstance(value, str) else value
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"{_short(value)} is neither a label nor a list of labels")
+    return tuple(labels)
+
+
+def number_of(value: object) -> float:
+    """A JSON number, checked."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{_short(value)} is not a number")
+    return float(value)
+
+
+def word_span(index: object) -> Span:
+    """The span of one 0-based word, checked."""
+    if type(index) is not int:
+        raise ValueError(f"{_short(index)} is not the index of a word")
+    return Span(index, index + 1)
+
+
+def span_of(value: object) -> Span:
+    """A JSON `[start, end)`, checked."""
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(type(bound) is int for bound in value):
+        raise ValueError(f"{_short(value)} is not a span [start, end)")
+    return Span(value[0], value[1])
+
+
+def _object(line: str) -> Record:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError(f"{_short(record)} is not a JSON object")
+    return record
+
+
+def _short(value: object) -> str:
+    return repr(str(value)[:60])

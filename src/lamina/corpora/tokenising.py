@@ -1,0 +1,108 @@
+"""Running text split into words and sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from lamina.types import Span
+
+# Python's \w leaves out combining marks and joiners, which belong to words in Hebrew, Arabic and Indic scripts.
+_LETTER = r"[\w\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0e4e\u200c\u200d]"
+_APOSTROPHE = r"['\u2019]"
+_CLITIC = rf"{_APOSTROPHE}(?:s|re|ve|ll|d|m)\b"
+_NAME = rf"\b[^\W\d_]{_APOSTROPHE}{_LETTER}{{3,}}"
+_NOT = rf"n{_APOSTROPHE}t\b"
+_WORD = re.compile(
+    rf"(?:[^\W\d_]\.){{2,}}|{_NAME}|\d+(?:[.,]\d+)*\b|{_CLITIC}|{_NOT}|{_LETTER}+?(?={_NOT})|{_LETTER}+|[^\w\s]",
+    re.IGNORECASE,
+)
+
+
+class Split(NamedTuple):
+    """The words of a text, with their positions."""
+
+    words: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    """Start and end of each word, in characters."""
+
+    def span(self, start: int, end: int) -> Span | None:
+        """The words that lie completely within these characters, or None if there are none."""
+        inside = [i for i, (first, last) in enumerate(self.offsets) if start <= first and last <= end]
+        return Span(inside[0], inside[-1] + 1) if inside else None
+
+
+def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
+    """Split running text into words, with a boundary at every character offset of `cuts`.
+
+    Example:
+        >>> split_words("Ann didn't see the U.S. in 2,000 years.").words
+        ('Ann', 'did', "n't", 'see', 'the', 'U.S.', 'in', '2,000', 'years', '.')
+        >>> split_words("foobar", cuts=[3]).words
+        ('foo', 'bar')
+    """
+    bounds = sorted({0, len(text), *(cut for cut in cuts if 0 < cut < len(text))})
+    offsets = tuple(match.span() for start, end in pairwise(bounds) for match in _WORD.finditer(text, start, end))
+    return Split(tuple(text[start:end] for start, end in offsets), offsets)
+
+
+_ABBREVIATIONS = re.compile(
+    r"mrs?|ms|dr|prof|rev|fr|gen|col|maj|lt|sgt|cap?t|cmdr|adm|gov|sen|rep|hon|pres|sts?|mt|ft|messrs"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r"|nos?|vols?|pp?|figs?|eq|ch|sec|art|op|eds?|vs?|viz|cf|ca?|approx|al|e\.?g|i\.?e"
+    r"|bros|inc|corp|co|ltd|dept|univ|assn",
+    re.IGNORECASE,
+)
+# As codes, since they look like other characters: Chinese and Japanese full stops, danda, Arabic question mark.
+_FULL = "\u3002\uff01\uff1f\u0964"
+_CLOSERS = "\"')\\]\u2019\u201d\u00bb\u300d\u300f"
+_END = re.compile(rf"[{_FULL}]+[{_CLOSERS}]*|[.!?\u061f]+[{_CLOSERS}]*(?:\[[\w ]{{1,20}}\])*(?=\s)|\n")
+_LAST_WORD = re.compile(r"(?:[^\W\d_]\.)*[^\W_]+$")
+_OPENERS = " \t\r\n\"'([\u2018\u201c\u201e\u00ab\u00bf\u00a1\u300c\u300e"
+
+
+def split_sentences(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Character range of each sentence, without white space; no sentence ends inside a range of `whole`.
+
+    Example:
+        >>> text = "Dr. Ann met J. R. Smith. They talked! In the U.S. it rained."
+        >>> [text[start:end] for start, end in split_sentences(text)]
+        ['Dr. Ann met J. R. Smith.', 'They talked!', 'In the U.S. it rained.']
+        >>> [text[start:end] for start, end in split_sentences(text, whole=[(20, 30)])]
+        ['Dr. Ann met J. R. Smith. They talked!', 'In the U.S. it rained.']
+    """
+    kept = list(whole)
+    ends = [end for end in _ends(text) if not any(start < end < last for start, last in kept)]
+    found = []
+    for start, end in pairwise([0, *ends, len(text)]):
+        part = text[start:end]
+        if part.strip():
+            found.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
+    return found
+
+
+def _ends(text: str) -> Iterable[int]:
+    for mark in _END.finditer(text):
+        certain = mark[0][0] in _FULL or mark[0] == "\n"
+        abbreviated = mark[0] == "." and _abbreviated(text, mark.start())
+        if certain or (_starts_sentence(text, mark.end()) and not abbreviated):
+            yield mark.end()
+
+
+def _starts_sentence(text: str, at: int) -> bool:
+    """Whether the next character, after white space and opening quotes, is a letter or digit, but not lower case."""
+    while at < len(text) and text[at] in _OPENERS:
+        at += 1
+    return at < len(text) and text[at].isalnum() and not text[at].islower()
+
+
+def _abbreviated(text: str, stop: int) -> bool:
+    """Whether the full stop at this position belongs to the word before it."""
+    word = _LAST_WORD.search(text[max(0, stop - 20) : stop])
+    if word is None:
+        return False
+    last = word[0]
+    initial = len(last.rpartition(".")[2]) == 1 and last[-1].isupper()
+    return initial or _ABBREVIATIONS.fullmatch(last) is not None

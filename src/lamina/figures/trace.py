@@ -1,0 +1,194 @@
+"""How decisions come about: each sentence with its targets, and small bars by layer (the pipeline paper's figure 3)."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import islice
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from lamina.figures.theme import COLOURS, Table, Tables, layer_axis, rows_of, themed, title_of
+from lamina.results import Result
+
+CAPTIONS = {
+    "traces": (
+        "Each sentence with some of its targets in brackets; below, from the embeddings to the last layer, "
+        "the probability of a label under the probe that sees layers 0 to l, for the probes of one seed and without "
+        "an interval. Compare the two labels of a target. Labels that sum to more than 1 are divided by their sum; the "
+        "table has the probabilities as they are."
+    ),
+}
+"""Chart -> how to read it."""
+
+SENTENCES, TARGETS = 4, 6
+"""Drawn at most: a few sentences, and a few targets of each; the table has all."""
+PANEL_WIDTH = 150
+COLUMNS = 4
+_LINE = 100
+"""Characters of a sentence on one line."""
+_KEYS = ["task", "span1", "span2"]
+"""What tells a sentence's targets apart."""
+
+RIGHT, WRONG = "gold label", "strongest wrong label"
+FIRST, SECOND = "strongest label", "second strongest"
+
+
+class Target(NamedTuple):
+    """What one small panel shows: two labels over the layers."""
+
+    task: str
+    span1: tuple[int, int]
+    span2: tuple[int, int] | None
+    rows: Table
+    """Columns `label`, `role`, `layer`, `height`, `probability`."""
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The chart `traces` of a result of `lamina trace`: every target it holds."""
+    corpus = result.provenance.corpus
+    split = f" ({corpus['split']})" if corpus.get("split") else ""
+    chart = traces(result.tables, f"{result.provenance.model['name']} on {corpus['name']}{split}", everything=True)
+    return {} if chart is None else {"traces": themed(chart)}
+
+
+def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.ConcatChart | None:
+    """Some sentences, or all of them, with the labels of their targets from layer to layer."""
+    table = rows_of(tables, "traces")
+    if table is None:
+        return None
+    seed = table["seed"].min()
+    own = table[table["seed"] == seed]
+    own = own.assign(span2=own["span2"].fillna(""))
+    ids = _first_of_each_task(own)[: None if everything else SENTENCES]
+    sentences = [_targets(own[own["text_id"] == text_id], None if everything else TARGETS) for text_id in ids]
+    words = [_words(tables, text_id) for text_id in ids]
+    last = int(own["layer"].max())
+    blocks = [_sentence(*each, last) for each in zip(words, sentences, strict=True)]
+    drawn, total = sum(map(len, sentences)), len(own.drop_duplicates(["text_id", *_KEYS]))
+    of = f"{drawn} of {total} targets drawn; " if drawn < total else ""
+    said = alt.TitleParams(
+        f"From layer to layer: {title}", subtitle=f"{of}height: probability under P(l), 0 to 1; probes of seed {seed}"
+    )
+    return alt.concat(
+        *blocks,
+        columns=1,
+        spacing=28,
+        title=said,
+        description=" ".join(map(_in_words, words, sentences)),
+    )
+
+
+def _first_of_each_task(rows: Table) -> list[str]:
+    """The sentences, so that the first few of them show many tasks."""
+    pairs = rows[["task", "text_id"]].drop_duplicates()
+    turn = pairs.groupby("task", sort=False).cumcount()
+    return list(dict.fromkeys(pairs.loc[turn.sort_values(kind="stable").index, "text_id"].astype(str)))
+
+
+def _targets(rows: Table, most: int | None) -> list[Target]:
+    """The first targets of a sentence, `most` of them or all."""
+    return [
+        Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(group))
+        for (task, span1, span2), group in islice(rows.groupby(_KEYS, sort=False), most)
+    ]
+
+
+def _two_labels(rows: Table) -> Table:
+    """The strongest gold label and the strongest wrong one; the two strongest where the gold labels are not known."""
+    rows = rows.assign(gold=[str(each) for each in rows["gold"]])
+    means = rows.groupby(["label", "gold"], sort=False)["probability"].mean().reset_index()
+    means = means.sort_values("probability", ascending=False, kind="stable")
+    right, wrong = means[means["gold"] == "True"], means[means["gold"] == "False"]
+    known = len(right) + len(wrong) > 0
+    picked = [*right["label"][:1], *wrong["label"][:1]] if known else means["label"][:2].tolist()
+    roles = ([RIGHT] * min(1, len(right)) + [WRONG] * min(1, len(wrong))) if known else [FIRST, SECOND]
+    shown = rows[rows["label"].isin(picked)].copy()
+    shown["role"] = shown["label"].map(dict(zip(picked, roles, strict=False)))
+    # Labels are scored one by one, so two rivals may sum to more than 1; several true labels are no rivals.
+    sums = shown.groupby("layer")["probability"].transform("sum")
+    shown["height"] = shown["probability"] / (sums.clip(lower=1) if len(right) < 2 else 1)
+    order = pd.CategoricalDtype(picked, ordered=True)
+    return shown.astype({"label": order}).sort_values(["label", "layer"]).astype({"label": str})
+
+
+def _span(said: str) -> tuple[int, int]:
+    start, end = said.split(":")
+    return int(start), int(end)
+
+
+def _words(tables: Tables, text_id: str) -> list[str]:
+    """The sentence; nothing where the result does not hold it."""
+    table = rows_of(tables, "words")
+    if table is None:
+        return []
+    return table.loc[table["text_id"] == text_id].sort_values("position")["word"].astype(str).tolist()
+
+
+def _sentence(words: list[str], targets: list[Target], last: int) -> alt.ConcatChart:
+    title = textwrap.wrap(marked(words, targets), _LINE) if words else ["(the words of this sentence are not kept)"]
+    panels = [_panel(words, target, last) for target in targets]
+    return alt.concat(*panels, columns=COLUMNS, spacing=18, title=alt.TitleParams(title, fontWeight="normal"))
+
+
+def marked(words: list[str], targets: list[Target]) -> str:
+    """The sentence with the spans of its targets in brackets, unless every word is one.
+
+    Example:
+        >>> marked(["he", "smoked", "toronto"], [Target("ner", (2, 3), None, pd.DataFrame())])
+        'he smoked [toronto]'
+    """
+    spans = {span for target in targets for span in (target.span1, target.span2) if span is not None}
+    if len({at for span in spans for at in range(*span)}) == len(words):
+        return " ".join(words)
+    parts = []
+    for at, word in enumerate(words):
+        opened = sum(start == at for start, _ in spans)
+        closed = sum(end == at + 1 for _, end in spans)
+        parts.append("[" * opened + word + "]" * closed)
+    return " ".join(parts)
+
+
+def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
+    labels = list(dict.fromkeys(target.rows["label"]))
+    step = PANEL_WIDTH / (last + 2)
+    names = [RIGHT, WRONG] if {RIGHT, WRONG} & set(target.rows["role"]) else [FIRST, SECOND]
+    legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140)
+    height = alt.Axis(values=[0, 1], labels=False, ticks=False)
+    header = alt.Header(labelOrient="top", labelAnchor="start", labelFontSize=11, labelPadding=2)
+    title = alt.TitleParams(_named(words, target), subtitle=title_of(target.task), fontSize=12, subtitleFontSize=11)
+    shown = target.rows[["label", "role", "layer", "height", "probability"]]
+    return (
+        alt.Chart(shown, width=PANEL_WIDTH, height=34, title=title)
+        .mark_bar(size=step * 0.8)
+        .encode(
+            x=layer_axis(last, padding=step / 2 + 2).title("layer"),
+            y=alt.Y(
+                "height:Q",
+                title=None,
+                scale=alt.Scale(domain=[0, 1]),
+                axis=height,
+            ),
+            color=alt.Color("role:N", scale=alt.Scale(domain=names, range=list(COLOURS[:2])), legend=legend),
+            row=alt.Row("label:N", sort=labels, title=None, spacing=6, header=header),
+            tooltip=["label:N", "role:N", "layer:Q", alt.Tooltip("probability:Q", format=".3f")],
+        )
+    )
+
+
+def _named(words: list[str], target: Target) -> str:
+    """The target's own words, cut short; for a pair the first span, then the second."""
+    spans = [span for span in (target.span1, target.span2) if span is not None]
+    said = [" ".join(words[start:end]) if words else f"words {start}:{end}" for start, end in spans]
+    return " + ".join(textwrap.shorten(each, 44 // len(said), placeholder=" ...") for each in said)
+
+
+def _in_words(words: list[str], targets: list[Target]) -> str:
+    """Where each target begins and ends."""
+    sentences = [f"Sentence: {' '.join(words)}." if words else "A sentence."]
+    for target in targets:
+        ends = target.rows.sort_values("layer").groupby("label", sort=False)["probability"].agg(["first", "last"])
+        parts = [f"{label} from {first:.2f} to {last:.2f}" for label, first, last in ends.itertuples()]
+        sentences.append(f"{title_of(target.task)} of {_named(words, target)}: {', '.join(parts)}.")
+    return " ".join(sentences)

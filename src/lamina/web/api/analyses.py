@@ -1,0 +1,91 @@
+"""The analyses as data: questions, inputs, settings, and which of them can be started as jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from lamina.web.api.answers import ERRORS
+from lamina.web.app_state import AppState, State
+from lamina.web.requests import allowed_data, default_data, is_job
+
+if TYPE_CHECKING:
+    from lamina.analyses.declaration import Analysis
+    from lamina.analyses.inputs import Input
+
+router = APIRouter(prefix="/analyses", tags=["analyses"], responses={code: ERRORS[code] for code in (401, 403)})
+
+
+class InputCard(BaseModel):
+    """Something an analysis reads."""
+
+    name: str
+    """Its name in a request."""
+    kind: str
+    """model, texts, questions or other."""
+    help: str
+    required: bool
+    default: str | None
+    """What this server uses if a request does not say."""
+    choices: list[str]
+    """What this server allows; empty if no job can read it."""
+
+
+class TableCard(BaseModel):
+    """What one table of a result holds."""
+
+    rows: str
+    """What one row is."""
+    columns: list[str]
+    optional: bool
+    """Whether it is there only with some settings or some data."""
+
+
+class AnalysisCard(BaseModel):
+    """An analysis, as it declares itself."""
+
+    name: str
+    title: str
+    question: str
+    method: str
+    cites: list[str]
+    chapter: str
+    version: int
+    inputs: list[InputCard]
+    data_options: dict[str, Any]
+    """Which part of the data, in which form: a JSON schema."""
+    settings: dict[str, Any]
+    """A JSON schema."""
+    tables: dict[str, TableCard]
+    report: dict[str, Any] | None
+    """The settings with which a report asks it; null where a report does not."""
+    job: bool
+    """Whether `POST /api/jobs` takes it."""
+
+
+@router.get("")
+def analyses(app: State) -> list[AnalysisCard]:
+    """Every analysis, in the order of the report."""
+    return [_card(app, each) for each in app.analyses]
+
+
+def _card(app: AppState, analysis: Analysis) -> AnalysisCard:
+    job = is_job(analysis)
+    inputs = [_input(app, each, job=job) for each in analysis.reads.given]
+    report = None if analysis.report is None else dict(analysis.report)
+    return AnalysisCard(**{**analysis.describe(), "inputs": inputs}, report=report, job=job)
+
+
+def _input(app: AppState, given: Input, *, job: bool) -> InputCard:
+    data = job and given.kind != "model"
+    choices = [] if not job else app.models.names() if given.kind == "model" else allowed_data(app, given.kind)
+    return InputCard(
+        name=given.name,
+        kind=given.kind,
+        help=given.help,
+        required=not isinstance(given.default, str),
+        default=default_data(app, given) if data else None,
+        choices=list(choices),
+    )

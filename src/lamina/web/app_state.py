@@ -1,0 +1,85 @@
+"""Shared application state: settings, models, results, jobs, and a limit on simultaneous requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from lamina.errors import InputError
+from lamina.result_index import ResultIndex
+from lamina.web.jobs import Jobs
+from lamina.web.models import Models
+from lamina.web.settings import Settings
+
+if TYPE_CHECKING:
+    from lamina.analyses.declaration import Analysis
+    from lamina.encoders import Encoder
+
+
+class TooLongError(InputError):
+    """More text than one request may have."""
+
+
+class BusyError(InputError):
+    """Too many requests at once."""
+
+
+@dataclass(frozen=True)
+class AppState:
+    """What endpoints share."""
+
+    settings: Settings
+    models: Models
+    results: ResultIndex
+    jobs: Jobs
+    places: BoundedSemaphore
+
+    @contextmanager
+    def model(self, name: str) -> Iterator[Encoder]:
+        """The model, one request at a time; refused if too many are waiting."""
+        if not self.places.acquire(blocking=False):
+            raise BusyError("too many requests at once; try again in a moment")
+        try:
+            with self.models.use(name) as encoder:
+                yield encoder
+        finally:
+            self.places.release()
+
+    @cached_property
+    def analyses(self) -> tuple[Analysis, ...]:
+        """Every analysis, in the order of the report; one of another package that cannot be loaded is left out."""
+        from lamina.analyses import get_analysis, names
+
+        found = []
+        with self.models.importing:
+            for name in names():
+                with suppress(InputError):
+                    found.append(get_analysis(name))
+        return tuple(found)
+
+    def words_of(self, analysis: str) -> tuple[str, str, str]:
+        """Title, question and method of an analysis; of an unknown one, its name."""
+        from lamina.report.page import words_of
+
+        known = {each.name: (each.title, each.question, each.method) for each in self.analyses}
+        return known.get(analysis) or words_of(analysis)
+
+    def check_length(self, *texts: str) -> None:
+        """Refuse more text than one request may have."""
+        size, most = sum(map(len, texts)), self.settings.limits.characters
+        if size > most:
+            raise TooLongError(f"the text has {size:,} characters; this server takes at most {most:,} in one request")
+
+
+def _of_request(request: Request) -> AppState:
+    return request.app.state.lamina
+
+
+State = Annotated[AppState, Depends(_of_request)]
+"""The type of an endpoint's parameter that gets the shared state."""

@@ -1,0 +1,27 @@
+// @ts-check
+// The analyses as they declare themselves: titles, order, inputs and settings all come from the server.
+/** @import { AnalysisCard, Wanted } from "./api_types.js" */
+import { read } from "./api.js";
+
+/** @type {Promise<AnalysisCard[]> | null} */
+let asked = null;
+
+// All of them, in the order of the report; asked for once.
+export function analyses() {
+  asked ??= read("/analyses").catch((error) => {
+    asked = null;
+    throw error;
+  });
+  return asked;
+}
+
+/**
+ * What to send for an analysis with the settings of a report.
+ * @param {string} name
+ * @param {{ model: string, other?: string, data?: Record<string, unknown> }} inputs
+ * @returns {Promise<Wanted>}
+ */
+export async function asInReport(name, inputs) {
+  const found = (await analyses()).find((each) => each.name === name);
+  return { analysis: name, ...inputs, settings: found?.report ?? {} };
+}

@@ -1,0 +1,481 @@
+// Generated from the API's description by `python -m lamina.web.types`; do not edit.
+
+/** What every page needs. */
+export interface About {
+  models: ModelCard[];
+  corpora: string[];
+  sentence: string;
+}
+
+/** An analysis, as it declares itself. */
+export interface AnalysisCard {
+  name: string;
+  title: string;
+  question: string;
+  method: string;
+  cites: string[];
+  chapter: string;
+  version: number;
+  inputs: InputCard[];
+  data_options: Record<string, any>;
+  settings: Record<string, any>;
+  tables: Record<string, TableCard>;
+  report: Record<string, any> | null;
+  job: boolean;
+}
+
+/** An answer, the context with its roles, and the tokens at every layer. */
+export interface Answered {
+  model: string;
+  answer: Said;
+  text: Part[];
+  map: TokenMap;
+  notes: string[];
+  phases: string | null;
+}
+
+/** A model that lamina fine-tuned. */
+export interface Answering {
+  name: string;
+  task: string;
+  answers: boolean;
+  base: string | null;
+}
+
+/** An example, or a question about a context. */
+export interface Asked {
+  model: string;
+  /** One of the examples; the texts are then its own. */
+  example?: string | null;
+  question?: string;
+  context?: string;
+  /** The expected answer, where it is known. */
+  answer?: string;
+  method?: "pca" | "tsne" | "ica";
+  fit?: "layer" | "all";
+  /** By default, layer by layer, what the silhouette says. */
+  clusters?: number | null;
+}
+
+/** All heads, by every available measure. */
+export interface Atlas {
+  layers: number;
+  heads: number;
+  tokens: number;
+  measures: Measure[];
+  groups: Group[];
+  outstanding: Outstanding[];
+  sources: Source[];
+  missing: string[];
+}
+
+/** Which model, on which sentence. */
+export interface AtlasWanted {
+  model: string;
+  sentence: string;
+}
+
+/** The probes' answer for one target; the label with the highest mean probability comes first. */
+export interface Belief {
+  task: string;
+  spans: [number, number][];
+  labels: Label[];
+}
+
+/** What saved results say about one head; lists are empty if the analysis was not run. */
+export interface CardOfHead {
+  head: string;
+  role: string;
+  behaviours: Record<string, any>[];
+  relations: Record<string, any>[];
+  coreference: Record<string, any>[];
+  pattern: Record<string, any>[];
+  shapes: Record<string, any>[];
+  neighbours: Record<string, any>[];
+  points: Record<string, any>[];
+  sources: Source[];
+  missing: string[];
+}
+
+/** Which head of which model. */
+export interface CardWanted {
+  model: string;
+  /** LAYER-HEAD, from 1. */
+  head: string;
+}
+
+/** What the saved results say about two models. */
+export interface Comparison {
+  names: [string, string];
+  pairs: Pair[];
+  figures: Figure[];
+  why_not: string;
+  diff: Summary | null;
+}
+
+/** A story that no model was fine-tuned on, with its answer. */
+export interface Example {
+  id: string;
+  title: string;
+  question: string;
+  context: string;
+  answer: string;
+}
+
+/** One chart: a Vega-Lite specification, and the same in words. */
+export interface Figure {
+  name: string;
+  spec: Record<string, any>;
+  summary: string;
+  caption: string;
+}
+
+/** What was found, in a sentence with its number, its interval and what it is compared with. */
+export interface FindingCard {
+  text: string;
+  status: "clear" | "open" | "null";
+}
+
+/** Measures of one source. */
+export interface Group {
+  source: string;
+  title: string;
+}
+
+/** A head's largest weight between the word and another one. */
+export interface Head {
+  layer: number;
+  head: number;
+  word: number;
+  weight: number;
+}
+
+/** The strongest links of one head: `counts[i]` of them start at unit i, the strongest first. */
+export interface HeadLinks {
+  head: string;
+  counts: number[];
+  to: number[];
+  weight: number[];
+  rest: number[];
+}
+
+/** All heads, the strongest first. */
+export interface Heads {
+  incoming: Head[];
+  outgoing: Head[];
+}
+
+/** Something an analysis reads. */
+export interface InputCard {
+  name: string;
+  kind: string;
+  help: string;
+  required: boolean;
+  default: string | null;
+  choices: string[];
+}
+
+/** One label's probability under the probes P(0)..P(L). */
+export interface Label {
+  label: string;
+  probabilities: number[];
+}
+
+/** What the map of one layer shows, and what it leaves out. */
+export interface Layer {
+  layer: number;
+  tokens: number;
+  left_out: number;
+  explained_x: number | null;
+  explained_y: number | null;
+  clusters: number;
+  silhouette: number | null;
+}
+
+/** A sentence with the probes' answers. */
+export interface Lens {
+  words: string[];
+  tokens: number;
+  layers: number;
+  tasks: TaskCard[];
+  seeds: number;
+  beliefs: Belief[];
+  interesting: number;
+}
+
+/** Words or pieces, and the links between them. */
+export interface Lines {
+  tokens: string[];
+  special: boolean[];
+  words: number[];
+  heads: HeadLinks[];
+}
+
+/** Which heads, on which sentence. */
+export interface LinesWanted {
+  model: string;
+  sentence: string;
+  heads: string[];
+  level?: "word" | "piece";
+}
+
+/** How one kind of thing is drawn. */
+export interface Look {
+  name: string;
+  short: string;
+  colour: string;
+  fill: string;
+  shape: string;
+}
+
+/** Words that are asked about; a second span for tasks of pairs. Both ends are included. */
+export interface Mark {
+  task: string;
+  first: number;
+  last: number;
+  first2?: number | null;
+  last2?: number | null;
+}
+
+/** A sentence with the spans that are asked about. */
+export interface MarkedSentence {
+  model: string;
+  sentence: string;
+  marked?: Mark[];
+}
+
+/** One number per head; a category if `names` is not empty. */
+export interface Measure {
+  source: string;
+  name: string;
+  title: string;
+  unit: string;
+  values: (number | null)[][];
+  low: number | null;
+  high: number | null;
+  baseline: number | null;
+  rule: string;
+  names: string[];
+}
+
+/** An available model. */
+export interface ModelCard {
+  name: string;
+  title: string;
+  loaded: boolean;
+  finetuned: boolean;
+}
+
+/** A word of the corpus near the one asked about. */
+export interface Neighbour {
+  word: string;
+  sentence: string;
+  similarity: number;
+}
+
+/** At each layer the words nearest by cosine, the nearest first. */
+export interface Neighbours {
+  corpus: string;
+  sentences: number;
+  words: number;
+  layers: Neighbour[][];
+}
+
+/** A word of a sentence. */
+export interface OneWord {
+  model: string;
+  sentence: string;
+  word: number;
+}
+
+/** A head that stands out on the sentence, and by what. */
+export interface Outstanding {
+  head: string;
+  why: string;
+  value: number;
+}
+
+/** The same analysis of both models: the newest result of each. */
+export interface Pair {
+  a: Summary;
+  b: Summary;
+}
+
+/** A word of the context, or the text between two words. */
+export interface Part {
+  text: string;
+  sentence: number;
+  support: boolean;
+  gold: boolean;
+  predicted: boolean;
+}
+
+/** An error, in one readable sentence. */
+export interface Problem {
+  error: string;
+}
+
+/** A computation and its progress. */
+export interface Progress {
+  id: string;
+  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  command: string;
+  what: string;
+  done: number;
+  total: number | null;
+  message: string;
+}
+
+/** The model's answer and its quality. */
+export interface Said {
+  answers: boolean;
+  predicted: string;
+  confidence: number | null;
+  accepted: string[];
+  right: boolean | null;
+}
+
+/** A saved result that numbers come from. */
+export interface Source {
+  analysis: string;
+  id: string;
+  name: string;
+  corpus: string;
+  created: string;
+}
+
+/** A result in the list. */
+export interface Summary {
+  id: string;
+  name: string;
+  analysis: string;
+  title: string;
+  model: string;
+  corpus: string;
+  split: string;
+  created: string;
+  command: string;
+  tables: string[];
+  findings: FindingCard[];
+}
+
+/** What one table of a result holds. */
+export interface TableCard {
+  rows: string;
+  columns: string[];
+  optional: boolean;
+}
+
+/** A question that there are probes for. */
+export interface TaskCard {
+  name: string;
+  title: string;
+  about: string;
+  arity: number;
+  unasked: boolean;
+  labels: number;
+}
+
+/** Names, colours and shapes, in the order of legends. */
+export interface Theme {
+  behaviours: Look[];
+  roles: Look[];
+  rarest: string[];
+  plain: string;
+  hues: number;
+}
+
+/** A token, the same at every layer. */
+export interface Token {
+  word: string;
+  role: string;
+  roles: string[];
+  sentence: number;
+  question: boolean;
+  support: boolean;
+  gold: boolean;
+  predicted: boolean;
+}
+
+/** The tokens of one question at every layer. */
+export interface TokenMap {
+  tokens: Token[];
+  positions: ([number, number] | null)[][];
+  clusters: number[][];
+  layers: Layer[];
+  drawn: number;
+}
+
+/** Two models, by their names in the list of models. */
+export interface Two {
+  model: string;
+  other: string;
+}
+
+/** What to compute: the same table as `lamina run` reads, its inputs under the names of the analysis. */
+export interface Wanted {
+  analysis: string;
+  model: string;
+  /** A name, or a table with `name` and data options; the server's own by default. */
+  data?: string | Record<string, any>;
+  /** As `GET /api/analyses` describes them. */
+  settings?: Record<string, any>;
+  [name: string]: unknown;
+}
+
+/** A result with its provenance and charts; tables and images have their own addresses. */
+export interface Whole {
+  id: string;
+  name: string;
+  analysis: string;
+  title: string;
+  model: string;
+  corpus: string;
+  split: string;
+  created: string;
+  command: string;
+  tables: string[];
+  findings: FindingCard[];
+  question: string;
+  method: string;
+  figures: Figure[];
+  tasks: string[];
+  rows: Record<string, number>;
+  provenance: Record<string, any>;
+}
+
+/** A word at every layer. */
+export interface Word {
+  path: [number, number][];
+  others: [number, number][][];
+  explained: [number, number];
+  attended: Heads | null;
+}
+
+export interface Get {
+  "/about": About;
+  "/theme": Theme;
+  "/analyses": AnalysisCard[];
+  "/questions/examples": Example[];
+  "/questions/models": Answering[];
+  "/results": Summary[];
+  [address: `/results/${string}`]: Whole;
+  "/jobs": Progress[];
+  [address: `/jobs/${string}`]: Progress;
+}
+
+export interface Post {
+  "/lens": { takes: MarkedSentence; gives: Lens };
+  "/lens/word": { takes: OneWord; gives: Word };
+  "/lens/neighbours": { takes: OneWord; gives: Neighbours };
+  "/heads/atlas": { takes: AtlasWanted; gives: Atlas };
+  "/heads/lines": { takes: LinesWanted; gives: Lines };
+  "/heads/card": { takes: CardWanted; gives: CardOfHead };
+  "/questions": { takes: Asked; gives: Answered };
+  "/compare": { takes: Two; gives: Comparison };
+  "/jobs": { takes: Wanted; gives: Progress };
+}
+
+export interface Delete {
+  [address: `/jobs/${string}`]: Progress;
+}

@@ -1,0 +1,124 @@
+// @ts-check
+// One head's card: what it does on the sentence, and what saved results say of it.
+/** @import { CardOfHead, Measure } from "../../shared/api_types.js" */
+import { el, replace, table } from "../../shared/dom.js";
+import { ranked } from "./atlas.js";
+import { headMap } from "./map.js";
+import { short } from "./style.js";
+
+/** @typedef {Record<string, any>} Row of a table of a saved result */
+/** @typedef {(head: string) => void} OnMove */
+
+/** @type {Record<string, string>} */
+const DIRECTIONS = { dependent: "word → its head", head: "its head → word" };
+
+const interval = (/** @type {Row} */ row) => (row.low === null ? "" : `${short(row.low)}–${short(row.high)}`);
+
+/** @param {Row} row */
+function does({ behaviour, what, value, unit, rule, over }) {
+  return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}`);
+}
+
+/** @param {CardOfHead} card */
+function role(card) {
+  if (!card.role) return [];
+  if (!card.behaviours.length) return [el("p", {}, "No role: nothing it does passes a threshold.")];
+  return [el("p", { class: "role" }, "Role: ", el("strong", {}, card.role), "."), el("ul", {}, card.behaviours.map(does))];
+}
+
+/** @param {Row} row */
+function relation(row) {
+  return [
+    `${row.relation}${row.held_out ? " ★" : ""}`,
+    short(row.accuracy),
+    interval(row),
+    `${short(row.offset_accuracy)} (${row.offset > 0 ? "+" : ""}${row.offset})`,
+    row.count,
+    DIRECTIONS[row.direction],
+  ];
+}
+
+/** @param {CardOfHead} card */
+function relations(card) {
+  if (!card.relations.length) return [];
+  const columns = ["relation", "accuracy", "95 %", "best offset", "words", "attention from"];
+  const clear = card.relations.filter((row) => row.low > row.offset_accuracy).map((row) => row.relation);
+  return [
+    el("h3", {}, "Relations it finds"),
+    el("p", {}, clear.length ? `Clearly better than any fixed offset: ${clear.join(", ")}.` : "None clearly better than a fixed offset does."),
+    table(columns, card.relations.map(relation), { caption: "Dependencies, by lead over the best fixed offset" }),
+    el("p", { class: "soft" }, "★ picked for this relation on one half of the documents and scored on the other. The others are scored on the whole split: the best of many is a little lucky."),
+  ];
+}
+
+/** @param {CardOfHead} card */
+function coreference(card) {
+  if (!card.coreference.length) return [];
+  const rows = card.coreference.map((row) => [row.mention_type, short(row.accuracy), interval(row), row.count]);
+  return [el("h3", {}, "Antecedents it finds"), table(["mentions", "accuracy", "95 %", "count"], rows)];
+}
+
+/** @param {CardOfHead} card */
+function pattern(card) {
+  if (!card.pattern.length) return [];
+  const rows = card.pattern.map((row) => [row.title, short(row.value), interval(row), short(row.baseline), row.rank === null ? "" : `${row.rank} of ${row.of}`]);
+  const shapes = card.shapes.filter((row) => row.share >= 0.005).sort((one, other) => other.share - one.share);
+  return [
+    el("h3", {}, "Its pattern on a corpus"),
+    shapes.length ? el("p", {}, `Of its maps ${shapes.map((row) => `${Math.round(100 * row.share)} % are ${row.pattern}`).join(", ")}.`) : null,
+    table(["attention", "mean", "95 %", "uniform", "rank"], rows, { caption: "Means over a corpus; rank 1 has the most" }),
+  ];
+}
+
+/**
+ * @param {CardOfHead} card
+ * @param {OnMove} onMove
+ */
+function neighbours(card, onMove) {
+  if (!card.points.length) return [];
+  const list = card.neighbours.map((each) => {
+    const name = `${each.layer}-${each.head}`;
+    const move = el("button", { type: "button", "data-head": name, title: each.behaviour }, `${name} `, el("span", { class: "soft" }, `${each.divergence.toFixed(2)}`));
+    move.addEventListener("click", () => onMove(name));
+    return move;
+  });
+  return [
+    el("h3", {}, "Its neighbours on the map of heads"),
+    headMap(card.head, card, onMove),
+    el("p", { class: "soft" }, "Nearest by mean Jensen-Shannon divergence, in nats per token (0 is alike, 0.69 the most):"),
+    el("div", { class: "words neighbours" }, list),
+  ];
+}
+
+/** @param {CardOfHead} card */
+function sources(card) {
+  const said = card.sources.map((each) => `${each.analysis} on ${each.corpus} (${each.name}, ${each.created.slice(0, 10)})`);
+  return said.length ? el("p", { class: "soft" }, `From: ${said.join("; ")}.`) : el("p", {}, "No saved result is about the heads of this model yet; compute one below the atlas.");
+}
+
+/**
+ * @param {CardOfHead} card
+ * @param {Measure[]} measures
+ */
+function onSentence(card, measures) {
+  const [layer, place] = card.head.split("-").map((part) => Number(part) - 1);
+  const rows = measures.map((measure) => {
+    const value = measure.values[layer][place];
+    return [measure.title, short(value), short(measure.baseline), value === null ? "" : ranked(measure, value)];
+  });
+  return [
+    el("h3", {}, "On this sentence"),
+    table(["attention", "mean", "uniform", "rank"], rows, { caption: "Means over its tokens; shares of attention, entropies in nats" }),
+  ];
+}
+
+/**
+ * `measures` are those of the sentence; `onMove` when a neighbour is clicked.
+ * @param {HTMLElement} box
+ * @param {CardOfHead} card
+ * @param {Measure[]} measures
+ * @param {OnMove} onMove
+ */
+export function showCard(box, card, measures, onMove) {
+  replace(box, role(card), neighbours(card, onMove), relations(card), coreference(card), pattern(card), onSentence(card, measures), sources(card));
+}

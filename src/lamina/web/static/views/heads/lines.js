@@ -1,0 +1,222 @@
+// @ts-check
+// Lines of attention: words that attend on the left, words attended to on the right, one panel for all heads or each its own.
+/** @import { Focus, Links } from "./canvas.js" */
+import { el, replace } from "../../shared/dom.js";
+import { drawLines } from "./canvas.js";
+import { short } from "./style.js";
+
+/**
+ * @typedef {{ name: string, links: Links, stroke: { colour: string, dash: number[] } }} Head
+ * @typedef {Head & { colour: string, dash: number[] }} StrokedHead
+ * @typedef {{ tokens: string[], special: boolean[], heads: Head[], withSpecial: boolean, least: number, side: boolean }} Shown
+ */
+
+const ROW = 24; // pixels per word
+/** @type {Record<string, [number, number]>} */
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const SAID = 6; // links named in words
+const ARROWS = { from: "→", to: "←" };
+
+/**
+ * The strongest links of one word: [other word, weight, head].
+ * @param {Head[]} heads
+ * @param {Focus} focus
+ * @param {number[]} rows
+ */
+function linksOf(heads, { side, unit }, rows) {
+  /** @type {[number, number, string][]} */
+  const found = [];
+  for (const { name, links } of heads) {
+    for (let at = 0; at < links.weight.length; at++) {
+      const [own, other] = side === "from" ? [links.from[at], links.to[at]] : [links.to[at], links.from[at]];
+      if (own === unit && rows[other] >= 0) found.push([other, links.weight[at], name]);
+    }
+  }
+  return found.sort((one, other) => other[1] - one[1]).slice(0, SAID);
+}
+
+/**
+ * @param {string[]} tokens
+ * @param {Head[]} heads
+ * @param {Focus | null} focus
+ * @param {number[]} rows
+ */
+function inWords(tokens, heads, focus, rows) {
+  if (!focus) return "";
+  const several = heads.length > 1;
+  const said = linksOf(heads, focus, rows).map(([other, weight, name]) => `${tokens[other]} ${short(weight)}${several ? ` (${name})` : ""}`);
+  return `${tokens[focus.unit]} ${ARROWS[focus.side]} ${said.join(", ") || "nothing over the floor"}`;
+}
+
+/**
+ * `onFocus` is told in words where the word that is pointed at looks.
+ * @param {StrokedHead[]} shown
+ * @param {{ tokens: string[], rows: number[], least: number, label: string, onFocus: (words: string) => void }} options
+ */
+function panel(shown, { tokens, rows, least, label, onFocus }) {
+  const order = [...tokens.keys()].filter((unit) => rows[unit] >= 0);
+  const words = { from: order.map((unit) => word("from", unit)), to: order.map((unit) => word("to", unit)) };
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const inner = el("div", { class: "inner", style: `height: ${order.length * ROW}px` }, column("from"), canvas, column("to"));
+  const box = el("div", { class: "lines", role: "group", "aria-label": label }, inner);
+  /** @type {Focus | null} */
+  let pointed = null;
+  /** @type {Focus | null} */
+  let pinned = null;
+  let waiting = false;
+  words.from[0].tabIndex = 0;
+
+  /**
+   * @param {Focus["side"]} side
+   * @param {number} unit
+   */
+  function word(side, unit) {
+    return el("button", { type: "button", tabindex: "-1", "data-side": side, "data-unit": unit, "aria-pressed": "false", title: tokens[unit] }, tokens[unit]);
+  }
+
+  /** @param {Focus["side"]} side */
+  function column(side) {
+    return el("div", { class: `side ${side}`, role: "group", "aria-label": side === "from" ? "words that attend" : "words attended to" }, words[side]);
+  }
+
+  function draw() {
+    waiting = false;
+    canvas.style.height = `${box.clientHeight}px`;
+    drawLines(canvas, { heads: shown, rows, rowHeight: ROW, top: box.scrollTop, least, focus: pointed ?? pinned });
+  }
+
+  // However many reasons there are to draw, once a frame is enough.
+  function redraw() {
+    if (!waiting) requestAnimationFrame(draw);
+    waiting = true;
+  }
+
+  const same = (/** @type {Focus | null} */ one, /** @type {Focus | null} */ other) => one?.side === other?.side && one?.unit === other?.unit;
+
+  /** @param {Focus | null} next */
+  function point(next) {
+    if (same(next, pointed)) return;
+    pointed = next;
+    onFocus(inWords(tokens, shown, pointed ?? pinned, rows));
+    redraw();
+  }
+
+  /**
+   * @param {Event} event
+   * @returns {Focus | null}
+   */
+  const at = ({ target }) => {
+    const found = target instanceof Element ? target.closest("[data-unit]") : null;
+    if (!(found instanceof HTMLElement)) return null;
+    return { side: found.dataset.side === "from" ? "from" : "to", unit: Number(found.dataset.unit) };
+  };
+
+  /** @param {Event} event */
+  function pin(event) {
+    const found = at(event);
+    if (!found) return;
+    pinned = same(found, pinned) ? null : found;
+    for (const each of [...words.from, ...words.to]) {
+      each.setAttribute("aria-pressed", String(each.dataset.side === pinned?.side && Number(each.dataset.unit) === pinned?.unit));
+    }
+    redraw();
+  }
+
+  /** @param {KeyboardEvent} event */
+  function move(event) {
+    const now = at(event);
+    if (!now || !(event.key in STEPS)) return;
+    event.preventDefault();
+    const [down, across] = STEPS[event.key];
+    const side = across ? (across > 0 ? "to" : "from") : now.side;
+    const next = words[side][rows[now.unit] + down];
+    if (!next) return;
+    words[now.side][rows[now.unit]].tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+
+  inner.addEventListener("mouseover", (event) => point(at(event)));
+  inner.addEventListener("mouseleave", () => point(null));
+  inner.addEventListener("focusin", (event) => event.target instanceof Element && event.target.matches(":focus-visible") && point(at(event)));
+  inner.addEventListener("focusout", () => point(null));
+  inner.addEventListener("click", pin);
+  inner.addEventListener("keydown", move);
+  box.addEventListener("scroll", redraw, { passive: true });
+  const resized = new ResizeObserver(redraw);
+  resized.observe(box);
+
+  return {
+    box,
+    redraw,
+    /** @param {number} weight */
+    setLeast(weight) {
+      least = weight;
+      redraw();
+    },
+    forget: () => resized.disconnect(),
+  };
+}
+
+/**
+ * @param {Head[]} heads
+ * @returns {StrokedHead[]}
+ */
+function stroked(heads) {
+  const style = getComputedStyle(document.documentElement);
+  return heads.map((head) => ({ ...head, colour: style.getPropertyValue(head.stroke.colour).trim(), dash: head.stroke.dash }));
+}
+
+/**
+ * Where each unit stands, from the top; -1 where it is hidden.
+ * @param {boolean[]} special
+ * @param {boolean} shown
+ */
+function placed(special, shown) {
+  let next = 0;
+  return special.map((hidden) => (hidden && !shown ? -1 : next++));
+}
+
+/**
+ * @param {HTMLElement} box
+ * @param {{ onFocus: (words: string) => void }} listeners
+ */
+export function makeLines(box, { onFocus }) {
+  /** @type {ReturnType<typeof panel>[]} */
+  let panels = [];
+  let again = () => {};
+
+  /** @param {Shown} shown */
+  function show({ tokens, special, heads, withSpecial, least, side }) {
+    again = () => show({ tokens, special, heads, withSpecial, least, side });
+    for (const each of panels) each.forget();
+    const rows = placed(special, withSpecial);
+    const groups = side ? stroked(heads).map((head) => [head]) : [stroked(heads)];
+    panels = groups.map((group) => {
+      const names = group.map((head) => head.name).join(", ");
+      return panel(group, { tokens, rows, least, label: `Attention of ${names}: lines from words that attend to words attended to`, onFocus });
+    });
+    replace(box, panels.map((each, at) => el("div", { class: "panel" }, side ? el("h3", {}, heads[at].name) : null, each.box)));
+    for (const each of panels) each.redraw();
+  }
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again());
+  return { show, setLeast: (/** @type {number} */ least) => panels.forEach((each) => each.setLeast(least)) };
+}
+
+/**
+ * The strongest links over all shown heads, for a table.
+ * @param {Shown} shown
+ */
+export function strongest({ tokens, special, heads, withSpecial, least }, most = 50) {
+  /** @type {[string, string, string, number][]} */
+  const found = [];
+  for (const { name, links } of heads) {
+    for (let at = 0; at < links.weight.length && links.weight[at] >= least; at++) {
+      const [from, to] = [links.from[at], links.to[at]];
+      if (withSpecial || !(special[from] || special[to])) found.push([name, `${from}: ${tokens[from]}`, `${to}: ${tokens[to]}`, links.weight[at]]);
+    }
+  }
+  found.sort((one, other) => other[3] - one[3]);
+  return found.slice(0, most).map(([head, from, to, weight]) => [head, from, to, weight.toFixed(3)]);
+}

@@ -1,0 +1,129 @@
+// @ts-check
+// Two maps side by side at the same layer: what is pointed at in one is marked in the other.
+/** @import { Answered, Token, TokenMap as Tokens } from "../../shared/api_types.js" */
+import { byId, el, replace, svg } from "../../shared/dom.js";
+import { TokenMap } from "./map.js";
+import { Player } from "./player.js";
+import { hue, mark, PLAIN, ROLES } from "./roles.js";
+import { layersTable, reading, tokensTable } from "./text.js";
+import * as state from "../../shared/state.js";
+
+const MOST_IN_LEGEND = 12; // sentences
+
+/**
+ * @typedef {Answered & { letter: string, name: string }} Lettered
+ * @typedef {{ box: HTMLElement, drawn: TokenMap, map: Tokens, said: HTMLElement, fill: () => void }} Column
+ */
+
+export class Columns {
+  constructor() {
+    /** @type {Column[]} */
+    this.shown = [];
+    this.method = "";
+    this.together = false;
+    this.colouring = "role";
+    this.outlined = true;
+    this.player = new Player({
+      onMove: (layer) => this.#move(layer),
+      onRest: (layer) => state.set({ layer }, { quiet: true }),
+    });
+  }
+
+  /**
+   * The layer is the one of the address, the last where it has none.
+   * @param {Lettered[]} answers
+   * @param {{ layer: string, method: string, fit: string }} how
+   */
+  show(answers, { layer, method, fit }) {
+    this.player.stop();
+    this.method = method;
+    this.together = fit === "all";
+    this.shown = answers.map((answered) => this.#column(answered));
+    replace(byId("maps"), this.shown.map(({ box }) => box));
+    const deepest = Math.max(1, ...answers.map(({ map }) => map.layers.length - 1));
+    const wanted = layer === "" ? deepest : Math.trunc(Number(layer));
+    this.player.set(Math.min(Math.max(wanted || 0, 0), deepest), deepest);
+    this.paint(this.colouring, this.outlined);
+  }
+
+  /**
+   * @param {string} colouring
+   * @param {boolean} outlined
+   */
+  paint(colouring, outlined) {
+    this.colouring = colouring;
+    this.outlined = outlined;
+    for (const { drawn } of this.shown) drawn.show({ colouring, outlined });
+    replace(byId("legend"), this.shown.length ? this.#legend() : []);
+  }
+
+  /**
+   * @param {Lettered} answered
+   * @returns {Column}
+   */
+  #column({ letter, name, map, notes }) {
+    const drawn = new TokenMap(map, { name, together: this.together, onPoint: (at) => this.#point(map, at) });
+    const said = el("p", { class: "soft reading" });
+    const tokens = el("div");
+    const details = el("details", { class: "tokens" }, el("summary", {}, "The tokens of this layer as a table"), tokens);
+    const box = el(
+      "div",
+      { class: "map-column", "data-letter": letter },
+      el("h3", {}, el("span", { class: "letter" }, letter), ` ${name}`),
+      drawn.box,
+      said,
+      notes.length ? el("p", { class: "soft" }, notes.join("; "), ".") : null,
+      el("details", { class: "layers" }, el("summary", {}, "Clusters and variance of every layer"), layersTable(map)),
+      details,
+    );
+    const fill = () => {
+      if (details.open) replace(tokens, tokensTable(map, this.player.layer));
+    };
+    const column = { box, drawn, map, said, fill };
+    details.addEventListener("toggle", column.fill);
+    return column;
+  }
+
+  /** @param {number} layer */
+  #move(layer) {
+    for (const { drawn, map, said, fill } of this.shown) {
+      drawn.show({ layer });
+      said.textContent = reading(map, layer, { method: this.method });
+      fill();
+    }
+  }
+
+  /**
+   * Models that cut the text into the same tokens are pointed at together.
+   * @param {Tokens} map
+   * @param {number | null} at
+   */
+  #point(map, at) {
+    for (const other of this.shown) {
+      const same = other.map === map || (other.map.tokens.length === map.tokens.length && other.map.tokens[at ?? 0].word === map.tokens[at ?? 0].word);
+      other.drawn.point(same ? at : null);
+    }
+  }
+
+  #legend() {
+    const tokens = this.shown.flatMap(({ map }) => map.tokens);
+    const there = new Set(tokens.map(({ role }) => role));
+    /** @type {(token: { role: string, gold?: boolean }, text: string, colour?: string | null) => HTMLElement} */
+    const key = (token, text, colour) => {
+      const made = mark(token);
+      if (colour) made.style.setProperty("--dot", colour);
+      return el("li", {}, svg("svg", { viewBox: "-10 -10 20 20", "aria-hidden": "true" }, made), text);
+    };
+    const plain = this.colouring === "role" ? null : "var(--soft)";
+    const items = ROLES.filter((role) => there.has(role)).map((role) => key({ role }, role, plain));
+    if (tokens.some(({ gold }) => gold)) items.push(key({ role: PLAIN, gold: true }, "outlined: accepted answer", "transparent"));
+    if (this.colouring === "sentence") items.push(...this.#sentences(tokens).map((n) => key({ role: PLAIN }, `sentence ${n + 1}`, hue(n))));
+    if (this.colouring === "cluster") items.push(el("li", {}, "colours: the clusters, numbered in the map"));
+    return items;
+  }
+
+  /** @param {Token[]} tokens */
+  #sentences(tokens) {
+    return [...new Set(tokens.map(({ sentence }) => sentence))].filter((n) => n >= 0).slice(0, MOST_IN_LEGEND);
+  }
+}

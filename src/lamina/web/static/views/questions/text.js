@@ -1,0 +1,145 @@
+// @ts-check
+// The answers in words, the context with its marks, and the maps as tables.
+/** @import { Answered, Part, TokenMap } from "../../shared/api_types.js" */
+import { el, message, table } from "../../shared/dom.js";
+
+const percent = (/** @type {number} */ share) => `${Math.round(100 * share)} %`;
+
+/**
+ * What a model answers, and whether that is right; or why it does not.
+ * @param {string} letter
+ * @param {string} name
+ * @param {Answered | null} answered
+ * @param {unknown} error
+ */
+export function card(letter, name, answered, error) {
+  const heading = el("h3", {}, el("span", { class: "letter" }, letter), ` ${name}`);
+  if (!answered) return el("div", { class: "card", "data-letter": letter }, heading, el("p", { class: "wrong" }, error ? message(error) : ""));
+  const said = answered.answer;
+  if (!said.answers) {
+    const why = "gives no answer: it was not fine-tuned to answer questions. Its token map is below.";
+    return el("div", { class: "card", "data-letter": letter }, heading, el("p", { class: "said" }, why));
+  }
+  const verdict = said.right === null ? null : said.right ? el("strong", { class: "verdict right" }, "✓ right") : el("strong", { class: "verdict not" }, "✗ wrong");
+  const expected = said.right === null ? "" : said.right ? elsewhere(answered.text) : ` (accepted: ${said.accepted.join(" or ")})`;
+  return el(
+    "div",
+    { class: "card", "data-letter": letter },
+    heading,
+    el("p", { class: "said" }, "answers ", el("mark", { class: "predicted" }, said.predicted), ` with a confidence of ${said.confidence?.toFixed(2)}`, verdict ? ": " : "", verdict, expected),
+  );
+}
+
+/**
+ * The right words can come from the wrong place.
+ * @param {Part[]} parts
+ */
+function elsewhere(parts) {
+  const from = parts.find(({ predicted }) => predicted);
+  if (!from || parts.some(({ predicted, gold }) => predicted && gold)) return "";
+  return `, but the words come from sentence ${from.sentence + 1}, which is not a supporting fact`;
+}
+
+/** @typedef {Part & { by: string }} Said a part of the context, and who predicts it */
+
+/**
+ * @param {string} text
+ * @param {Pick<Said, "gold" | "by">} part
+ */
+function run(text, { gold, by }) {
+  if (!gold && !by) return document.createTextNode(text);
+  const inner = gold ? el("span", { class: "gold" }, text) : text;
+  if (!by) return inner;
+  return el("mark", { class: "predicted" }, inner, el("sup", { title: `predicted by ${[...by].join(" and ")}` }, by));
+}
+
+/**
+ * The context; its facts and answers are marked, and each sentence has its number.
+ * @param {[letter: string, answered: Answered][]} shown
+ */
+export function context(shown) {
+  const parts = shown[0][1].text;
+  const kinds = parts.map((part, at) => ({
+    ...part,
+    by: shown.filter(([, answered]) => answered.text[at]?.predicted).map(([letter]) => letter).join(""),
+  }));
+  /** @type {Sentence[]} */
+  const sentences = [];
+  for (const part of kinds) {
+    const last = sentences.at(-1);
+    if (last && last.sentence === part.sentence) last.parts.push(part);
+    else sentences.push({ sentence: part.sentence, support: part.support, parts: [part] });
+  }
+  return el(
+    "div",
+    { class: "card context" },
+    el("p", { class: "marked" }, sentences.flatMap(sentence)),
+    el(
+      "p",
+      { class: "soft" },
+      "Marked: ",
+      el("span", { class: "support" }, "supporting fact"),
+      ", ",
+      el("span", { class: "gold" }, "accepted answer"),
+      ", ",
+      el("mark", { class: "predicted" }, "predicted answer", el("sup", {}, "A B")),
+      " with the letter of the model.",
+      kinds.some((part) => part.gold) ? "" : " The right answer is not known, so supporting facts and the accepted answer are not marked.",
+    ),
+  );
+}
+
+/** @typedef {{ sentence: number, support: boolean, parts: Said[] }} Sentence */
+
+/** @param {Sentence} whole */
+function sentence({ sentence: number, support, parts }) {
+  /** @type {Pick<Said, "text" | "gold" | "by">[]} */
+  const runs = [];
+  for (const { text, gold, by } of parts) {
+    const last = runs.at(-1);
+    if (last && last.gold === gold && last.by === by) last.text += text;
+    else runs.push({ text, gold, by });
+  }
+  const made = runs.map((each) => run(each.text, each));
+  if (number < 0) return made;
+  return el("span", { class: support ? "sentence support" : "sentence" }, el("sub", { "aria-label": `sentence ${number + 1}` }, String(number + 1)), made);
+}
+
+/**
+ * What one sees, and what not, at a layer.
+ * @param {TokenMap} map
+ * @param {number} layer
+ * @param {{ method: string }} how
+ */
+export function reading(map, layer, { method }) {
+  const at = map.layers[Math.min(layer, map.layers.length - 1)];
+  const parts = [`Layer ${at.layer} of ${map.layers.length - 1}: ${at.clusters} clusters, silhouette ${at.silhouette === null ? "unknown" : at.silhouette.toFixed(2)}.`];
+  if (layer > at.layer) parts.unshift("This model has fewer layers; its last one is shown.");
+  if (at.explained_x !== null && at.explained_y !== null) parts.push(`The two axes hold ${percent(at.explained_x + at.explained_y)} of the layer's variance.`);
+  if (method === "tsne") parts.push("t-SNE keeps who is near whom, not how far groups are apart.");
+  const out = map.tokens.filter((_, token) => map.clusters[at.layer][token] < 0).map((token) => token.word);
+  if (out.length) parts.push(`Left out as ${out.length === 1 ? "an outlier" : "outliers"}, since far longer than all others: ${out.slice(0, 5).join(", ")}${out.length > 5 ? " ..." : ""}.`);
+  if (map.drawn < map.tokens.length) parts.push(`${map.drawn} of ${map.tokens.length} tokens are drawn; some without a role are not.`);
+  return parts.join(" ");
+}
+
+/** @param {TokenMap} map */
+export function layersTable(map) {
+  const share = (/** @type {number | null} */ value) => (value === null ? "" : percent(value));
+  const rows = map.layers.map((at) => [at.layer, at.clusters, at.silhouette?.toFixed(2) ?? "", share(at.explained_x), share(at.explained_y), at.left_out]);
+  return table(["layer", "clusters", "silhouette", "variance x", "variance y", "outliers"], rows, { caption: "Every layer" });
+}
+
+/**
+ * @param {TokenMap} map
+ * @param {number} layer
+ */
+export function tokensTable(map, layer) {
+  const at = Math.min(layer, map.layers.length - 1);
+  const rows = map.tokens.map((token, n) => {
+    const place = map.positions[at][n];
+    const cluster = map.clusters[at][n];
+    return [n + 1, token.word, token.roles.join(", "), token.sentence < 0 ? "" : token.sentence + 1, place?.[0].toFixed(2) ?? "", place?.[1].toFixed(2) ?? "", cluster < 0 ? "outlier" : cluster + 1];
+  });
+  return table(["token", "word", "role", "sentence", "x", "y", "cluster"], rows, { caption: `Tokens at layer ${at}` });
+}

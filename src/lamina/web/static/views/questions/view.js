@@ -1,0 +1,191 @@
+// @ts-check
+// Questions: what two models answer, and how their tokens move from layer to layer until they do.
+/** @import { Answered, Answering, Asked, Example } from "../../shared/api_types.js" */
+import { ask, read } from "../../shared/api.js";
+import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
+import { onDone } from "../../shared/jobs.js";
+import { ready } from "../../shared/page.js";
+import { Columns } from "./columns.js";
+import { phases } from "./phases.js";
+import { card, context } from "./text.js";
+import * as state from "../../shared/state.js";
+
+const ADDRESS = 6000; // characters of a text that still fits an address
+const NOBODY = "none"; // in the address: no second model
+const KEPT = 30;
+const fields = { question: input("question"), context: byId("context", HTMLTextAreaElement), answer: input("answer") };
+const texts = () => ({ question: fields.question.value, context: fields.context.value, answer: fields.answer.value });
+const choices = ["method", "fit", "colour"].map(select);
+const columns = new Columns();
+/** @type {Map<string, Answered>} */
+const known = new Map();
+/** @type {Example[]} */
+let examples = [];
+/** @type {Answering[]} */
+let tuned = [];
+/** @type {string[]} */
+let models = [];
+let turns = 0;
+/** @type {Promise<void> | undefined} */
+let latest;
+
+/**
+ * Beside a pretrained model stands one tuned from it, and the other way round.
+ * @param {string} model
+ */
+function partner(model) {
+  const own = tuned.find(({ name }) => name === model);
+  if (own) return own.base ?? models.find((name) => name !== model) ?? NOBODY;
+  const answering = tuned.filter(({ answers }) => answers);
+  return (answering.find(({ base }) => base === model) ?? answering[0])?.name ?? NOBODY;
+}
+
+function second() {
+  const chosen = state.get("other");
+  const usable = chosen === NOBODY || (models.includes(chosen) && chosen !== state.get("model"));
+  return usable ? chosen : partner(state.get("model"));
+}
+
+function listModels() {
+  replace(byId("other"), el("option", { value: NOBODY }, "none"), models.map((name) => el("option", { value: name }, name)));
+  select("other").value = second();
+}
+
+function fill() {
+  replace(byId("example"), el("option", { value: "" }, "a question of your own"), examples.map(({ id, title }) => el("option", { value: id }, title)));
+  listModels();
+  const example = examples.find(({ id }) => id === state.get("example"));
+  for (const name of /** @type {("question" | "context" | "answer")[]} */ (["question", "context", "answer"])) {
+    fields[name].value = example ? example[name] : state.get(name);
+  }
+  select("example").value = example?.id ?? "";
+  for (const choice of choices) {
+    const options = [...choice.options].map(({ value }) => value);
+    choice.value = options.includes(state.get(choice.id)) ? state.get(choice.id) : options[0];
+  }
+}
+
+// A first visit begins with an example; what is typed goes into the address, unless it is too long for one.
+function remember() {
+  const id = select("example").value;
+  const long = !id && Object.values(texts()).join("").length > ADDRESS;
+  state.set({ example: id, ...(id || long ? { question: "", context: "", answer: "" } : texts()) }, { quiet: true });
+  return long;
+}
+
+/**
+ * @param {string} model
+ * @returns {Asked}
+ */
+function wanted(model) {
+  const id = select("example").value;
+  const how = /** @type {Pick<Asked, "method" | "fit">} */ ({ method: select("method").value, fit: select("fit").value });
+  return { model, ...how, ...(id ? { example: id } : texts()) };
+}
+
+/**
+ * Nothing is computed twice: the same question by the same method gives the same map.
+ * @param {string} letter
+ * @param {string} model
+ */
+async function answer(letter, model) {
+  const body = wanted(model);
+  const key = JSON.stringify(body);
+  const before = known.get(key);
+  if (before) return before;
+  const answered = await ask("/questions", body, `questions ${letter}`);
+  if (!answered) return null;
+  if (known.size >= KEPT) known.clear();
+  known.set(key, answered);
+  return answered;
+}
+
+async function look() {
+  const turn = ++turns;
+  const long = remember();
+  const other = second();
+  select("other").value = other;
+  const asked = [{ letter: "A", name: state.get("model") }, ...(other === NOBODY ? [] : [{ letter: "B", name: other }])];
+  const settled = await Promise.allSettled(asked.map(({ letter, name }) => answer(letter, name)));
+  if (turn !== turns) return latest;
+  const answers = settled.map((each) => (each.status === "fulfilled" ? each.value : null));
+  const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : null));
+  replace(byId("answers"), asked.map(({ letter, name }, at) => card(letter, name, answers[at], reasons[at])));
+  const there = asked.flatMap((one, at) => {
+    const answered = answers[at];
+    return answered ? [{ ...answered, ...one }] : [];
+  });
+  replace(byId("text"), there.length ? context(there.map((answered) => [answered.letter, answered])) : []);
+  columns.show(there, { layer: state.get("layer"), method: select("method").value, fit: select("fit").value });
+  if (long) say("The context is too long for an address: this view cannot be sent as a link.");
+  phases(byId("phases-box"), there, { tuned, model: state.get("model") });
+}
+
+// Where somebody asks again before the answer is there, only the last question is answered.
+const again = () => (latest = attempt("Reading the question …", look));
+
+async function begin() {
+  const about = await ready;
+  [examples, tuned] = await Promise.all([read("/questions/examples"), read("/questions/models")]);
+  models = about.models.map(({ name }) => name);
+  if (!state.get("question") && !examples.some(({ id }) => id === state.get("example"))) state.set({ example: examples[0].id }, { quiet: true });
+  fill();
+  columns.paint(select("colour").value, input("outlines").checked);
+  listen();
+  await again();
+}
+
+/**
+ * A question of one's own: the example's answer is not an answer to it.
+ * @param {HTMLElement} typed
+ */
+function leaveExample(typed) {
+  if (select("example").value && typed !== fields.answer) fields.answer.value = "";
+  select("example").value = "";
+}
+
+function listen() {
+  byId("asking").addEventListener("submit", (event) => {
+    event.preventDefault();
+    again();
+  });
+  byId("example").addEventListener("change", () => {
+    state.set({ example: select("example").value, question: "", context: "", answer: "" }, { quiet: true });
+    if (select("example").value) fill();
+    again();
+  });
+  for (const field of Object.values(fields)) field.addEventListener("input", () => leaveExample(field));
+  byId("other").addEventListener("change", () => {
+    state.set({ other: select("other").value }, { quiet: true });
+    again();
+  });
+  for (const name of ["method", "fit"]) {
+    byId(name).addEventListener("change", () => {
+      state.set({ [name]: select(name).value }, { quiet: true });
+      again();
+    });
+  }
+  for (const name of ["colour", "outlines"]) {
+    byId(name).addEventListener("change", () => {
+      state.set({ colour: select("colour").value }, { quiet: true });
+      columns.paint(select("colour").value, input("outlines").checked);
+    });
+  }
+  state.onChange(again);
+  onDone(renew);
+}
+
+// A job may have made a model, or the phases of one.
+async function renew() {
+  const about = await read("/about");
+  models = about.models.map(({ name }) => name);
+  tuned = await read("/questions/models");
+  known.clear();
+  const header = select("model");
+  const listed = [...header.options].map(({ value }) => value);
+  header.append(...about.models.filter(({ name }) => !listed.includes(name)).map(({ name, title }) => el("option", { value: name }, title)));
+  listModels();
+  await again();
+}
+
+attempt("Reading the question …", begin);

@@ -1,0 +1,163 @@
+"""Reuse that can be trusted: where an analysis's numbers change, its version has to be raised.
+
+Every analysis is run on a small fixed input, and its numbers are compared with those in `recorded_numbers.json`. If
+this test fails, the change gives other numbers for the same inputs: raise the analysis's `version`, then record the new
+ones with `make record-versions`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lamina
+from lamina.analyses import ANALYSES
+from lamina.corpora import Corpus, Splits, corpus_from, stories
+from lamina.results import Result
+from lamina.testing import TinyEncoder
+from lamina.types import Edge, Span, Text
+
+RECORDED = Path(__file__).with_name("recorded_numbers.json")
+NAMES = [each.partition(":")[2] for each in ANALYSES]
+ROUNDING = 2e-3
+"""Relative to a column's spread: another CPU adds up in another order."""
+TRAINED = 0.05
+"""The same, where rounding goes through training."""
+TRAINING = {"probe", "parse", "contextualize", "finetune", "token_map", "phases", "trace", "compare"}
+
+
+def sentences(count: int, split: str, seed: int) -> Corpus:
+    """Sentences with tags, dependencies, classes and chains of mentions, drawn from a small grammar."""
+    draw = random.Random(seed)
+    texts = []
+    for number in range(count):
+        subject, verb = draw.choice(["dog", "cat", "bird"]), draw.choice(["sees", "hears"])
+        thing = draw.choice(["stone", "river", "house"])
+        words = ("the", subject, verb, draw.choice(["a", "the"]), thing, "and", "it", "runs")
+        tags = ("DET", "NOUN", "VERB", "DET", "NOUN", "CCONJ", "PRON", "VERB")
+        heads = (1, 2, None, 4, 2, 7, 7, 2)
+        relations = ("det", "nsubj", "root", "det", "obj", "cc", "nsubj", "conj")
+        edges = {
+            "pos": tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(tags)),
+            "dep": tuple(
+                Edge((relation,), Span(at, at + 1), Span(head, head + 1))
+                for at, (head, relation) in enumerate(zip(heads, relations, strict=True))
+                if head is not None
+            ),
+            "supersense": (
+                Edge(("animal",), Span(1, 2)),
+                Edge(("place" if thing == "river" else "object",), Span(4, 5)),
+            ),
+            "chains": (Edge(("1",), Span(1, 2)), Edge(("1",), Span(6, 7))),
+            "sentence": (Edge(("s",), Span(0, 8)),),
+        }  # fmt: skip
+        texts.append(Text(f"{split}-{number}", words, edges=edges, doc=f"{split}-{number // 3}"))
+    return corpus_from(texts, name="grammar", split=split)
+
+
+@pytest.fixture(scope="module")
+def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
+    """Analysis -> a small fixed question."""
+    folder = tmp_path_factory.mktemp("versions")
+    train, dev = sentences(60, "train", 1), sentences(30, "dev", 2)
+    splits, tiny = Splits(train, dev), TinyEncoder()
+    where: dict[str, Any] = {"store": folder / "store", "device": "cpu"}
+    made: dict[str, Result] = {}
+
+    def probed(seed: int = 0) -> Result:
+        key = f"probe{seed}"
+        if key not in made:
+            model = TinyEncoder(seed=seed)
+            settings = {"tasks": ["pos"], "seeds": 1, "samples": 20, "probes": ("cumulative", "layer")}
+            made[key] = lamina.probe(model, splits, out=folder / key, **settings, **where)
+        return made[key]
+
+    def tuned() -> Path:
+        target = folder / "tuned"
+        learning = {"task": "babi", "babi_tasks": [1], "max_steps": 4, "lr": 1e-3, "batch": 4, "schedule": "constant"}
+        made["finetune"] = lamina.finetune(str(model_folder("bert")), "stories", out=target, **learning, device="cpu")
+        return target
+
+    few: dict[str, Any] = {"samples": 20}
+    return {
+        "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
+        "probe": probed,
+        "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
+        "compare": lambda: lamina.compare(probed(), probed(1)),
+        "attention": lambda: lamina.attention(tiny, dev, **few),
+        "heads": lambda: lamina.heads(tiny, dev, **few),
+        "headmap": lambda: lamina.headmap(tiny, dev, **few),
+        "corefheads": lambda: lamina.corefheads(tiny, dev, **few),
+        "parse": lambda: lamina.parse(load_bert(model_folder), splits, vectors="model", **few, **where),
+        "look": lambda: lamina.look(tiny, "the dog sees a river"),
+        "contextualize": lambda: lamina.contextualize(tiny, train, vectors=(), context_sizes=(), **few, **where),
+        "neighbours": lambda: lamina.neighbours(tiny, train, word="river", vectors=None, **where),
+        "finetune": lambda: tuned() and made["finetune"],
+        "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
+        "phases": lambda: lamina.phases(tuned(), "stories", limit=6, clustered=2, **few, device="cpu"),
+        "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),
+    }
+
+
+def load_bert(model_folder) -> lamina.Encoder:
+    return lamina.load_encoder(str(model_folder("bert")), device="cpu")
+
+
+def numbers_of(result: Result) -> dict[str, list[float]]:
+    """Of each column of numbers: how many there are, their mean and their spread."""
+    found = {}
+    for name, table in result.tables.items():
+        found[name] = [len(table)]
+        for column in table.select_dtypes("number"):
+            values = pd.to_numeric(table[column]).to_numpy(float, na_value=np.nan)
+            values = values[np.isfinite(values)]
+            summary = [len(values), values.mean(), values.std()] if len(values) else [0]
+            found[f"{name}.{column}"] = [round(float(each), 6) for each in summary]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch, hasty_probes) -> None:
+    """Drawing is tested elsewhere; a moment of training is enough to see that numbers change."""
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_change_only_with_the_version(name: str, given: dict[str, Callable[[], Result]]) -> None:
+    result = given[name]()
+    numbers = numbers_of(result)
+    assert len(numbers) > 1
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    if os.environ.get("LAMINA_RECORD"):
+        recorded[name] = {"version": result.version, "numbers": numbers}
+        RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+        return
+    known = recorded[name]
+    assert known["version"] == result.version, "record the numbers of the new version: make record-versions"
+    assert known["numbers"].keys() == numbers.keys(), "other columns: raise the version, then make record-versions"
+    allowed = TRAINED if name in TRAINING else ROUNDING
+    for column, values in numbers.items():
+        was = known["numbers"][column]
+        spread = max(abs(was[-1]), abs(was[1]) if len(was) > 1 else 0, 1e-3)
+        off = f"{name} {column}: {values} where {was} is recorded for version {result.version}"
+        assert len(values) == len(was), off
+        assert values[0] == pytest.approx(was[0], abs=max(1, 0.1 * was[0]) if name in TRAINING else 0), off
+        assert values[1:] == pytest.approx(was[1:], abs=allowed * spread), off
+
+
+def test_a_changed_number_is_noticed(given: dict[str, Callable[[], Result]]) -> None:
+    """The tolerance is not so wide that nothing could fail."""
+    numbers = numbers_of(given["geometry"]())
+    was = json.loads(RECORDED.read_text())["geometry"]["numbers"]["layers.value"]
+    changed = numbers_of(lamina.geometry(TinyEncoder(seed=1), sentences(30, "dev", 2), samples=20))["layers.value"]
+    assert numbers["layers.value"][1] == pytest.approx(was[1], abs=ROUNDING * was[2])
+    assert changed[1] != pytest.approx(was[1], abs=ROUNDING * was[2])

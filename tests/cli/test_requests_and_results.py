@@ -1,0 +1,120 @@
+"""`lamina describe`, `lamina run` and `lamina results`: analyses, requests and results as data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lamina.analyses import names
+from lamina.cli.main import app
+from lamina.results import Result
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "pets.txt"
+    path.write_text("Dogs bark at cats .\nCats do not bark .\nThe dog saw the cat .\n")
+    return path
+
+
+@pytest.fixture
+def request_file(tmp_path: Path, texts: Path, model_folder) -> Path:
+    path = tmp_path / "request.toml"
+    path.write_text(
+        f'analysis = "geometry"\nmodel = "{model_folder("bert")}"\nstore = "{tmp_path / "store"}"\ndevice = "cpu"\n'
+        f'[data]\nname = "{texts}"\nsplit = "all"\n[settings]\nsamples = 5\nmin_count = 2\n'
+    )
+    return path
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_analysis_describes_itself(run, name: str) -> None:
+    done = run("describe", name)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert told["name"] == name
+    assert told["version"] >= 1
+    assert told["title"]
+    assert told["question"].endswith("?")
+    assert told["tables"]
+    for setting in told["settings"]["properties"].values():
+        assert setting["description"][0].isupper()
+        assert setting["description"].endswith(".")
+
+
+def test_a_request_does_what_the_command_does(
+    run, tmp_path: Path, request_file: Path, texts: Path, model_folder
+) -> None:
+    asked = run("run", request_file, "--out", tmp_path / "asked")
+    assert asked.exit_code == 0, asked.output
+    typed = run(
+        "geometry", model_folder("bert"), "--corpus", texts, "--split", "all", "--samples", 5, "--min-count", 2,
+        "--store", tmp_path / "store", "--device", "cpu", "--out", tmp_path / "typed",
+    )  # fmt: skip
+    assert typed.exit_code == 0, typed.output
+    one, other = Result.load(tmp_path / "asked"), Result.load(tmp_path / "typed")
+    assert one.key == other.key
+    assert (tmp_path / "asked" / "layers.csv").read_bytes() == (tmp_path / "typed" / "layers.csv").read_bytes()
+    assert one.findings
+    assert asked.output.splitlines()[0] == f"{one.findings[0].status:<6} {one.findings[0].text}"
+
+
+def test_a_dry_run_says_what_it_would_take(run, request_file: Path, tmp_path: Path) -> None:
+    done = run("run", request_file, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert [line.split()[0] for line in done.output.splitlines()] == [
+        "passes", "texts", "tokens", "steps", "time", "memory", "disk",
+    ]  # fmt: skip
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_with_another_result_is_refused(run, request_file: Path, tmp_path: Path) -> None:
+    assert run("run", request_file, "--out", tmp_path / "r").exit_code == 0
+    request_file.write_text(request_file.read_text().replace("samples = 5", "samples = 6"))
+    refused = run("run", request_file, "--out", tmp_path / "r")
+    assert refused.exit_code == 2
+    assert "holds another result" in refused.output
+    assert run("run", request_file, "--out", tmp_path / "r", "--replace").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        ("analysis = ", "is neither TOML nor JSON"),
+        ('{"analysis": "geometri"}', "there is no analysis 'geometri'"),
+        ("model = 'x'", "a request names its analysis"),
+    ],
+)
+def test_a_wrong_request_file_gives_a_sentence(run, tmp_path: Path, content: str | None, said: str) -> None:
+    path = tmp_path / "r.toml"
+    if content is not None:
+        path.write_text(content)
+    done = run("run", path)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_results_are_listed_shown_and_removed(run, request_file: Path, tmp_path: Path) -> None:
+    assert "no results in" in run("results", "ls", tmp_path / "r").output
+    run("run", request_file, "--out", tmp_path / "r" / "one")
+    listed = run("results", "ls", tmp_path / "r")
+    assert "geometry" in listed.output
+    shown = run("results", "show", tmp_path / "r" / "one")
+    assert shown.output.startswith("geometry (version ")
+    assert "samples = 5" in shown.output
+    assert "layers.csv" in shown.output
+    (tmp_path / "mine").mkdir()
+    refused = run("results", "rm", tmp_path / "mine", "--yes")
+    assert refused.exit_code == 2
+    assert (tmp_path / "mine").is_dir()
+    assert run("results", "rm", tmp_path / "r" / "one", "--yes").exit_code == 0
+    assert not (tmp_path / "r" / "one").exists()
+
+
+def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:
+    shown = run("--help").output
+    assert all(name in shown for name in names())
+    assert app.info.name == "lamina"
