@@ -27,6 +27,7 @@ LESS = {
     "headmap": ["--limit", "20", "--samples", "20"],
     "finetune": ["--limit", "40", "--max-steps", "2", "--batch", "4"],
     "phases": ["--limit", "8", "--samples", "20", "--clustered", "2", "--no-twin"],
+    "attention_distance": ["--limit", "30", "--samples", "20"],
     "diff": ["--limit", "30", "--samples", "20", "--no-twin"],
     "contextualize": ["--limit", "80", "--context-sizes", "0", "--vectors", "none", "--samples", "20"],
     "neighbours": ["--limit", "60", "--vectors", "none", "--word", "the"],

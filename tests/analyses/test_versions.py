@@ -93,6 +93,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
         "compare": lambda: lamina.compare(probed(), probed(1)),
         "attention": lambda: lamina.attention(tiny, dev, **few),
+        "attention_distance": lambda: lamina.attention_distance(tiny, dev, **few),
         "heads": lambda: lamina.heads(tiny, dev, **few),
         "headmap": lambda: lamina.headmap(tiny, dev, **few),
         "corefheads": lambda: lamina.corefheads(tiny, dev, **few),

@@ -28,6 +28,7 @@ ANALYSES = (
     "lamina.analyses.probing.trace:trace",
     "lamina.analyses.compare:compare",
     "lamina.analyses.attention_maps.attention:attention",
+    "lamina.analyses.attention_maps.attention_distance:attention_distance",
     "lamina.analyses.attention_maps.heads:heads",
     "lamina.analyses.attention_maps.headmap:headmap",
     "lamina.analyses.attention_maps.corefheads:corefheads",
