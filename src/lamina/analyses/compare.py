@@ -236,7 +236,7 @@ class _Side:
         if result.analysis != "probe":
             raise InputError(f"{name} is a {result.analysis!r} result; only results of `lamina probe` can be compared")
         self.name = name
-        scores: Any = result.tables["scores"]
+        scores = result.tables["scores"]
         self._scores = scores[(scores["of"] == "model") & (scores["seed"].astype(str) == "all")]
         self._summary: Any = result.tables["summary"].set_index("task")
         self.tasks: list[str] = list(self._summary.index)
@@ -259,7 +259,7 @@ class _Side:
         return Estimate(*(float(row[name]) for name in (statistic, f"{short}_low", f"{short}_high"))).over(self.last)
 
     def depths(self, tasks: list[str]) -> Iterator[Depth]:
-        for row in self._scores[self._scores["task"].isin(tasks) & self._scores["layer"].notna()].itertuples():
+        for row in rows_of(self._scores[self._scores["task"].isin(tasks) & self._scores["layer"].notna()]):
             share = row.layer / self.last if self.last else _MISSING
             yield Depth(self.name, row.task, row.probe, int(row.layer), share, row.value, row.low, row.high)
 
@@ -370,8 +370,8 @@ def merge(results: Sequence[Result]) -> Result:
     return Result("probe", tables, provenance)
 
 
-def _named(result: Result, name: str, times: Counter[str]) -> Any:
-    table: Any = result.tables[name]
+def _named(result: Result, name: str, times: Counter[str]) -> pd.DataFrame:
+    table = result.tables[name]
     corpus = result.provenance.corpus["name"]
     return table.assign(task=[f"{task} ({corpus})" if times[task] > 1 else task for task in table["task"]])
 

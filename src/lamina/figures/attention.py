@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from lamina.figures.theme import COLOURS, FAINT, INK, Table, series, themed
 from lamina.results import Result
@@ -316,7 +317,7 @@ def _strongest(surface: Table) -> str:
     for measure, title in (SHARES | ENTROPIES).items():
         rows = _of(surface, measure)
         if len(rows):
-            top = rows.loc[rows["value"].idxmax()]
+            top = rows.iloc[rows["value"].argmax()]
             place = f"layer {top['layer']}, head {top['head']}"
             sentences.append(f"{title}: most in {place}, {top['value']:.2f} (uniform {top['baseline']:.2f}).")
     return " ".join(sentences)
@@ -329,6 +330,6 @@ def _means(surface: Table, names: dict[str, str]) -> str:
     return " ".join(f"{names[name]}, mean over heads: {_ends(means[name])}." for name in kept)
 
 
-def _ends(means: Table) -> str:
+def _ends(means: pd.Series) -> str:
     ordered = means.sort_index()
     return ", ".join(f"{ordered[layer]:.2g} at layer {layer}" for layer in dict.fromkeys(ordered.index[[0, -1]]))

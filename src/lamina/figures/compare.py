@@ -98,8 +98,8 @@ def _side(compared: Table, side: str, model: str) -> Table:
 
 def _places(statistic: str, rows: Table, models: list[str], tasks: list[str]) -> alt.LayerChart:
     look = series(models)
-    top = max(1.0, rows[["value", "high"]].max(axis=None))
-    x = alt.Scale(domain=[min(0.0, rows[["value", "low"]].min(axis=None)), top], nice=False, padding=8)
+    top = max(1.0, rows[["value", "high"]].max().max())
+    x = alt.Scale(domain=[min(0.0, rows[["value", "low"]].min().min()), top], nice=False, padding=8)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=ROW * len(tasks)).encode(
         y=alt.Y("title:N", sort=[title_of(task) for task in tasks], title=None, axis=alt.Axis(labelLimit=240)),
         yOffset=alt.YOffset("model:N", sort=models),
@@ -142,7 +142,7 @@ def _places_in_words(rows: Table, models: list[str]) -> str:
     ):
         values = group.set_index("model")["value"]
         said = [f"{model} {'n/a' if values[model] != values[model] else f'{values[model]:.2f}'}" for model in models]
-        sentences.append(f"{title_of(task)}, {PLACES[statistic]} as a share of the depth: {', '.join(said)}.")
+        sentences.append(f"{title_of(str(task))}, {PLACES[str(statistic)]} as a share of the depth: {', '.join(said)}.")
     return " ".join(sentences)
 
 
@@ -155,7 +155,7 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
             for top in tops
             if len(top)
         ]
-        sentences.append(f"{title_of(task)}, {PROBES[probe]}, best F1: {'; '.join(said)}.")
+        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best F1: {'; '.join(said)}.")
     return " ".join(sentences)
 
 
@@ -169,13 +169,13 @@ def by_task(rows: Table, title: str) -> alt.ConcatChart:
     """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
     models = list(dict.fromkeys(rows["model"]))
     last = int(rows["layer"].max())
-    panels = [_task_curves(task, group, models, last) for task, group in rows.groupby("task", sort=False)]
+    panels = [_task_curves(str(task), group, models, last) for task, group in rows.groupby("task", sort=False)]
     return alt.concat(
         *panels,
         columns=2 if len(panels) > 1 else 1,
         spacing=24,
         title=alt.TitleParams(title, subtitle="shaded: 95 % bootstrap interval"),
-        description=" ".join(_best_in_words(task, group) for task, group in rows.groupby("task", sort=False)),
+        description=" ".join(_best_in_words(str(task), group) for task, group in rows.groupby("task", sort=False)),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
@@ -191,7 +191,7 @@ def heat_maps(rows: Table, title: str) -> alt.ConcatChart:
         spacing=24,
         title=alt.TitleParams(title, subtitle=said, offset=12),
         description=" ".join(
-            f"{model}: {_best_in_words(task, group)}"
+            f"{model}: {_best_in_words(str(task), group)}"
             for (model, task), group in rows.groupby(["model", "task"], sort=False)
         ),
         usermeta={"panelWidth": PANEL_WIDTH},

@@ -200,7 +200,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 def layers_chart(scores: Table, model: str, title: str) -> alt.ConcatChart:
     """One panel per kind: a vector per word, a vector per context. Rows without layers are lines across."""
-    contextual: Table = scores["representation"].eq(model) | scores["representation"].str.startswith(("P-", "permuted"))
+    contextual = scores["representation"].eq(model) | scores["representation"].str.startswith(("P-", "permuted"))
     last = int(scores["layer"].max())
     top = float(scores["high"].max())
     panels = [
@@ -228,14 +228,14 @@ def in_words(scores: Table) -> str:
     """
     parts = []
     for name, own in scores.dropna(subset="value").groupby("representation", sort=False):
-        best = own.loc[own["value"].idxmax()]
+        best = own.iloc[own["value"].argmax()]
         where = "" if pd.isna(best["layer"]) else f" at layer {int(best['layer'])}"
         parts.append(f"{name} {best['value']:.2f}{where}")
     return f"Best micro-F1: {'; '.join(parts)}."
 
 
 def _panel(rows: Table, title: str, reading: str, last: int, top: float) -> alt.LayerChart:
-    flat: Table = rows["layer"].isna() | rows["representation"].str.startswith("permuted")
+    flat = rows["layer"].isna() | rows["representation"].str.startswith("permuted")
     names = list(dict.fromkeys([*rows[~flat]["representation"], *rows[flat]["representation"]]))
     look = series(names)
     spread = [rows[flat].assign(layer=layer) for layer in (0, last)]

@@ -68,7 +68,7 @@ def _panel(measure: str, rows: Table, last: int) -> alt.LayerChart:
     baseline = rows[["layer"]].assign(value=rows["baseline"], model=beside).dropna()
     both = pd.concat([own, baseline])
     look = series([_VALUE, beside] if len(baseline) else [_VALUE])
-    lowest = min(0.0, both[["value", "low"]].min(axis=None))
+    lowest = min(0.0, float(both[["value", "low"]].min().min()))
     base = alt.Chart(both, width=PANEL_WIDTH, height=200).encode(x=layer_axis(last), color=look.colour)
     y = alt.Y("value:Q", title=unit, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
@@ -89,7 +89,7 @@ def _heads(table: Table, about: str) -> alt.ConcatChart | None:
     if rows.empty:
         return None
     rows = rows.astype({"head": int})
-    lowest = rows[["value", "baseline"]].min(axis=None)
+    lowest = float(rows[["value", "baseline"]].min().min())
     domain = (min(0.99, float(int(lowest * 10) / 10)), 1.0)
     grids = [
         head_grid(rows, alt.TitleParams("The same head, before and after"), domain=domain, unit="mean cosine of maps")
@@ -120,7 +120,7 @@ def _probes(table: Table, names: list[str], about: str) -> alt.ConcatChart | Non
 
 
 def _in_words(measure: str, rows: Table) -> str:
-    least = rows.loc[rows["value"].idxmin()] if rows["value"].notna().any() else None
+    least = rows.iloc[rows["value"].argmin()] if rows["value"].notna().any() else None
     if least is None:
         return f"{_PANELS[measure][0]}: not available."
     return f"{_PANELS[measure][0]}: lowest at layer {least['layer']}, {least['value']:.3f}."

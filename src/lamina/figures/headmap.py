@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import altair as alt
+import pandas as pd
 
 from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, themed
 from lamina.results import Result
@@ -100,7 +101,7 @@ def _places(points: Table) -> alt.Chart:
     )
 
 
-def _ends(values: Table) -> tuple[float, float]:
+def _ends(values: pd.Series) -> tuple[float, float]:
     """A little beyond the outermost heads; never so little that they fall together."""
     room = max(0.06 * float(values.max() - values.min()), 0.02)
     return float(values.min()) - room, float(values.max()) + room

@@ -122,12 +122,13 @@ def examples(table: Table, title: str) -> alt.ConcatChart:
     """Sentences with the lines of a relation's best head; the annotated links in their own colour."""
     keys = ["relation", "direction", "layer", "head", "text_id"]
     panels = []
-    for (relation, direction, layer, head, _), rows in table.groupby(keys, sort=False):
+    for (relation, direction, *_), rows in table.groupby(keys, sort=False):
+        layer, head = int(rows["layer"].iloc[0]), int(rows["head"].iloc[0])
         named = rows.rename(columns={"word_from": "from_word", "word_to": "to_word"})
         kinds = named.assign(kind=[GOLD if str(gold) == "True" else OTHER for gold in named["gold"]])
         # Other words come first: they take the first colour, and lie below.
         ordered = kinds.sort_values("kind", kind="stable").drop(columns=["relation", "direction", "text_id", "gold"])
-        panel = Panel(f"{relation}: head {layer}-{head}", ATTENDS[direction])
+        panel = Panel(f"{relation}: head {layer}-{head}", ATTENDS[str(direction)])
         # A chart of its own each, since sentences differ; only its panel is taken.
         panels += lines(ordered, {(layer, head): panel}).concat
     texts = table.drop_duplicates(["relation", "text_id"])

@@ -220,6 +220,6 @@ def _separated_in_words(separation: Table, contexts: int) -> str:
     measured = separation.dropna(subset="silhouette")
     if measured.empty:
         return f"{said} Fewer than two classes have enough contexts to be compared."
-    best = measured.loc[measured["silhouette"].idxmax()]
+    best = measured.iloc[measured["silhouette"].argmax()]
     high = f"shuffled classes stay below {best['high']:.2f}"
     return f"{said} Classes lie farthest apart at layer {int(best['layer'])}: {best['silhouette']:.2f}; {high}."

@@ -169,7 +169,7 @@ def _domain(rows: Table, panels: list[Panel], axis: str) -> list[float]:
     """One scale for all panels with this axis, with 0 on it."""
     own = rows[rows["measure"].isin([panel.measure for panel in panels if panel.axis == axis])]
     values = own[["value", "low", "high"]]
-    lowest, highest = float(values.min(axis=None)), float(values.max(axis=None))
+    lowest, highest = float(values.min().min()), float(values.max().max())
     return [min(0.0, math.floor(lowest * 10) / 10), max(0.2, math.ceil(highest * 10) / 10)]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
+from lamina.analyses.findings import rows_of as each_row
 from lamina.figures.theme import (
     COLOURS,
     FAINT,
@@ -108,7 +109,7 @@ def _rows(scores: Table, last: int) -> Table:
     ]
     probed = scores[scores["probe"].isin(list(PROBES))]
     named = [_OF.get(of, model) for of, model in zip(probed["of"], probed["model"], strict=True)]
-    rows = pd.concat([probed.assign(model=named), *spread], ignore_index=True)
+    rows = pd.concat([probed.assign(model=pd.Series(named, index=probed.index)), *spread], ignore_index=True)
     return rows[["task", "probe", "model", "layer", "count", "value", "low", "high"]]
 
 
@@ -142,10 +143,10 @@ def _curves_in_words(rows: Table, names: list[str]) -> str:
         for name in names:
             own = group[group["model"] == name]
             if len(own):
-                top = own.loc[own["value"].idxmax()]
+                top = own.iloc[own["value"].argmax()]
                 where = "" if name == CONSTANT else f" at layer {top['layer']}"
                 parts.append(f"{name} {top['value']:.2f}{where}")
-        sentences.append(f"{title_of(task)}, {PROBES[probe]}, best F1: {'; '.join(parts)}.")
+        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best F1: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
@@ -160,7 +161,7 @@ def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
         return None
     rows = pd.concat(parts, ignore_index=True)
     last = last_layer(tables)
-    domain = [min(0.0, math.floor(rows[["value", "low"]].min(axis=None) * 10) / 10), _top(rows)]
+    domain = [min(0.0, math.floor(rows[["value", "low"]].min().min() * 10) / 10), _top(rows)]
     tasks = [task for task in in_order(tables) if task in set(rows["task"])]
     panels: list[alt.LayerChart] = [_weight_panel(rows[rows["task"] == task], last, domain) for task in tasks]
     norms = _norms(tables, last)
@@ -207,7 +208,7 @@ def differential_rows(tables: Tables) -> Table:
 
 
 def _top(rows: Table) -> float:
-    return math.ceil(rows[["value", "high"]].max(axis=None) * 10) / 10
+    return math.ceil(rows[["value", "high"]].max().max() * 10) / 10
 
 
 def _weight_panel(rows: Table, last: int, domain: list[float]) -> alt.LayerChart:
@@ -268,7 +269,7 @@ def _weights_in_words(rows: Table, tasks: list[str]) -> str:
         for kind in (MIXING, DIFFERENTIAL):
             own = rows[(rows["task"] == task) & (rows["kind"] == kind)]
             if len(own):
-                top = own.loc[own["value"].idxmax()]
+                top = own.iloc[own["value"].argmax()]
                 parts.append(f"largest {kind} {top['value']:.2f} at layer {int(top['layer'])}")
         sentences.append(f"{title_of(task)}: {', '.join(parts)}.")
     return " ".join(sentences)
@@ -355,7 +356,7 @@ def _places(summary: Table) -> Table:
 
 def _bars(places: Table, names: list[str], last: int) -> alt.LayerChart:
     kinds = [GRAVITY.name, EXPECTED.name]
-    lowest, highest = places[["layer", "low"]].min(axis=None), places[["layer", "high"]].max(axis=None)
+    lowest, highest = places[["layer", "low"]].min().min(), places[["layer", "high"]].max().max()
     # The number at a bar's end needs room to its right.
     domain = (min(0.0, lowest), max(float(last), highest) * 1.08)
     x = layer_axis(last, padding=0, domain=domain)
@@ -445,14 +446,14 @@ def _number(value: float, form: str) -> str:
 
 def _pipeline_in_words(summary: Table, tasks: list[str]) -> str:
     """The figure for those who cannot see it."""
-    by_task = summary.set_index("task")
+    by_task = {row.task: row for row in each_row(summary)}
     sentences = []
     for task in tasks:
-        row = by_task.loc[task]
+        row = by_task[task]
         sentences.append(
-            f"{title_of(task)}: F1 {_number(row['f1_first'], '.2f')} at the first layer and "
-            f"{_number(row['f1_full'], '.2f')} with all, expected layer {_number(row['expected_layer'], '.2f')}, "
-            f"centre of gravity {_number(row['center_of_gravity'], '.2f')}."
+            f"{title_of(task)}: F1 {_number(row.f1_first, '.2f')} at the first layer and "
+            f"{_number(row.f1_full, '.2f')} with all, expected layer {_number(row.expected_layer, '.2f')}, "
+            f"centre of gravity {_number(row.center_of_gravity, '.2f')}."
         )
     return " ".join(sentences)
 

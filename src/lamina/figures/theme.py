@@ -127,8 +127,8 @@ def layer_axis(last: int, *, padding: float = 8, domain: tuple[float, float] | N
     )
 
 
-Table = Any
-"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+Table = pd.DataFrame
+"""A result's table."""
 
 Tables = Mapping[str, Table]
 

@@ -90,7 +90,7 @@ def _first_of_each_task(rows: Table) -> list[str]:
 def _targets(rows: Table, most: int | None) -> list[Target]:
     """The first targets of a sentence, `most` of them or all."""
     return [
-        Target(task, _span(span1), _span(span2) if span2 else None, _two_labels(group))
+        Target(str(task), _span(str(span1)), _span(str(span2)) if span2 else None, _two_labels(group))
         for (task, span1, span2), group in islice(rows.groupby(_KEYS, sort=False), most)
     ]
 

@@ -46,8 +46,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
     """
     tables = dict(result.tables)
     for name, column in product(tables, ("task", "task_a", "task_b")):
-        # pandas comes without types, and what a checker guesses of them refuses sound expressions.
-        table: Any = tables[name]
+        table = tables[name]
         if column in table.columns:
             tables[name] = table[table[column].isin(tasks)]
     return replace(result, tables=tables)

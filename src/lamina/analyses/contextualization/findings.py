@@ -33,7 +33,7 @@ class _Score(NamedTuple):
         rows = rows.dropna(subset=["value"])
         if rows.empty:
             return None
-        best = rows.loc[rows["value"].idxmax()]
+        best = rows.iloc[rows["value"].argmax()]
         return cls(float(best["value"]), float(best["low"]), float(best["high"]))
 
 
@@ -46,7 +46,7 @@ def contextualize_findings(result: Result) -> Iterator[Finding]:
     own = scores[scores["representation"] == model].dropna(subset=["value"])
     if own.empty:
         return
-    best = own.loc[own["value"].idxmax()]
+    best = own.iloc[own["value"].argmax()]
     layer, score = int(best["layer"]), _Score(float(best["value"]), float(best["low"]), float(best["high"]))
     yield from _beside_static(scores, own, layer, score)
     yield from _beside_average(scores, model, layer, score)
@@ -68,7 +68,7 @@ def _beside_static(scores: Table, own: Table, layer: int, score: _Score) -> Iter
     free = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")].dropna(subset=["value"])
     if free.empty:
         return
-    static = free.loc[free["value"].idxmax()]
+    static = free.iloc[free["value"].argmax()]
     beside = _Score(float(static["value"]), float(static["low"]), float(static["high"]))
     yield _compared(
         f"Semantic classes are best told at layer {layer}{unsure}: micro-F1 {{number}}; the best vectors without "
@@ -107,7 +107,8 @@ def _after_finetuning(table: Table) -> Iterator[Finding]:
     wide = table.pivot_table(index=["task", "layer"], columns="setup", values="value")
     if not {"pretrained", "a", "b"} <= set(wide.columns):
         return
-    task, layer = (wide["a"] - wide["pretrained"]).idxmin()
+    change = wide["a"] - wide["pretrained"]
+    task, layer = change.index[int(change.argmin())]
     own = table[(table["task"] == task) & (table["layer"] == layer)]
     before, old, new = (_Score.of(own[own["setup"] == setup]) for setup in ("pretrained", "a", "b"))
     if before is not None and old is not None and new is not None:
@@ -137,7 +138,7 @@ def _separated(separation: Table, word: str, words: int) -> Iterator[Finding]:
     measured = separation.dropna(subset=["silhouette", "high"])
     if measured.empty:
         return
-    best = measured.loc[measured["silhouette"].idxmax()]
+    best = measured.iloc[measured["silhouette"].argmax()]
     # The best of many looks is high by chance too: the bound of one shuffle is moved out, as of a normal distribution.
     looks = len(measured) * words
     wider = NormalDist().inv_cdf(1 - _TAIL / looks) / NormalDist().inv_cdf(1 - _TAIL)

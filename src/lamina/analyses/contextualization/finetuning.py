@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -85,8 +85,7 @@ def finetuning_table(
 
     Of test words; with `faithful` of dev words, as in the paper. `answers` are those of the pretrained model's probes.
     """
-    # pandas comes without types, and what a checker guesses of them refuses sound expressions.
-    scores: Any = board.f1([*answers, *_new_probes(setup, tuned, changed)])
+    scores = board.f1([*answers, *_new_probes(setup, tuned, changed)])
     split = "dev" if setup.faithful else "test"
     scores = scores[(scores["class"] == ALL) & (scores["seed"] == ALL) & (scores["split"] == split)]
     before = answers[0].representation

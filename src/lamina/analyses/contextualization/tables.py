@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from lamina.analyses.contextualization.words_in_context import SPLITS, Pair, Wor
 from lamina.encoders import SPECIAL, Encoder
 from lamina.types import Text
 
-Table = Any
-"""A pandas DataFrame: pandas comes without types, and what a checker guesses of them refuses sound expressions."""
+Table = pd.DataFrame
+"""A result's table."""
 
 ALL = "all"
 """The class that stands for all of them together, the seed that stands for the mean over seeds."""

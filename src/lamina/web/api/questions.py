@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -70,7 +70,7 @@ def map_of(result: Result) -> TokenMap:
     """The map of a `token_map` result."""
     from lamina.figures.token_map import ACCEPTED, OTHER, PREDICTED, QUESTION, SUPPORT, drawn_rows
 
-    table: Any = result.tables["tokens"].reset_index(drop=True)
+    table = result.tables["tokens"].reset_index(drop=True)
     layers = len(result.tables["projection"])
     size = len(table) // layers
     roles = [OTHER.name] * size
