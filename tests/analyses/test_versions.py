@@ -11,6 +11,7 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 
 import lamina
 from lamina.analyses import ANALYSES
+from lamina.analyses.contextualization.answers import PRESETS as WORDS_PRESETS
+from lamina.analyses.probing.running import PRESETS as PROBING_PRESETS
 from lamina.corpora import Corpus, Splits, corpus_from, stories
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -125,11 +128,18 @@ def numbers_of(result: Result) -> dict[str, list[float]]:
     return found
 
 
+# Taken before any test runs: other tests patch the presets, some of them for the whole session.
+PROBING, WORDS = PROBING_PRESETS["quick"], WORDS_PRESETS["quick"]
+SHORT = replace(PROBING.schedule, validate_every=2, max_validations=1)
+
+
 @pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch, hasty_probes) -> None:
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing is tested elsewhere; a moment of training is enough to see that numbers change."""
     monkeypatch.setattr(Result, "charts", lambda self: {})
     monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    monkeypatch.setitem(PROBING_PRESETS, "quick", replace(PROBING, schedule=SHORT, small=SHORT))
+    monkeypatch.setitem(WORDS_PRESETS, "quick", replace(WORDS, training=replace(WORDS.training, epochs=3)))
 
 
 @pytest.mark.parametrize("name", NAMES)
