@@ -17,6 +17,7 @@ from lamina import geometry
 from lamina.corpora import Corpus, corpus_from, load_corpus
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import AssetError, CorpusError, InputError
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 
@@ -228,3 +229,29 @@ def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None
     assert wide.loc[("minilm", 0), "self_similarity"] > wide.loc[("minilm", 6), "self_similarity"] > 0
     assert (wide["self_similarity"] > wide["anisotropy"]).all()
     assert wide["max_explainable_variance"].gt(0).all()
+
+
+def by_hand(*rows: tuple[str, int, float, float, float]) -> Result:
+    """Self-similarity of a model and its twin, by layer."""
+    made = [(model, layer, "self_similarity_adjusted", *numbers) for model, layer, *numbers in rows]
+    table = pd.DataFrame(made, columns=["model", "layer", "measure", "value", "low", "high"])
+    return Result("geometry", {"layers": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
+
+
+def test_findings_say_what_the_intervals_carry() -> None:
+    twin = ("m (random)", 1, 0.8, 0.79, 0.81), ("m (random)", 2, 0.7, 0.69, 0.71)
+    (clear,) = geometry.findings(by_hand(("m", 1, 0.6, 0.59, 0.61), ("m", 2, 0.4, 0.39, 0.41), *twin))
+    assert clear.status == "clear"
+    assert clear.text == (
+        "Two occurrences of a word are least alike at layer 2: mean cosine .40 [.39, .41] above that of different "
+        "texts; the random-weights twin has .70 [.69, .71]."
+    )
+    (tied,) = geometry.findings(by_hand(("m", 1, 0.41, 0.38, 0.44), ("m", 2, 0.4, 0.37, 0.43), *twin))
+    assert "at layer 2 (not clearly more so than layer 1)" in tied.text
+    (wide,) = geometry.findings(by_hand(("m", 2, 0.6, 0.4, 0.8), *twin))
+    assert wide.status == "open"
+    (alike,) = geometry.findings(by_hand(("m", 2, 0.7, 0.695, 0.705), *twin))
+    assert alike.status == "null"
+    (alone,) = geometry.findings(by_hand(("m", 2, 0.4, 0.39, 0.41)))
+    assert alone.text.endswith("no likeness would be .00.")
+    assert geometry.findings(by_hand(("m", 2, float("nan"), float("nan"), float("nan")), *twin)) == ()

@@ -18,7 +18,7 @@ from lamina.activations import Runtime, StoredActivations
 from lamina.activations.reading import WordVectors
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import finding
+from lamina.analyses.findings import finding, layers_in_words, rows_of
 from lamina.analyses.inputs import Texts
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
@@ -110,29 +110,36 @@ def geometry(
     return Tables({"layers": pd.DataFrame(rows, columns=list(geometry.tables["layers"].columns))}, skipped)
 
 
+_EXTREMES = {
+    "self_similarity_adjusted": (
+        False,
+        "Two occurrences of a word are least alike at layer {layer}{tied}: mean cosine",
+    ),
+    "anisotropy": (True, "Two words of different texts are most alike at layer {layer}{tied}: mean cosine"),
+}
+"""Measure -> whether its largest value is told (else its smallest), and how."""
+
+
 @geometry.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """How far words spread, and how much of a vector is context, beside the twin."""
-    table = result.tables["layers"]
+    """Where a word's occurrences differ most and where all words are most alike, beside the twin."""
+    table = result.tables["layers"].dropna(subset=["value", "low", "high"])
     model = result.provenance.model["name"]
-    own, twin = table[table["model"] == model], table[table["model"] != model]
-    wanted = {
-        "self_similarity_adjusted": "a word's vector depends most on its context at layer {layer}: two occurrences of "
-        "a word have a mean cosine of {{number}} above chance; {beside}",
-        "anisotropy": "vectors spread least at layer {layer}: two words of different texts have a mean cosine of "
-        "{{number}}; {beside}",
-    }
-    for measure, text in wanted.items():
-        rows = own[(own["measure"] == measure) & own["value"].notna() & (own["layer"] > 0)]
-        if rows.empty:
+    for measure, (largest, text) in _EXTREMES.items():
+        rows = list(rows_of(table[(table["measure"] == measure) & (table["layer"] > 0)]))
+        own = [row for row in rows if row.model == model]
+        if not own:
             continue
-        at = rows["value"].idxmin() if measure.startswith("self") else rows["value"].idxmax()
-        layer, value, low, high = rows.loc[at, ["layer", "value", "low", "high"]]
-        same = twin[(twin["measure"] == measure) & (twin["layer"] == layer)]
-        against = float(same["value"].iloc[0]) if len(same) else 0.0
-        beside = "the random-weights twin has {against}" if len(same) else "unrelated vectors would have {against}"
-        said = text.format(layer=int(layer), beside=beside) + "."
-        yield finding(said[0].upper() + said[1:], float(value), float(low), float(high), against)
+        best = (max if largest else min)(own, key=lambda row: row.value)
+        tied = [row.layer for row in own if row.layer != best.layer and row.low <= best.high and best.low <= row.high]
+        said = text.format(
+            layer=best.layer, tied=f" (not clearly more so than {layers_in_words(tied)})" if tied else ""
+        )
+        said += " {number} above that of different texts" if measure.endswith("adjusted") else " {number}"
+        twin = next((row for row in rows if row.model != model and row.layer == best.layer), None)
+        beside = "no likeness would be {against}" if twin is None else "the random-weights twin has {against}"
+        against, interval = (0.0, None) if twin is None else (twin.value, (twin.low, twin.high))
+        yield finding(f"{said}; {beside}.", best.value, best.low, best.high, against, interval)
 
 
 @geometry.costs

@@ -79,7 +79,9 @@ def by_hand(low: float, high: float) -> Result:
 def test_findings_say_what_the_intervals_carry() -> None:
     near, far = lamina.attention_distance.findings(by_hand(1.0, 1.2))
     assert near.status == "clear"
-    assert near.text == "Head 1-1 looks nearest: 1.10 [1.00, 1.20] words away on average; uniform attention, 4.00."
+    assert (
+        near.text == "Of 2 heads, 1-1 looks nearest: 1.10 [1.00, 1.20] words away on average; uniform attention, 4.00."
+    )
     assert far.status == "null"
     assert "open" in {each.status for each in lamina.attention_distance.findings(by_hand(1.0, 6.0))}
     empty = Result(NAME, {"distance": by_hand(1, 2).tables["distance"][:0]}, Provenance({}, {}, {}))

@@ -95,6 +95,6 @@ def attention_distance(encoder: Encoder, corpus: Corpus, *, samples: Samples = 5
 def _findings(result: Result) -> Iterable[Finding]:
     heads = sorted(rows_of(result.tables["distance"].dropna()), key=lambda row: row.value)
     for row, said in zip(heads[:1] + heads[-1:], ("nearest", "farthest"), strict=False):
-        head = f"Head {row.layer}-{row.head}"
+        head = f"Of {len(heads)} heads, {row.layer}-{row.head}"
         text = f"{head} looks {said}: {{number}} words away on average; uniform attention, {{against}}."
         yield finding(text, row.value, row.low, row.high, row.baseline, negligible=0.1)
