@@ -11,9 +11,11 @@
     ├── AssetError             an asset that is unknown or cannot be fetched
     │   ├── OfflineError       nothing cached and no source reachable
     │   └── HashError          a download whose hash does not match the card
+    ├── WriteError             a file or folder that cannot be written
+    │   └── DiskFullError      no disk space left; everything written before is still valid
+    ├── DamagedError           a file that lamina keeps and that no longer matches its checksum
+    │   └── DamagedShardError  a shard of the activation store
     └── StoreError             the activation store cannot be written or read
-        ├── DamagedShardError  a shard whose checksum does not match
-        └── DiskFullError      no disk space left; the store itself is still valid
 
 A message says what is wrong, where, and what to do next. The command line prints it as it is,
 without a traceback.
@@ -75,9 +77,17 @@ class StoreError(LaminaError):
     """The activation store cannot be written or read."""
 
 
-class DamagedShardError(StoreError):
+class WriteError(LaminaError):
+    """A file or folder that cannot be written."""
+
+
+class DiskFullError(WriteError, StoreError):
+    """No disk space left; everything written before is still valid."""
+
+
+class DamagedError(LaminaError):
+    """A file that lamina keeps and that no longer matches its checksum."""
+
+
+class DamagedShardError(DamagedError, StoreError):
     """A shard whose checksum does not match."""
-
-
-class DiskFullError(StoreError):
-    """No disk space left; everything stored before is still valid."""

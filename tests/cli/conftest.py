@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lamina.cli.main import main
+from lamina.__main__ import main
 
 SENTENCES = [
     "The dog barked .",

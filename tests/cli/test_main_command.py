@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from safetensors import SafetensorError
 from typer.testing import CliRunner
 
+from lamina import __main__
 from lamina.activations import ActivationStore
 from lamina.cli import main
 
@@ -49,7 +53,7 @@ def test_a_mistake_is_answered_in_words(
     monkeypatch.setattr(sys, "argv", ["lamina", "encode", given["model"], *options])
 
     with pytest.raises(SystemExit) as stopped:
-        main.main()
+        __main__.main()
 
     told = capsys.readouterr().err
     assert stopped.value.code in (1, 2)
@@ -67,14 +71,27 @@ def test_a_folder_of_something_else_is_not_overwritten(
     monkeypatch.setattr(sys, "argv", ["lamina", *asked])
 
     with pytest.raises(SystemExit, match="2"):
-        main.main()
+        __main__.main()
 
     assert "holds something other than a result" in capsys.readouterr().err
     assert treebank.exists()
 
 
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whether a command sees to it that its process ends; this one goes on."""
+    seen: list[str] = []
+    monkeypatch.setattr(__main__, "end_soon", lambda: seen.append("soon"))
+    return seen
+
+
 def test_stopping_by_hand_says_that_work_is_kept(
-    bert: Path, treebank: Path, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bert: Path,
+    treebank: Path,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ended: list[str],
 ) -> None:
     def stopped(*args: object) -> ActivationStore:
         raise KeyboardInterrupt
@@ -83,9 +100,23 @@ def test_stopping_by_hand_says_that_work_is_kept(
     monkeypatch.setattr(sys, "argv", ["lamina", "encode", str(bert), "--corpus", str(treebank), "--store", str(store)])
 
     with pytest.raises(SystemExit, match="130"):
-        main.main()
+        __main__.main()
 
     assert "run the same command to continue" in capsys.readouterr().err
+    assert ended == ["soon"]
+
+
+def test_a_thread_that_never_ends_does_not_keep_a_stopped_command() -> None:
+    program = """
+import threading, lamina.__main__ as program
+program._PATIENCE = 0.1
+threading.Thread(target=threading.Event().wait).start()
+program.end_soon()
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
+
+    assert done.returncode == 130
 
 
 def test_python_dash_m_tells_its_version() -> None:
@@ -103,7 +134,7 @@ def test_without_arguments_there_is_help() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("lamina geo", "geometry"), ("lamina store ver", "verify"), ("lamina assets show mini", "minilm")],
+    [("lamina geo", "geometry"), ("lamina ver", "verify"), ("lamina assets show mini", "minilm")],
 )
 def test_shells_complete_commands_and_names(typed: str, offered: str) -> None:
     words = typed.split()
@@ -120,3 +151,58 @@ def test_a_completion_script_is_made() -> None:
     assert told.exit_code == 0
     assert "_LAMINA_COMPLETE=complete_bash" in told.stdout
     assert "complete -o default -F _lamina_completion lamina" in told.stdout
+
+
+def test_stopping_while_modules_are_loaded_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: list[str]
+) -> None:
+    class Interrupted(ModuleType):
+        @property
+        def main(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "lamina.cli.main", Interrupted("lamina.cli.main"))
+
+    with pytest.raises(SystemExit, match="130"):
+        __main__.main()
+
+    assert capsys.readouterr().err == "lamina: stopped; finished work is kept, run the same command to continue\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no space left on the disk; finished work is kept"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), "no space left on the disk"),
+        (PermissionError(errno.EACCES, "Permission denied", "results"), "results: Permission denied"),
+        (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
+        (MemoryError(), "not enough memory; finished work is kept"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 64 bytes"), "not enough memory"),
+    ],
+    ids=["full", "full-safetensors", "forbidden", "read-only", "memory", "memory-torch"],
+)
+def test_what_the_machine_lacks_is_told_in_one_sentence(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", fails)
+
+    with pytest.raises(SystemExit, match="1"):
+        main.main()
+
+    told = capsys.readouterr().err
+    assert told.startswith(f"lamina: {said}")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("bug", [ZeroDivisionError(), RuntimeError("shapes differ"), OSError("odd")])
+def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise bug
+
+    monkeypatch.setattr(main, "app", fails)
+
+    with pytest.raises(type(bug)):
+        main.main()

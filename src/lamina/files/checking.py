@@ -1,0 +1,216 @@
+"""Checksums of the files that lamina keeps: written with them, compared when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import xxhash
+
+from lamina.errors import DamagedError, WriteError
+from lamina.files.places import cache_dir
+from lamina.files.reading import check_depth, open_regular, read_regular
+from lamina.files.writing import fresh_path, write_text
+
+if TYPE_CHECKING:
+    import torch
+
+_CHECKSUM = "checksum"
+_LARGE = 1 << 20
+"""Smallest file size, in bytes, for which hashes are remembered across processes."""
+_SETTLED = 2.0
+"""Minimum age of a file in seconds: one written just now may change again without a new modification time."""
+_HERE: dict[str, str] = {}
+"""Hashes known in this process."""
+
+
+class Problem(NamedTuple):
+    """Something wrong with a file that lamina keeps."""
+
+    path: Path
+    what: str
+    leftover: bool = False
+    """Not damaged, but of no use: a killed process left it."""
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, remembered by path, size and modification time.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "empty"
+        >>> path.touch()
+        >>> sha256_of(path)[:12]
+        'e3b0c44298fc'
+    """
+    path = path.resolve()
+    state = path.stat()
+    if time.time() - state.st_mtime <= _SETTLED:
+        return hash_file(path)
+    key = f"{path}|{state.st_size}|{state.st_mtime_ns}"
+    if key not in _HERE:
+        _HERE[key] = _remembered_or_hashed(path, key) if state.st_size >= _LARGE else hash_file(path)
+    return _HERE[key]
+
+
+def matches(path: Path, sha256: str) -> bool:
+    """Whether a file has this sha256; looked at again if its size or modification time changed since the last look."""
+    try:
+        # A remembered hash that differs may itself be damaged.
+        return sha256_of(path) == sha256 or hash_file(path) == sha256
+    except OSError:
+        return False
+
+
+def hash_file(path: Path) -> str:
+    """The sha256 of a file, computed now.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "empty"
+        >>> path.touch()
+        >>> hash_file(path)[:12]
+        'e3b0c44298fc'
+    """
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def list_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """Every file in a folder and below: its path in the folder -> sha256 and size.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "a").touch()
+        >>> list_files(folder)["a"]["size"]
+        0
+    """
+    return {
+        path.relative_to(folder).as_posix(): {"sha256": hash_file(path), "size": path.stat().st_size}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def changed_files(folder: Path, listed: Mapping[str, Any], *, now: bool = False) -> list[Path]:
+    """The files of a list made by `list_files` that are missing or changed; `now`: all of them are hashed again."""
+    changed = []
+    for name, file in listed.items():
+        path = folder / name
+        sha256 = file.get("sha256") if isinstance(file, dict) else None
+        if not isinstance(sha256, str) or not path.is_file() or not _has(path, sha256, now=now):
+            changed.append(path)
+    return changed
+
+
+def _has(path: Path, sha256: str, *, now: bool) -> bool:
+    return hash_file(path) == sha256 if now else matches(path, sha256)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object with its own checksum."""
+    write_text(path, json_text(content))
+
+
+def json_text(content: Mapping[str, Any]) -> str:
+    """The text of a JSON object with its own checksum.
+
+    Example:
+        >>> print(json_text({"layers": 7}))
+        {
+          "layers": 7,
+          "checksum": "e347bdfed2af37d8a0fac89ca37e3483"
+        }
+        <BLANKLINE>
+    """
+    # As it will be read back: keys become strings, tuples become lists.
+    plain = json.loads(json.dumps(content))
+    return json.dumps(plain | {_CHECKSUM: _digest(plain)}, indent=2) + "\n"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read what `write_json` wrote. An object without a checksum is accepted: older versions wrote none."""
+    try:
+        # Not `parse_json`: a path in it may hold a character that is not UTF-8.
+        text = read_regular(path).decode("utf-8")
+        check_depth(text)
+        found = json.loads(text)
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged ({error})") from None
+    if not isinstance(found, dict):
+        raise DamagedError(f"{path} is damaged (not a JSON object)")
+    checksum = found.pop(_CHECKSUM, None)
+    if checksum not in (None, _digest(found)):
+        raise DamagedError(f"{path} is damaged (its checksum does not match)")
+    return found
+
+
+def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], head: Mapping[str, Any]) -> None:
+    """Write tensors and a JSON object about them as safetensors, with a checksum over both."""
+    from safetensors.torch import save_file
+
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    about = json.dumps(dict(head))
+    with fresh_path(path) as fresh:
+        save_file(whole, fresh, {"lamina": about, _CHECKSUM: _digest_tensors(whole, about)})
+
+
+def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Read what `save_tensors` wrote: the tensors, and the object about them.
+
+    A file without a checksum is accepted: older versions wrote none.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with open_regular(path), safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            # Cloned: what is mapped would change, or end the process, with the file.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        about = metadata["lamina"]
+        if metadata.get(_CHECKSUM) not in (None, _digest_tensors(tensors, about)):
+            raise DamagedError(f"{path} is damaged (its checksum does not match)")
+        return tensors, json.loads(about)
+    except (KeyError, ValueError, RuntimeError, SafetensorError) as error:
+        raise DamagedError(f"{path} is damaged ({error})") from None
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return xxhash.xxh3_128(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def _digest_tensors(tensors: Mapping[str, torch.Tensor], about: str) -> str:
+    import torch
+
+    digest = xxhash.xxh3_128(about.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        flat = tensor.reshape(-1)
+        if flat.stride(0) == 0:
+            # Of a single value: its bytes cannot be viewed.
+            flat = flat.clone(memory_format=torch.contiguous_format)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _remembered_or_hashed(path: Path, key: str) -> str:
+    memory = cache_dir() / "hashes.json"
+    known: dict[str, str] = {}
+    with suppress(OSError, DamagedError):
+        known = read_json(memory)
+    if key not in known:
+        # Hashes of earlier states of this path are never needed again.
+        known = {other: value for other, value in known.items() if not other.startswith(f"{path}|")}
+        known[key] = hash_file(path)
+        # Without a cache to write to, it is hashed again next time.
+        with suppress(OSError, WriteError):
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            write_json(memory, known)
+    return str(known[key])
