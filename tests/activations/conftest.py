@@ -16,14 +16,6 @@ from lamina.encoders import Encoder
 from lamina.types import Text
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Syncing guards against power cuts, which no test makes, and takes most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda file: None)
-        yield
-
-
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
     """An encoder this tiny loses more by sharing its work than it gains."""

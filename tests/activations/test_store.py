@@ -16,6 +16,7 @@ from lamina.activations import ActivationStore, ThisMachine, default_root, estim
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations
 from lamina.errors import ModelError, StoreError
+from lamina.files.checking import read_json, write_json
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Span, Text, text_key
 
@@ -198,19 +199,18 @@ def test_a_text_not_stored_is_named(tmp_path: Path) -> None:
 
 def test_another_encoders_folder_is_refused(tmp_path: Path) -> None:
     folder = ActivationStore.of(ODD, tmp_path).folder
-    head = json.loads((folder / "store.json").read_text())
-    (folder / "store.json").write_text(json.dumps(head | {"fingerprint": "other", "encoder": "bert"}))
+    head = read_json(folder / "store.json")
+    write_json(folder / "store.json", head | {"fingerprint": "other", "encoder": "bert"})
 
     with pytest.raises(StoreError, match=r"belongs to another encoder \(bert\)"):
         ActivationStore.of(ODD, tmp_path)
 
 
-@pytest.mark.parametrize(("said", "why"), [("{", "cannot be read|can be read"), ('{"format": 99}', "format 99")])
-def test_a_store_that_cannot_be_read_says_so(tmp_path: Path, said: str, why: str) -> None:
+def test_a_store_of_a_later_lamina_is_refused(tmp_path: Path) -> None:
     folder = ActivationStore.of(ODD, tmp_path).folder
-    (folder / "store.json").write_text(said)
+    write_json(folder / "store.json", {"format": 99})
 
-    with pytest.raises(StoreError, match=why):
+    with pytest.raises(StoreError, match="format 99"):
         ActivationStore.of(ODD, tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -18,14 +17,6 @@ from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
 TAGS = ("NOUN", "VERB", "ADJ")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Syncing guards against power cuts, which no test makes, and takes most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda file: None)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

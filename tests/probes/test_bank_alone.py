@@ -40,7 +40,8 @@ def f1(probes, found, stored):
     return counts.f1()
 
 
-@pytest.mark.parametrize("task", ["pos", "ner", "dep", "srl"])
+# One of single spans and one of pairs.
+@pytest.mark.parametrize("task", ["ner", "srl"])
 def test_each_probe_of_a_bank_is_what_it_is_alone(task, find, stored):
     found = find(task)
     bank, scores = trained(CUTS, found, stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,3 +101,35 @@ def test_what_cannot_be_read_or_does_not_fit_is_begun_anew(content, tmp_path: Pa
     assert Checkpoint(path).restore(state) == 0
     assert Checkpoint(path).restore({"b": torch.zeros(2)}) == 0
     assert not state["a"].any()
+
+
+@pytest.mark.parametrize("at", [0.1, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_not_continued_from(at: float, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(bank, "SECONDS", 0.0)
+    path = tmp_path / "pos.partial"
+    Checkpoint(path).offer(3, {"a": torch.ones(1000)})
+    content = bytearray(path.read_bytes())
+    content[int(at * len(content))] ^= 64
+    path.write_bytes(content)
+    state = {"a": torch.zeros(1000)}
+
+    assert Checkpoint(path).restore(state) == 0
+    assert not state["a"].any()
+    assert "pos.partial is damaged" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
+    run: Run, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    _, expected = run(None)
+    monkeypatch.setattr(bank, "SECONDS", 0.0)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    _, best = run(Checkpoint(tmp_path / "pos.partial"))
+
+    np.testing.assert_array_equal(best, expected)
+    assert capsys.readouterr().err.count("no checkpoint, training goes on: no space left") == 1, "said once"
+    assert list(tmp_path.iterdir()) == []

@@ -54,6 +54,12 @@ def _cut_short(path):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def _flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 64
+    path.write_bytes(content)
+
+
 def _rubbish(path):
     path.write_bytes(b"no probes here")
 
@@ -84,6 +90,7 @@ def _head(**changed):
     "damage",
     [
         _cut_short,
+        _flipped,
         _rubbish,
         _other_file,
         _missing,
@@ -93,7 +100,7 @@ def _head(**changed):
         _head(width=17),
         _head(tensors=["nothing"]),
     ],
-    ids=["short", "rubbish", "other", "missing", "format", "no format", "labels", "width", "tensors"],
+    ids=["short", "flipped", "rubbish", "other", "missing", "format", "no format", "labels", "width", "tensors"],
 )
 def test_a_file_that_holds_no_probes_is_told(saved, damage):
     _, path = saved

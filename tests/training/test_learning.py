@@ -18,6 +18,7 @@ from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training import running
 from lamina.training.answering import load_answerer
+from lamina.training.checkpoints import last_checkpoint
 from lamina.training.provenance import read_about, refuse_used, text_hash, used_texts
 from lamina.training.reading import Sets
 from lamina.types import Text
@@ -128,7 +129,7 @@ def test_killed_and_continued_it_ends_bit_for_bit_the_same(learn, tmp_path, monk
         learn(task, out="killed", **settings)
     monkeypatch.undo()
     work = next(tmp_path.glob(".killed.work-*")) / "trial-0"
-    assert running.last_checkpoint(work) == work / "checkpoint-8"
+    assert last_checkpoint(work) == work / "checkpoint-8"
     # A checkpoint cut short by the kill is not taken.
     shutil.copytree(work / "checkpoint-8", work / "checkpoint-9")
     (work / "checkpoint-9" / "trainer_state.json").write_text("{")
@@ -151,7 +152,7 @@ def test_a_run_that_was_stopped_starts_anew_where_that_is_asked(learn, tmp_path,
     resumed = []
     monkeypatch.setattr(
         "lamina.training.finetune.train",
-        lambda *a, **k: resumed.append(running.last_checkpoint(a[5])) or original(*a, **k),
+        lambda *a, **k: resumed.append(last_checkpoint(a[5])) or original(*a, **k),
     )
     learn("pos", max_steps=20, resume=False)
     assert resumed == [None]

@@ -3,7 +3,7 @@
 from lamina.activations.extraction import Engine, Estimate, ThisMachine, estimate, extract
 from lamina.activations.reading import StoredActivations
 from lamina.activations.runtime import Runtime
-from lamina.activations.store import ActivationStore, default_root, stores
+from lamina.activations.store import ActivationStore, default_root, problems, stores
 
 __all__ = [
     "ActivationStore",
@@ -15,5 +15,6 @@ __all__ = [
     "default_root",
     "estimate",
     "extract",
+    "problems",
     "stores",
 ]

@@ -1,4 +1,4 @@
-"""Writing files atomically, and large ones past the page cache."""
+"""Writing large files past the page cache."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from lamina.errors import DiskFullError, StoreError
+from lamina.files.writing import fresh_path
 
 PAGE = mmap.PAGESIZE
 """Alignment that direct writing needs, in memory and in the file."""
@@ -25,24 +25,12 @@ def page_aligned(size: int) -> np.ndarray:
 @contextmanager
 def fresh_file(target: Path) -> Iterator[int]:
     """A descriptor of a file that becomes `target` on success and is deleted on failure."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    with fresh_path(target) as temporary:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             yield file
-            os.fsync(file)
-            if hasattr(os, "posix_fadvise"):
-                # Written pages would only push the pages being read out of memory.
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(file)
-        temporary.replace(target)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise write_error(target, error) from error
-        raise
 
 
 def write_all(file: int, data: bytes | memoryview) -> None:
@@ -73,19 +61,13 @@ def write_past_cache(file: int, lead: bytes, bulk: memoryview) -> None:
         _set_direct(file, on=False)
         write_all(file, lead)
         write_all(file, bulk)
+        if hasattr(os, "posix_fadvise"):
+            # Written pages would only push the pages being read out of memory; only synced ones can be dropped.
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     else:
         _set_direct(file, on=False)
         write_all(file, bulk[whole:])
-
-
-def write_error(target: Path, error: OSError) -> StoreError:
-    """The error for a failed write; a full disk gets its own message."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(
-            f"no space left for activations in {target.parent}; what was stored so far is kept. "
-            "Free some space (`lamina store gc`) or choose another folder (--store), and run the same command again"
-        )
-    return StoreError(f"cannot write {target}: {error.strerror}; choose a writable folder (--store)")
 
 
 def _set_direct(file: int, *, on: bool) -> None:

@@ -1,46 +1,130 @@
-"""Reading stored activations: memory-mapped, in the order asked for."""
+"""Reading stored activations, in the order asked for: every read is complete and of verified bytes, or an error.
+
+Shards are read, not memory-mapped: a file that is cut while it is mapped ends the process, and one that is overwritten
+changes the numbers of everything that was read from it.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import time
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations.shards import is_sound
+from lamina.activations.shards import Array, digest_of, read_header
 from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.errors import DamagedShardError, StoreError
 
 if TYPE_CHECKING:
     from lamina.activations.store import Place
 
+_READ_AT_ONCE = 1 << 28
+"""Bytes per system call; Linux reads at most 2 GiB in one."""
+_OPEN_AT_ONCE = 256
+"""Shards open at the same time; a process may often have no more than 1,024 files open."""
+_SETTLED = 0.1
+"""Minimum age of a shard in seconds for its verification to be remembered: one written just now may change again
+without a new modification time."""
 
-class _File:
-    """A shard opened for plain reading; closed when the last reference is gone."""
 
-    def __init__(self, descriptor: int, start: int, shape: list[int], dtype: torch.dtype) -> None:
-        self.descriptor = descriptor
-        self.start = start
-        """File offset of the states."""
-        self.row_shape = tuple(shape[1:])
-        self.dtype = dtype
-        self.row_bytes = math.prod(self.row_shape) * dtype.itemsize
+class _State(NamedTuple):
+    """What changes when a file is written to."""
 
-    @classmethod
-    def open(cls, path: Path) -> _File:
-        descriptor = os.open(path, os.O_RDONLY)
-        size = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-        states = json.loads(os.pread(descriptor, size, 8))["states"]
-        dtype = torch.float16 if states["dtype"] == "F16" else torch.float32
-        return cls(descriptor, 8 + size + states["data_offsets"][0], states["shape"], dtype)
+    size: int
+    modified: int
 
-    def __del__(self) -> None:
-        os.close(self.descriptor)
+
+_VERIFIED: dict[Path, _State] = {}
+"""Shards verified in this process, as they were then."""
+
+
+class _Shard:
+    """A shard opened for reading; closed when the last reference is gone."""
+
+    def __init__(self, path: Path, *, verify: bool) -> None:
+        self._path = path
+        self._verify = verify
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise StoreError(f"shard {path} cannot be opened: {error.strerror}; run `lamina encode` again") from error
+        weakref.finalize(self, os.close, self._descriptor)
+        self._state = self._verified()
+        self._arrays = self._layout()
+        self.states = self._arrays["states"]
+        self._tokens: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of one token's states."""
+        return math.prod(self.states.shape[1:]) * self.states.dtype.itemsize
+
+    @property
+    def tokens(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and words of all tokens; read once."""
+        if self._tokens is None:
+            self._tokens = self._whole(self._arrays["ids"]), self._whole(self._arrays["words"])
+        return self._tokens
+
+    def read_states(self, rows: np.ndarray, start: int) -> None:
+        """Fill `rows` with the states of the tokens from `start` on."""
+        self._read(rows, self.states.offset + start * self.row_bytes)
+
+    def _whole(self, array: Array) -> np.ndarray:
+        found = np.empty(array.shape, array.dtype)
+        self._read(found, array.offset)
+        return found
+
+    def _read(self, target: np.ndarray, at: int) -> None:
+        """Fill an array with the bytes from `at` on; bytes that changed since they were verified are verified again."""
+        self._fill(target, at)
+        while self._now() != self._state:
+            self._state = self._verified()
+            self._fill(target, at)
+
+    def _fill(self, target: np.ndarray, at: int) -> None:
+        rest = target.reshape(-1).view(np.uint8).data
+        while rest:
+            try:
+                count = os.preadv(self._descriptor, [rest[:_READ_AT_ONCE]], at)
+            except OSError as error:
+                raise self._damaged(error.strerror or "it cannot be read") from error
+            if not count:
+                raise self._damaged("it was cut short")
+            rest, at = rest[count:], at + count
+
+    def _now(self) -> _State:
+        found = os.fstat(self._descriptor)
+        return _State(found.st_size, found.st_mtime_ns)
+
+    def _verified(self) -> _State:
+        """The file's state, once its bytes were found to match its name."""
+        state = self._now()
+        if self._verify and _VERIFIED.get(self._path) != state:
+            if digest_of(self._descriptor) != self._path.stem:
+                raise self._damaged("its checksum does not match")
+            if time.time() - state.modified / 1e9 > _SETTLED:
+                _VERIFIED[self._path] = state
+        return state
+
+    def _layout(self) -> dict[str, Array]:
+        try:
+            return read_header(self._descriptor)
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            raise StoreError(f"shard {self._path} cannot be opened: {error}") from error
+
+    def _damaged(self, why: str) -> DamagedShardError:
+        return DamagedShardError(
+            f"shard {self._path} is damaged: {why}. "
+            "Run `lamina encode` with --repair to encode its texts again, or `lamina verify --drop`"
+        )
 
 
 class StoredActivations:
@@ -50,8 +134,7 @@ class StoredActivations:
         self._places = places
         self._names = names
         self._verify = verify
-        self._open: dict[Path, dict[str, torch.Tensor]] = {}
-        self._files: dict[Path, _File] = {}
+        self._shards: dict[Path, _Shard] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -60,11 +143,8 @@ class StoredActivations:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> Activations:
-        shard, entry = self._places[index]
-        tensors = self._shard(shard)
-        rows = slice(entry.start, entry.start + entry.size)
-        tokens = Tokens(tensors["ids"][rows].numpy(), tensors["words"][rows].numpy(), entry.unknown)
-        return Activations(self._names[index], tokens, tensors["states"][rows], None, entry.windows)
+        states = self.load(index)
+        return Activations(self._names[index], self._tokens(index), states, None, self._places[index].entry.windows)
 
     @property
     def tokens(self) -> int:
@@ -85,43 +165,55 @@ class StoredActivations:
         """Tokens of one text."""
         return self._places[index].entry.size
 
+    def name(self, index: int) -> str:
+        """The id of one text."""
+        return self._names[index]
+
     @property
     def token_bytes(self) -> int:
         """Size of one token's states in bytes, all layers together."""
-        return self._file(self._places[0].shard).row_bytes if self._places else 0
+        return self._shard(self._places[0].shard).row_bytes if self._places else 0
+
+    def tokenized(self) -> Iterator[Tokens]:
+        """The tokens of every text; states are not read."""
+        return (self._tokens(index) for index in range(len(self)))
 
     def load(self, index: int) -> torch.Tensor:
-        """One text's states, copied into memory, so that nothing of the file stays mapped."""
-        shard, entry = self._places[index]
-        file = self._file(shard)
-        states = torch.empty(entry.size, *file.row_shape, dtype=file.dtype)
-        os.preadv(file.descriptor, [states.view(torch.uint8).numpy().data], file.start + entry.start * file.row_bytes)
-        return states
+        """One text's states: [token, layer, width]."""
+        path, entry = self._places[index]
+        shard = self._shard(path)
+        states = np.empty((entry.size, *shard.states.shape[1:]), shard.states.dtype)
+        shard.read_states(states, entry.start)
+        return torch.from_numpy(states)
 
-    def _file(self, path: Path) -> _File:
-        if path not in self._files:
-            self._check(path)
-            self._files[path] = _File.open(path)
-        return self._files[path]
+    def layer(self, number: int) -> Float[torch.Tensor, "token width"]:
+        """One layer of all texts, concatenated."""
+        if not self._places:
+            return torch.empty(0, 0)
+        first = self._shard(self._places[0].shard).states
+        found = np.empty((self.tokens, first.shape[2]), first.dtype)
+        # One buffer for all texts: new memory for each would take longer than reading.
+        buffer = np.empty((max(place.entry.size for place in self._places), *first.shape[1:]), first.dtype)
+        at = 0
+        for path, entry in self._places:
+            rows = buffer[: entry.size]
+            self._shard(path).read_states(rows, entry.start)
+            found[at : at + entry.size] = rows[:, number]
+            at += entry.size
+        return torch.from_numpy(found)
 
-    def _check(self, path: Path) -> None:
-        if self._verify and not is_sound(path):
-            raise DamagedShardError(
-                f"shard {path} is damaged: its checksum does not match. "
-                "Run `lamina encode` with --repair to encode its texts again, or `lamina store verify --drop`"
-            )
+    def _tokens(self, index: int) -> Tokens:
+        path, entry = self._places[index]
+        ids, words = self._shard(path).tokens
+        rows = slice(entry.start, entry.start + entry.size)
+        return Tokens(ids[rows], words[rows], entry.unknown)
 
-    def _shard(self, path: Path) -> dict[str, torch.Tensor]:
-        if path not in self._open:
-            from safetensors import SafetensorError, safe_open
-
-            self._check(path)
-            try:
-                with safe_open(path, framework="pt") as file:
-                    self._open[path] = {name: file.get_tensor(name) for name in ("states", "ids", "words")}
-            except (OSError, RuntimeError, SafetensorError) as error:
-                raise StoreError(f"shard {path} cannot be opened: {error}") from error
-        return self._open[path]
+    def _shard(self, path: Path) -> _Shard:
+        if path not in self._shards:
+            if len(self._shards) == _OPEN_AT_ONCE:
+                del self._shards[next(iter(self._shards))]
+            self._shards[path] = _Shard(path, verify=self._verify)
+        return self._shards[path]
 
 
 class WordVectors:
@@ -140,8 +232,8 @@ class WordVectors:
         starts = sizes.cumsum(0) - sizes
         self.text = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         owners = []
-        for start, activations in zip(starts.tolist(), stored, strict=True):
-            words = torch.from_numpy(activations.tokens.words).long()
+        for start, tokens in zip(starts.tolist(), stored.tokenized(), strict=True):
+            words = torch.from_numpy(tokens.words).long()
             owners.append(torch.where(words == SPECIAL, SPECIAL, words + start))
         owner = torch.cat(owners)
         self._pieces = owner != SPECIAL
@@ -150,6 +242,5 @@ class WordVectors:
 
     def layer(self, number: int) -> Float[torch.Tensor, "word width"]:
         """All words at one layer, in float32."""
-        states = torch.cat([states[:, number] for each in self._stored if (states := each.states) is not None])
-        pieces = states[self._pieces].float()
+        pieces = self._stored.layer(number)[self._pieces].float()
         return torch.zeros(len(self.text), pieces.shape[1]).index_add_(0, self._owner, pieces) / self._counts

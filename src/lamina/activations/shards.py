@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +20,11 @@ import xxhash
 
 from lamina.activations.disk import PAGE, fresh_file, page_aligned, write_all, write_past_cache
 from lamina.encoders import Activations
-from lamina.errors import ModelError, StoreError
+from lamina.errors import DamagedError, ModelError, StoreError
+from lamina.files.reading import open_regular, read_regular
 
 _DTYPES = {"float16": "F16", "float32": "F32", "int32": "I32"}
+_NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
 _PIECE = 16 * 2**20
 _KEY = 16
 """Size of a text's key in bytes."""
@@ -79,34 +82,73 @@ def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
 
 def read_index(path: Path) -> list[Entry]:
     """The entries of a shard; none if the index or data file is damaged or truncated, so that it is made again."""
+    try:
+        return load_index(path)
+    except (OSError, DamagedError):
+        return []
+
+
+def load_index(path: Path) -> list[Entry]:
+    """The entries of a shard; a DamagedError if the index is damaged, or if the data file is not as long as it says."""
     import pyarrow as pa
 
-    try:
-        content = path.read_bytes()
-        found = path.with_suffix(".safetensors").stat().st_size
-    except OSError:
-        return []
+    content = read_regular(path)
     content, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
     if xxhash.xxh3_128(content).digest() != checksum:
-        return []
+        raise DamagedError(f"index {path} is damaged (its checksum does not match)")
     table = pa.ipc.open_stream(content).read_all()
-    if found != int(table.schema.metadata[b"bytes"]):
-        return []
+    size, data = int(table.schema.metadata[b"bytes"]), path.with_suffix(".safetensors")
+    if data.stat().st_size != size:
+        raise DamagedError(f"shard {data} is damaged ({data.stat().st_size:,} bytes, not {size:,})")
     # By column, not by value: opening a store of 50,000 texts has to be fast.
     columns = (table[field].to_numpy().tolist() for field in Entry._fields)
     return [Entry(*row) for row in zip(*columns, strict=True)]
 
 
+class Array(NamedTuple):
+    """Where one array is in a shard."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def read_header(descriptor: int) -> dict[str, Array]:
+    """The arrays of a shard, by name."""
+    size = int.from_bytes(os.pread(descriptor, 8, 0), "little")
+    if 8 + size > os.fstat(descriptor).st_size:
+        raise ValueError("its header is damaged")
+    described = json.loads(os.pread(descriptor, size, 8))
+    return {
+        name: Array(8 + size + about["data_offsets"][0], tuple(about["shape"]), _NAMES[about["dtype"]])
+        for name, about in described.items()
+        if name != "__metadata__"
+    }
+
+
+def shape_of(path: Path) -> tuple[int, int, str]:
+    """Layers, width and precision of the states of a shard; an error if it has no header that can be read."""
+    with open_regular(path) as file:
+        states = read_header(file.fileno())["states"]
+    return states.shape[1], states.shape[2], states.dtype.name
+
+
+def digest_of(descriptor: int) -> str:
+    """The checksum of an open file."""
+    digest, at = xxhash.xxh3_128(), 0
+    while piece := os.pread(descriptor, _PIECE, at):
+        digest.update(piece)
+        at += len(piece)
+    return digest.hexdigest()
+
+
 def is_sound(path: Path) -> bool:
     """Whether a shard's bytes still match the checksum in its name."""
-    digest = xxhash.xxh3_128()
     try:
-        with path.open("rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+        with open_regular(path) as file:
+            return digest_of(file.fileno()) == path.stem
     except OSError:
         return False
-    return digest.hexdigest() == path.stem
 
 
 def remove_shard(path: Path) -> None:
@@ -217,7 +259,7 @@ class ShardWriter:
     def _write(self, gathered: _Gathered) -> None:
         states = gathered.states.numpy()
         self._check(states)
-        # Two-byte numbers last: after an odd number of them, four-byte numbers could not be memory-mapped.
+        # Two-byte numbers last: after an odd number of them, other readers could not map four-byte numbers.
         arrays = {"ids": np.concatenate(gathered.ids), "words": np.concatenate(gathered.words), "states": states}
         write_shard(self._folder, arrays, gathered.entries)
 

@@ -6,7 +6,6 @@ a sentence that occurs in two corpora, or in two runs, is encoded once.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,11 +14,22 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from filelock import FileLock
 
-from lamina.activations.disk import write_error
 from lamina.activations.reading import StoredActivations
-from lamina.activations.shards import SHARD_BYTES, Entry, ShardWriter, is_sound, read_index, remove_shard
-from lamina.assets import cache_dir
-from lamina.errors import StoreError
+from lamina.activations.shards import (
+    SHARD_BYTES,
+    Entry,
+    ShardWriter,
+    is_sound,
+    load_index,
+    read_index,
+    remove_shard,
+    shape_of,
+)
+from lamina.errors import DamagedError, StoreError
+from lamina.files.checking import Problem, read_json, write_json
+from lamina.files.places import cache_dir
+from lamina.files.writing import sweep, told
+from lamina.progress import say
 from lamina.types import Text, text_key
 
 if TYPE_CHECKING:
@@ -27,6 +37,10 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Format of store folders."""
+_HEAD, _LOCK = "store.json", "lock"
+_FIELDS = {"encoder": str, "fingerprint": str, "kept": str, "layers": int, "width": int}
+
+_SHARD_FILES = (".arrow", ".safetensors")
 
 Kept = Literal["float16", "float32"]
 
@@ -61,25 +75,28 @@ class ActivationStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock = FileLock(folder / "lock")
+        self._lock = FileLock(folder / _LOCK)
         self._places: dict[bytes, Place] | None = None
 
     @classmethod
     def of(
         cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept = "float16"
     ) -> ActivationStore:
-        """The store of an encoder's states under `root`, created if needed; `kept` is the precision."""
+        """The store of an encoder's states under `root`, created if needed; `kept` is the precision.
+
+        A head (`store.json`) that is missing or damaged is written again: the encoder and the shards tell all that is
+        in it.
+        """
         folder = (Path(root) if root is not None else default_root()) / encoder.fingerprint[:32]
         store = cls(folder)
-        if not (folder / "store.json").exists():
-            head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint, "kept": kept}
+        if store._head_fault(encoder):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():
-                if not (folder / "store.json").exists():
-                    _write_json(folder / "store.json", head | {"layers": encoder.layers, "width": encoder.width})
+                if fault := store._head_fault(encoder):
+                    store._write_head(encoder, kept, fault)
         if store.head["fingerprint"] != encoder.fingerprint:
             raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); give another folder")
         return store
@@ -87,12 +104,15 @@ class ActivationStore:
     @property
     def head(self) -> dict:
         """The content of `store.json`: encoder, fingerprint, layers, width, precision."""
+        path = self.folder / _HEAD
         try:
-            head = json.loads((self.folder / "store.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{self.folder} cannot be read as a store: {error}") from error
-        if head.get("format") != FORMAT:
-            raise StoreError(f"{self.folder} has format {head.get('format')}, not {FORMAT}; delete it and encode again")
+            head = read_json(path)
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be read as a store: {error.strerror}") from error
+        if isinstance(head.get("format"), int) and head["format"] != FORMAT:
+            raise StoreError(f"{self.folder} has format {head['format']}, not {FORMAT}; delete it and encode again")
+        if "format" not in head or not all(isinstance(head.get(name), kind) for name, kind in _FIELDS.items()):
+            raise DamagedError(f"{path} is damaged (incomplete); `lamina encode` with its model writes it again")
         return head
 
     @property
@@ -115,10 +135,8 @@ class ActivationStore:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """A lock for changing the store; other processes wait. Blocks may be nested."""
-        try:
+        with told(self.folder / _LOCK):
             self._lock.acquire()
-        except OSError as error:
-            raise write_error(self.folder / "lock", error) from error
         try:
             yield
         finally:
@@ -131,6 +149,7 @@ class ActivationStore:
         If the block fails or is interrupted, complete shards are kept and the unfinished one is dropped.
         """
         with self.locked():
+            sweep(self.folder)
             self.refresh()
             head = self.head
             writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"], shard_bytes)
@@ -142,7 +161,7 @@ class ActivationStore:
                 self.refresh()
 
     def open(self, texts: Iterable[Text], *, verify: bool = True) -> StoredActivations:
-        """Memory-mapped states of these texts, in their order. Each shard is verified when first read."""
+        """States of these texts, in their order; read when asked for. Each shard is verified when first read."""
         places, names = [], []
         for text in texts:
             place = self._index().get(text_key(text))
@@ -158,7 +177,7 @@ class ActivationStore:
             head = self.head
             if head["kept"] != "float32":
                 self.drop(self.shards)
-                _write_json(self.folder / "store.json", head | {"kept": "float32"})
+                write_json(self.folder / _HEAD, head | {"kept": "float32"})
             self.refresh()
 
     def damaged(self) -> list[Path]:
@@ -166,27 +185,59 @@ class ActivationStore:
         return [shard for shard in self.shards if not is_sound(shard)]
 
     def drop(self, shards: Iterable[Path]) -> None:
-        """Delete these shards, so that their texts are missing again."""
+        """Delete these shards (or the shards of these indexes), so that their texts are missing again."""
         with self.locked():
             for shard in shards:
                 remove_shard(shard)
             self.refresh()
 
+    def leftovers(self) -> list[Path]:
+        """Files that no index leads to, or whose index is unreadable: left by a kill, or truncated."""
+        readable = {path.stem for path in self.folder.glob("*.arrow") if read_index(path)}
+        return [
+            path
+            for path in sorted(self.folder.iterdir())
+            if path.name.endswith(".tmp") or (path.suffix in _SHARD_FILES and path.stem not in readable)
+        ]
+
     def sweep(self) -> int:
-        """Delete unreadable files (left by a kill, or truncated); returns the bytes freed."""
+        """Delete leftovers; returns the bytes freed. Where there are none, the store need not be writable."""
+        if not self.leftovers():
+            return 0
         freed = 0
-        with self.locked():
-            readable = {path.stem for path in self.folder.glob("*.arrow") if read_index(path)}
-            for path in list(self.folder.iterdir()):
-                orphan = path.suffix in (".arrow", ".safetensors") and path.stem not in readable
-                if orphan or path.name.endswith(".tmp"):
-                    freed += path.stat().st_size
-                    path.unlink()
+        with self.locked(), told(self.folder):
+            for path in self.leftovers():
+                freed += path.stat().st_size
+                path.unlink()
         return freed
 
     def refresh(self) -> None:
         """Discard the index; it is read again when needed."""
         self._places = None
+
+    def _head_fault(self, encoder: Encoder) -> str | None:
+        """Why the head has to be written: missing, damaged, or not what the encoder gives; None if it is sound."""
+        path = self.folder / _HEAD
+        if not path.exists():
+            return "missing"
+        try:
+            head = self.head
+        except DamagedError as error:
+            return str(error)
+        if head["fingerprint"] == encoder.fingerprint and (head["layers"], head["width"]) != _shape(encoder):
+            return f"{path} is damaged (other layers or width than the encoder's)"
+        return None
+
+    def _write_head(self, encoder: Encoder, kept: Kept, fault: str) -> None:
+        """Write the head of a new store, or again; the shards tell in which precision they are."""
+        shapes = {shape_of(shard) for shard in self.shards if is_sound(shard)}
+        if len(shapes) > 1 or any(shape[:2] != _shape(encoder) for shape in shapes):
+            raise StoreError(f"{fault}, and its shards are not all of {encoder.name}; delete {self.folder}")
+        head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint}
+        head |= {"kept": next((shape[2] for shape in shapes), kept), "layers": encoder.layers, "width": encoder.width}
+        write_json(self.folder / _HEAD, head)
+        if shapes:
+            say(f"{self.folder / _HEAD} was missing or damaged and is written again; the shards are kept")
 
     def _index(self) -> dict[bytes, Place]:
         if self._places is None:
@@ -199,15 +250,33 @@ class ActivationStore:
 
 
 def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:
-    """Every store under a root."""
+    """Every store under a root, also one that lost its head."""
     folder = Path(root) if root is not None else default_root()
-    return [ActivationStore(path.parent) for path in sorted(folder.glob("*/store.json"))]
+    held = {path.parent for kind in (_HEAD, "*.arrow") for path in folder.glob(f"*/{kind}")}
+    return [ActivationStore(each) for each in sorted(held)]
 
 
-def _write_json(path: Path, content: dict) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
+def problems(store: ActivationStore) -> list[Problem]:
+    """What is wrong with a store: its head, every index, every shard; then what killed writers left."""
+    found = []
     try:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise write_error(path, error) from error
+        _ = store.head
+    except (DamagedError, StoreError) as error:
+        found.append(Problem(store.folder / _HEAD, str(error)))
+    damaged = set()
+    for shard in store.shards:
+        index = shard.with_suffix(".arrow")
+        try:
+            load_index(index)
+        except (OSError, DamagedError) as error:
+            found.append(Problem(index, str(error)))
+            damaged.add(shard.stem)
+        if shard.exists() and not is_sound(shard):
+            found.append(Problem(shard, f"shard {shard} is damaged (its checksum does not match)"))
+            damaged.add(shard.stem)
+    left = (path for path in store.leftovers() if path.stem not in damaged)
+    return found + [Problem(path, f"{path} was left by a run that was stopped", leftover=True) for path in left]
+
+
+def _shape(encoder: Encoder) -> tuple[int, int]:
+    return encoder.layers, encoder.width

@@ -246,7 +246,7 @@ def _read(
         some = range(start, min(start + _TEXTS_AT_ONCE, texts.stop))
         sides = [_vectors(each, some, layer) for each in (a, b)]
         beside = None if twin is None else torch.cat(_vectors(twin, some, layer))
-        sizes, ids = [len(each) for each in sides[0]], [a[text].text for text in some]
+        sizes, ids = [len(each) for each in sides[0]], [a.name(text) for text in some]
         yield _Words(torch.cat(sides[0]), torch.cat(sides[1]), beside, sizes, ids)
 
 

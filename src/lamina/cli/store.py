@@ -1,16 +1,18 @@
-"""`lamina store`: list, verify and clean up stored activations."""
+"""`lamina store`: list and clean up stored activations."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lamina.cli import options
 
-app = typer.Typer(no_args_is_help=True, help="List, verify and clean up stored activations.")
+if TYPE_CHECKING:
+    from lamina.activations import ActivationStore
+
+app = typer.Typer(no_args_is_help=True, help="List and clean up stored activations.")
 
 
 @app.command("ls")
@@ -27,41 +29,14 @@ def list_stores(store: options.StoreOption = None) -> None:
         return
     table = Table("encoder", "kept", "layers", "width", "texts", "shards", "MB", "folder")
     for each in found:
-        head = each.head
+        head = _head(each)
+        if head is None:
+            continue
         size = sum(shard.stat().st_size for shard in each.shards) / 1e6
         numbers = (head["layers"], head["width"], f"{len(each):,}", len(each.shards), f"{size:,.0f}")
         table.add_row(head["encoder"], head["kept"], *map(str, numbers), str(each.folder))
     # In a pipe there is no terminal width: one line per store.
     Console(markup=False, width=None if sys.stdout.isatty() else 300).print(table)
-
-
-@app.command()
-def verify(
-    store: options.StoreOption = None,
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Delete damaged shards, so that the next run encodes their texts again.")
-    ] = False,
-) -> None:
-    """Verify the checksum of every shard and list the damaged ones. Exit code 1 if there are any."""
-    from lamina.activations import stores
-    from lamina.progress import progress
-
-    damaged: list[Path] = []
-    checked = 0
-    with progress("verifying stores") as advance:
-        for each in stores(store):
-            checked += len(each.shards)
-            bad = each.damaged()
-            if drop:
-                each.drop(bad)
-            damaged += bad
-            advance()
-    for shard in damaged:
-        print(f"damaged{', dropped' if drop else ''}: {shard}")
-    print(f"{checked - len(damaged):,} of {checked:,} shards are intact")
-    if damaged and not drop:
-        print("`lamina encode ... --repair` encodes their texts again; `lamina store verify --drop` deletes them")
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -84,19 +59,34 @@ def gc(
 
     from lamina.activations import stores
     from lamina.analyses.probing.checkpoints import clean_runs
+    from lamina.files.writing import told
 
     before = None if older_than is None else time.time() - older_than * 86400
     freed = 0
     for each in stores(store):
+        if _head(each) is None:
+            continue
         # Checked before sweeping and without the lock, since taking the lock is not writing.
         newest = max(path.stat().st_mtime for path in each.folder.iterdir() if path.name != "lock")
         freed += each.sweep()
         if before is not None and newest <= before:
             freed += sum(path.stat().st_size for path in each.folder.iterdir())
-            shutil.rmtree(each.folder)
+            with told(each.folder):
+                shutil.rmtree(each.folder)
             print(f"deleted {each.folder}")
     for folder, size, gone in clean_runs(store, before):
         freed += size
         if gone and size:
             print(f"deleted {folder}")
     print(f"freed {freed / 1e6:,.1f} MB")
+
+
+def _head(store: ActivationStore) -> dict | None:
+    """The head of a store; one that cannot be read is named and passed over."""
+    from lamina.errors import DamagedError, StoreError
+
+    try:
+        return store.head
+    except (DamagedError, StoreError) as error:
+        print(f"passed over: {error}")
+        return None

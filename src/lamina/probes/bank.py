@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from torch.optim.adam import adam
 
+from lamina.errors import DamagedError, WriteError
+from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Batch, Stream
 from lamina.probes.targets import Counts, Targets, count_decisions
-from lamina.progress import progress
+from lamina.progress import progress, say
 
 
 class StackedAdam:
@@ -98,31 +98,36 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._saved = time.monotonic()
+        self._told = False
 
     def offer(self, step: int, state: dict[str, Tensor]) -> None:
-        """Save the state after a step, unless one was saved recently."""
+        """Save the state after a step, unless one was saved recently; where it cannot be saved, training goes on."""
         if time.monotonic() - self._saved < SECONDS:
             return
-        fresh = self._path.with_suffix(".tmp")
-        save_file({name: value.detach().cpu().contiguous() for name, value in state.items()}, fresh, {_STEP: str(step)})
-        fresh.replace(self._path)
+        try:
+            save_tensors(self._path, state, {_STEP: step})
+        except WriteError as error:
+            if not self._told:
+                say(f"no checkpoint, training goes on: {error}")
+            self._told = True
         self._saved = time.monotonic()
 
     def restore(self, state: dict[str, Tensor]) -> int:
         """Load the saved state into these tensors; returns the step it was saved after, 0 if nothing fits."""
         try:
-            with safe_open(self._path, framework="pt") as file:
-                step = int((file.metadata() or {})[_STEP])
-                saved = {name: file.get_tensor(name) for name in state}
-        except (OSError, LookupError, ValueError, SafetensorError):
+            saved, head = load_tensors(self._path)
+        except FileNotFoundError:
             return 0
-        if any(saved[name].shape != value.shape for name, value in state.items()):
+        except (OSError, DamagedError) as error:
+            say(f"{error}; its training starts again")
+            return 0
+        if any(name not in saved or saved[name].shape != value.shape for name, value in state.items()):
             # From another device, which groups probes differently.
             return 0
         with torch.no_grad():
             for name, value in state.items():
                 value.copy_(saved[name])
-        return step
+        return int(head[_STEP])
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,16 @@ initial weights, batches and dropout masks: they differ only in the layers they 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from lamina.errors import ResultError
+from lamina.errors import DamagedError, ResultError
+from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.streams import Batch, SpanTokens
 
 INPUT_DROPOUT = 0.2
@@ -186,13 +184,11 @@ class SavedProbes:
 
     def __init__(self, path: Path) -> None:
         try:
-            with safe_open(path, framework="pt") as file:
-                head = json.loads((file.metadata() or {})["lamina"])
-                tensors = {name: file.get_tensor(name) for name in head["tensors"]}
+            tensors, head = load_tensors(path)
             if head["format"] != FORMAT:
                 raise ValueError(f"format {head['format']}, but this lamina reads {FORMAT}")
-            self._build(head, tensors)
-        except (OSError, LookupError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+            self._build(head, {name: tensors[name] for name in head["tensors"]})
+        except (OSError, LookupError, TypeError, ValueError, RuntimeError, DamagedError) as error:
             raise ResultError(f"{path} holds no readable probes ({error}); probe again") from error
 
     def _build(self, head: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
@@ -215,7 +211,6 @@ class SavedProbes:
 
 def save_probes(path: Path, probes: EdgeProbes, *, task: str, labels: tuple[str, ...], encoder: str) -> None:
     """Write the probes of one seed so that `SavedProbes` reads them back."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in probes.state_dict().items()}
     head = {
         "format": FORMAT,
         "task": task,
@@ -226,9 +221,9 @@ def save_probes(path: Path, probes: EdgeProbes, *, task: str, labels: tuple[str,
         "layers": probes.closed.shape[1],
         "width": probes.project.shape[2],
         "arity": probes.project.shape[1],
-        "tensors": sorted(tensors),
+        "tensors": sorted(probes.state_dict()),
     }
-    save_file(tensors, path, metadata={"lamina": json.dumps(head)})
+    save_tensors(path, probes.state_dict(), head)
 
 
 def predict(saved: SavedProbes, batch: Batch) -> Float[torch.Tensor, "member target label"]:

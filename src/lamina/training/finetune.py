@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.files.writing import told, write_text
 from lamina.training.attention import make_sight
 from lamina.training.classes import Classifying
 from lamina.training.heads import load_with_head, reload, source_of
@@ -194,7 +195,8 @@ def try_all(plans: Sequence[Plan], folder: Path, run: Callable[[Plan, Path], Tra
     trials = []
     for number, plan in enumerate(plans):
         own = folder / f"trial-{number}"
-        own.mkdir(parents=True, exist_ok=True)
+        with told(own):
+            own.mkdir(parents=True, exist_ok=True)
         trials.append(Trial(plan, run(plan, own)))
     return trials
 
@@ -228,9 +230,10 @@ def model_files(
     best: Path, tokenizer: PreTrainedTokenizerFast, about: Mapping[str, Any], used: Iterable[str]
 ) -> dict[str, Path]:
     """Complete the folder of the best step: tokenizer, what it is, which texts it has seen."""
-    tokenizer.save_pretrained(best)
-    (best / ABOUT).write_text(json.dumps({"format": FORMAT, **about}, indent=2, default=str) + "\n", encoding="utf-8")
-    (best / TEXTS).write_text("".join(f"{line}\n" for line in sorted(set(used))), encoding="utf-8")
+    with told(best):
+        tokenizer.save_pretrained(best)
+    write_text(best / ABOUT, json.dumps({"format": FORMAT, **about}, indent=2, default=str) + "\n")
+    write_text(best / TEXTS, "".join(f"{line}\n" for line in sorted(set(used))))
     return {path.name: path for path in sorted(best.iterdir()) if path.is_file()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from lamina.encoders.batching import bucket
 from lamina.encoders.loading import quiet_transformers
 from lamina.encoders.pieces import token_id
-from lamina.progress import Advance, progress
+from lamina.errors import DamagedError, WriteError
+from lamina.files.checking import read_json, write_json
+from lamina.files.writing import fresh_folder
+from lamina.progress import Advance, progress, say
 from lamina.training.attention import Sight
+from lamina.training.checkpoints import are_sound, checkpoint_folder, hashes, is_sound, last_checkpoint, seal
 from lamina.training.objective import Batch, Item, Objective, Outcome, Row
 from lamina.training.recipes import SCHEDULES, Plan
 
@@ -101,6 +105,7 @@ def mixes(device: torch.device) -> bool:
 Evaluate = Callable[["PreTrainedModel"], Mapping[str, float]]
 """A model -> its scores on the selection set."""
 
+_DONE, _BEST = "done.json", "best"
 _LOGS = 10
 """Losses noted between two evaluations."""
 _EVALUATIONS = 10
@@ -144,30 +149,52 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Trained:
     """Train, continue in `folder`, or read what is finished there; the model ends as it was at its best step."""
-    done = folder / "done.json"
-    best = folder / "best"
-    if done.is_file():
-        said = json.loads(done.read_text(encoding="utf-8"))
-        return Trained(best, said["best"], said["step"], [Point(*point) for point in said["curve"]])
+    finished = _finished(folder)
+    if finished is not None:
+        return finished
     steps = plan.steps(len(rows))
     arguments = _arguments(plan, folder, steps, model.device, metric=metric, greater=greater)
+    best = folder / _BEST
     with quiet_transformers(), ExitStack() as stack:
         advance = stack.enter_context(progress(what, steps))
         trainer = _Evaluated(model, arguments, rows, collator, evaluate, [_Watch(advance), *callbacks])
         checkpoint = last_checkpoint(folder)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        model.save_pretrained(best)
-    curve = _curve(trainer.state.log_history, metric)
-    value = trainer.state.best_metric
-    found = {"best": value, "step": trainer.state.best_global_step, "curve": curve}
-    _write(done, json.dumps(found))
+        with fresh_folder(best) as fresh:
+            model.save_pretrained(fresh)
+    state = trainer.state
+    trained = Trained(
+        best, float(state.best_metric or 0.0), state.best_global_step or steps, _curve(state.log_history, metric)
+    )
+    done = {"best": trained.best, "step": trained.step, "curve": trained.curve, "files": hashes(best)}
+    write_json(folder / _DONE, done)
     for each in folder.glob("checkpoint-*"):
         shutil.rmtree(each)
-    return Trained(best, float(value or 0.0), trainer.state.best_global_step or steps, curve)
+    return trained
+
+
+def _finished(folder: Path) -> Trained | None:
+    """What a finished training left; none if it is not finished, or if that is damaged."""
+    best = folder / _BEST
+    try:
+        done = read_json(folder / _DONE)
+    except FileNotFoundError:
+        return None
+    except DamagedError as error:
+        say(f"{error}; training starts again")
+        return None
+    if not are_sound(best, done.get("files", {})):
+        say(f"the model in {best} is damaged; training starts again")
+        return None
+    return Trained(best, done["best"], done["step"], [Point(*point) for point in done["curve"]])
 
 
 class _Evaluated(Trainer):
-    """The Trainer, with evaluation by our own rules: whole texts judged, not logits averaged."""
+    """The Trainer, with evaluation by our own rules: whole texts judged, not logits averaged.
+
+    A checkpoint that cannot be written does not end the training. If the best weights would have been in it, they are
+    kept in memory.
+    """
 
     def __init__(
         self,
@@ -179,6 +206,8 @@ class _Evaluated(Trainer):
         callbacks: list[TrainerCallback],
     ) -> None:
         self._evaluate_model = evaluate
+        self._best_weights: dict[str, torch.Tensor] | None = None
+        self._told = False
         data: Any = rows
         super().__init__(
             model, arguments, data_collator=collator, train_dataset=data, eval_dataset=data, callbacks=callbacks
@@ -193,6 +222,37 @@ class _Evaluated(Trainer):
         self.log(found)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        step = self.state.global_step
+        folder = checkpoint_folder(Path(str(self.args.output_dir)), step)
+        is_best = self.state.best_global_step == step
+        try:
+            super()._save_checkpoint(model, trial)
+            seal(folder)
+        except (OSError, RuntimeError, SafetensorError, WriteError) as error:
+            # torch gives a RuntimeError where it cannot write, with no reason in it.
+            shutil.rmtree(folder, ignore_errors=True)
+            if not self._told:
+                say(f"no checkpoint at step {step:,}, training goes on: {str(error).splitlines()[0]}")
+            self._told = True
+            if is_best:
+                own: Any = self.model
+                self._best_weights = {name: part.detach().cpu().clone() for name, part in own.state_dict().items()}
+                self.state.best_model_checkpoint = str(folder)
+        else:
+            if is_best:
+                self._best_weights = None
+
+    def _load_best_model(self) -> None:
+        own: Any = self.model
+        best = Path(str(self.state.best_model_checkpoint))
+        if self._best_weights is not None:
+            own.load_state_dict(self._best_weights)
+        elif is_sound(best):
+            super()._load_best_model()
+        else:
+            raise DamagedError(f"{best} is damaged, and the best weights were in it; run the same command again")
 
 
 class _Watch(TrainerCallback):
@@ -291,19 +351,6 @@ def time_step(model: PreTrainedModel, rows: Sequence[Row], collator: Collator, p
     return sum(took[1:]) / len(took[1:])
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """The latest checkpoint that was written whole: its state comes last."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    return next((path for path in found if _is_whole(path)), None)
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    try:
-        return isinstance(json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8")), dict)
-    except (OSError, ValueError):
-        return False
-
-
 def _curve(history: Sequence[Mapping[str, float]], metric: str) -> list[Point]:
     """What chooses comes first; the rest by name, since a checkpoint forgets the order."""
     points = []
@@ -317,10 +364,3 @@ def _curve(history: Sequence[Mapping[str, float]], metric: str) -> list[Point]:
             if name.startswith("eval_")
         ]
     return points
-
-
-def _write(path: Path, content: str) -> None:
-    """Write the whole file or nothing."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(content, encoding="utf-8")
-    fresh.replace(path)

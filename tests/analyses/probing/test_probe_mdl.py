@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import lamina
 from lamina.analyses.probing import mdl
 from lamina.corpora.learning import Splits
+from lamina.files.checking import write_json
 from lamina.testing import TinyEncoder
 
 ONE_TASK = {"tasks": ["pos"], "probes": ["layer"], "seeds": 1, "twin": False, "mdl": True}
@@ -58,3 +60,16 @@ def test_labels_that_can_be_learned_are_compressed(splits: Splits, settings: dic
 
     again = lamina.probe(TinyEncoder(blocks=1), splits, **ONE_TASK, **settings).tables["mdl"]
     assert again.equals(table), "kept, not coded again"
+
+
+@pytest.mark.parametrize("damage", [lambda text: text.replace(b"1", b"2", 1), lambda text: b"", lambda text: b"[]"])
+def test_damaged_code_lengths_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], damage) -> None:
+    path = tmp_path / "pos.codelengths.json"
+    assert mdl._kept(path) is None
+    rows = [mdl.CodeLength("m", "pos", "model", 0, 0, 1.5, 3.0, 2.0)]
+    write_json(path, {"rows": rows})
+    assert mdl._kept(path) == rows
+
+    path.write_bytes(damage(path.read_bytes()))
+    assert mdl._kept(path) is None
+    assert "computed again" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 import lamina
 from lamina import Result
 from lamina.analyses.probing import probe as module
+from lamina.analyses.probing.checkpoints import problems
 from lamina.analyses.probing.planning import _validations, plan_run
 from lamina.analyses.probing.tables import read_predictions
 from lamina.corpora import corpus_from
@@ -211,6 +212,29 @@ def test_a_stopped_run_goes_on_with_the_task_it_was_at(
 
     assert trained == ["dep"]
     pd.testing.assert_frame_equal(again.tables["scores"], result.tables["scores"])
+
+
+@pytest.mark.parametrize("name", ["dep.run", "dep-1.safetensors"])
+def test_a_flipped_bit_in_a_kept_run_has_it_computed_again(
+    result: Result, splits: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys, name: str
+) -> None:
+    root = result.files["pos-0.safetensors"].parents[2]
+    path = result.files["pos-0.safetensors"].with_name(name)
+    assert problems(root) == []
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    assert [problem.path for problem in problems(root)] == [path]
+    trained = []
+    run_task = module.run_task
+    monkeypatch.setattr(module, "run_task", lambda task, *rest: trained.append(task.name) or run_task(task, *rest))
+
+    again = lamina.probe(TinyEncoder(), splits, **settings)
+
+    assert trained == ["dep"]
+    assert "dep is probed again" in capsys.readouterr().err
+    pd.testing.assert_frame_equal(again.tables["scores"], result.tables["scores"])
+    assert problems(root) == []
 
 
 def test_an_estimate_counts_steps_and_stores_nothing(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:

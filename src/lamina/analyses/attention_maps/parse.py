@@ -10,7 +10,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
-from safetensors.torch import save_file
 
 from lamina.activations import Runtime, default_root
 from lamina.analyses.attention_maps.parse_probes import (
@@ -34,6 +33,8 @@ from lamina.analyses.watching import From, refuse_without_maps, watch
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
+from lamina.files.checking import save_tensors
+from lamina.files.writing import told
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
 from lamina.results import Finding, Result, answer_key, question_key
 from lamina.types import Text, text_key
@@ -309,10 +310,11 @@ def _path(question: str, runtime: Runtime) -> Path:
 def _save(runs: Sequence[_Run], path: Path) -> None:
     """All trained numbers, by system and name."""
     tensors = {
-        f"{system}/{name}": value.contiguous()
+        f"{system}/{name}": value
         for run in runs
         for system, probe in run.probes.items()
         for name, value in probe.state_dict().items()
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, path)
+    with told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    save_tensors(path, tensors, {"format": 1})

@@ -7,7 +7,6 @@ short code, even where two layers end at the same F1.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +18,13 @@ from jaxtyping import Float
 
 from lamina.analyses.probing.checkpoints import Whose
 from lamina.analyses.probing.running import Setup, States
+from lamina.errors import DamagedError
+from lamina.files.checking import read_json, write_json
 from lamina.probes.bank import Group, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
 from lamina.probes.targets import Targets, find_targets
+from lamina.progress import say
 from lamina.tasks import Task, control_task, label_set
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -69,9 +71,10 @@ def online_code(
     task: Task, setup: Setup, states: States, twin: States | None, model: str, folder: Path
 ) -> list[CodeLength]:
     """Code lengths of a task's labels on every single layer; kept in `folder`, so that a stopped run continues."""
-    kept = folder / f"{task.name}.mdl.json"
-    if kept.is_file():
-        return [CodeLength(*row) for row in json.loads(kept.read_text(encoding="utf-8"))]
+    path = folder / f"{task.name}.codelengths.json"
+    kept = _kept(path)
+    if kept is not None:
+        return kept
     chosen = set(setup.division.learn)
     learned = [text for number, text in enumerate(setup.splits.train) if number in chosen]
     labels = label_set(task, learned)
@@ -87,16 +90,25 @@ def online_code(
         bits, uniform = _code(each, setup, labels)
         for (seed, layer), length in np.ndenumerate(bits):
             rows.append(CodeLength(model, task.name, each.of, layer, seed, length, uniform, uniform / length))
-    fresh = kept.with_suffix(".tmp")
-    fresh.write_text(json.dumps(rows), encoding="utf-8")
-    fresh.replace(kept)
+    write_json(path, {"rows": rows})
     return rows
+
+
+def _kept(path: Path) -> list[CodeLength] | None:
+    """Code lengths computed before; none if there are none, or if they are damaged."""
+    try:
+        return [CodeLength(*row) for row in read_json(path)["rows"]]
+    except FileNotFoundError:
+        return None
+    except (DamagedError, LookupError, TypeError) as error:
+        say(f"{path} cannot be used ({error}); its code lengths are computed again")
+        return None
 
 
 def _code(coded: _Coded, setup: Setup, labels: tuple[str, ...]) -> tuple[Float[np.ndarray, "seed layer"], float]:
     """Bits by seed and layer, and bits without knowledge."""
     stored = coded.states.train
-    found = find_targets(coded.task, setup.splits.train, (each.tokens for each in stored), labels)
+    found = find_targets(coded.task, setup.splits.train, stored.tokenized(), labels)
     learn, stop = found.among(setup.division.learn), found.among(setup.division.stop)
     texts = np.random.default_rng([setup.seed, 2]).permutation(np.unique(learn.text)).tolist()
     ends = block_ends(len(texts))

@@ -144,7 +144,7 @@ def _timed(task: Task, setup: Setup, schedule: Schedule, encoder: Encoder) -> _T
     with tempfile.TemporaryDirectory() as root:
         stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
         start = time.perf_counter()
-        targets = find_targets(task, texts, (each.tokens for each in stored), labels)
+        targets = find_targets(task, texts, stored.tokenized(), labels)
         per_text = (time.perf_counter() - start) / len(texts)
         shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
         seeds = programs(setup.seeds, setup.device)[0]

@@ -13,7 +13,7 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, rows_of
 from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, run_folder
+from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path, run_folder
 from lamina.analyses.probing.findings import probe_findings
 from lamina.analyses.probing.mdl import CodeLength, online_code
 from lamina.analyses.probing.planning import PROBES, bootstrap_seconds, plan_run, training_cost
@@ -207,7 +207,7 @@ def _run_all(
 def _files(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
     """Predictions and trained probes, by name."""
     written = [write_predictions(run, setup.splits.scored, work) for run in runs]
-    probes = [work / f"{run.task.name}-{number}.safetensors" for run in runs for number in range(setup.seeds)]
+    probes = [probes_path(work, run.task.name, number) for run in runs for number in range(setup.seeds)]
     return {path.name: path for path in (*written, *probes)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from lamina.activations import StoredActivations
-from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
 from lamina.errors import TaskError
 from lamina.probes.bank import PAPER, PAPER_SMALL, QUICK, Checkpoint, Group, Schedule, train
@@ -150,8 +150,8 @@ class _Plan(NamedTuple):
 
 
 def _find(task: Task, setup: Setup, states: States, labels: tuple[str, ...]) -> Found:
-    train = find_targets(task, setup.splits.train, (each.tokens for each in states.train), labels)
-    scored = find_targets(task, setup.splits.scored, (each.tokens for each in states.scored), labels)
+    train = find_targets(task, setup.splits.train, states.train.tokenized(), labels)
+    scored = find_targets(task, setup.splits.scored, states.scored.tokenized(), labels)
     stop = scored if setup.stop_on_scored else train.among(setup.division.stop)
     return Found(train.among(setup.division.learn), stop, scored)
 
@@ -180,7 +180,7 @@ def _train_and_score(
             probes = group.probes.of_seed(seed)
             if each.of == "model":
                 about = {"task": task.name, "labels": first.learn.labels, "encoder": states.encoder}
-                save_probes(folder / f"{task.name}-{seed}.safetensors", probes, **about)
+                save_probes(probes_path(folder, task.name, seed), probes, **about)
             outcomes.append(_outcome(each, probes, stopping[np.array(group.probes.seed_of) == seed], scored))
     return outcomes
 

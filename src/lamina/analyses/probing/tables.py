@@ -32,6 +32,7 @@ from lamina.analyses.probing.trace import Trace, ambiguous_targets, ambiguous_te
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide
 from lamina.errors import ResultError
+from lamina.files.writing import fresh_path
 from lamina.probes.targets import Counts, Targets
 
 if TYPE_CHECKING:
@@ -174,12 +175,10 @@ def write_predictions(run: TaskRun, scored: Corpus, folder: Path) -> Path:
     path = folder / f"{run.task.name}.predictions.parquet"
     targets = _targets(run, scored)
     schema = _schema(run, targets)
-    fresh = path.with_suffix(".tmp")
     settings: dict[str, Any] = {"use_dictionary": _DICTIONARY, "use_byte_stream_split": _SPLIT}
-    with pq.ParquetWriter(fresh, schema, compression="zstd", **settings) as writer:
+    with fresh_path(path) as fresh, pq.ParquetWriter(fresh, schema, compression="zstd", **settings) as writer:
         for table in _tables(run, targets, schema):
             writer.write_table(table, row_group_size=_ROWS)
-    fresh.replace(path)
     return path
 
 
