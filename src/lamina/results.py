@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from lamina.errors import ResultError
+from lamina.errors import InputError, ResultError, WriteError
+from lamina.files.checking import changed_files, json_text, list_files
+from lamina.files.reading import read_regular
+from lamina.files.writing import fresh_folder
+from lamina.result_folder import (
+    FORMAT,
+    HEAD,
+    answer_key,
+    made_again,
+    put_back,
+    question_key,
+    read_head,
+    refuse_names,
+    refuse_other,
+    state_of,
+)
 
 if TYPE_CHECKING:
     import altair
     import pandas
 
-FORMAT = 2
-"""Format of result folders; raised when an older lamina could not read a newer folder."""
-_READABLE = (1, FORMAT)
-"""Format 1 had neither findings nor versions."""
-
 COMMAND: ContextVar[str] = ContextVar("COMMAND", default="")
 """The command recorded in provenance if the process's arguments do not show it, as for a request on stdin."""
 
 _VERSIONED = ("lamina", "torch", "transformers", "numpy", "pandas")
+_PATIENCE = 5.0
+"""Seconds to read a result again that others keep replacing."""
+_TEXT = ("str", "string", "object")
+_DTYPES = re.compile(rf"{'|'.join(_TEXT)}|category|bool|boolean|[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)")
+"""What a column can be read back as."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +77,6 @@ class Provenance:
     """Git revision of lamina's source, if it is a checkout."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """Date and time, in UTC."""
-
-
-def question_key(analysis: str, model: str, data: str, parameters: Mapping[str, Any]) -> str:
-    """A hash of the question: the analysis, its inputs and its settings, but not its version.
-
-    Example:
-        >>> one, same = ({"b": 1, "a": 2}, {"a": 2, "b": 1})
-        >>> question_key("geometry", "m", "c", one) == question_key("geometry", "m", "c", same)
-        True
-    """
-    asked = [analysis, model, data, dict(parameters)]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
 Status = Literal["clear", "open", "null"]
@@ -178,31 +184,38 @@ class Result:
     def save(self, folder: str | os.PathLike[str], *, charts: bool = True, replace: bool = False) -> Path:
         """Write `result.json`, one CSV per table and (`charts`) each chart as `.vl.json` and `.svg`.
 
-        The folder is replaced as a whole, so that a kill never leaves half a result. A folder with a different result
-        is refused unless `replace` is set.
+        The folder is replaced as a whole: at any moment, after any failure and after a kill, the old or the new result
+        is there. A folder with a different result is refused unless `replace` is set.
         """
         target = Path(folder)
+        put_back(target)
         refuse_other(target, self.question, replace=replace)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as holder:
-                fresh = Path(holder) / "new"
-                fresh.mkdir()
+            # A link stays a link: what it points to is replaced.
+            with fresh_folder(Path(os.path.realpath(target))) as fresh:
                 self._write_into(fresh, charts=charts)
-                if target.exists():
-                    target.rename(Path(holder) / "old")
-                fresh.rename(target)
+        except WriteError as error:
+            raise ResultError(f"the result was not saved: {error}") from error
         except OSError as error:
-            raise ResultError(f"cannot save the result to {target}: {error.strerror}; give another folder") from error
+            raise ResultError(
+                f"cannot save the result to {target}: {error.filename}: {error.strerror}; run the same command again"
+            ) from error
         return target
 
     def _write_into(self, folder: Path, *, charts: bool) -> None:
-        columns = {}
-        for name, table in self.tables.items():
-            table.to_csv(folder / f"{name}.csv", index=False)
-            columns[name] = {column: str(dtype) for column, dtype in table.dtypes.items()}
+        refuse_names((*self.tables, *self.files), Path(self.analysis))
+        columns = {name: _write_table(table, folder / f"{name}.csv") for name, table in self.tables.items()}
         for name, path in self.files.items():
+            if not path.is_file():
+                raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
             shutil.copyfile(path, folder / name)
+        if charts:
+            from lamina.figures import spec_of, to_svg
+
+            for name, chart in self.charts().items():
+                spec = spec_of(chart)
+                (folder / f"{name}.vl.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
+                (folder / f"{name}.svg").write_text(to_svg(spec), encoding="utf-8")
         head = {
             "format": FORMAT,
             "analysis": self.analysis,
@@ -213,32 +226,57 @@ class Result:
             "tables": columns,
             "files": [*self.files],
             "provenance": asdict(self.provenance),
+            "hashes": list_files(folder),
         }
         # NaN is not JSON: browsers and other programs read this file too.
-        body = json.dumps(without_nan(head), indent=2, default=str)
-        (folder / "result.json").write_text(body + "\n", encoding="utf-8")
-        if charts:
-            from lamina.figures import spec_of, to_svg
-
-            for name, chart in self.charts().items():
-                spec = spec_of(chart)
-                (folder / f"{name}.vl.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
-                (folder / f"{name}.svg").write_text(to_svg(spec), encoding="utf-8")
+        plain = json.loads(json.dumps(without_nan(head), default=str))
+        (folder / HEAD).write_text(json_text(plain), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
-        """Read back what `save` wrote."""
+        """Read back what `save` wrote; every table and file is compared with its hash."""
         folder = Path(folder)
-        head = read_head(folder)
+        put_back(folder)
+        until = time.monotonic() + _PATIENCE
+        while True:
+            before = state_of(folder)
+            try:
+                head = read_head(folder)
+                result = cls._read(folder, head)
+            except ResultError:
+                if state_of(folder) == before or time.monotonic() > until:
+                    raise
+                continue  # replaced while it was read
+            # Hashes prove that the head and the tables belong together; older results have none.
+            if "hashes" in head or state_of(folder) == before or time.monotonic() > until:
+                return result
+
+    @classmethod
+    def _read(cls, folder: Path, head: Mapping[str, Any]) -> Result:
         try:
-            tables = {name: _read_table(folder / f"{name}.csv", dtypes) for name, dtypes in head["tables"].items()}
-            provenance = head["provenance"] | {"seeds": tuple(head["provenance"]["seeds"])}
+            tables = {name: _read_table(folder, name, head) for name in head["tables"]}
             files = {name: folder / name for name in head["files"]}
+            listed = head.get("hashes", {})
+            changed = changed_files(folder, {name: listed[name] for name in files if name in listed})
+            if changed:
+                raise ValueError(f"{changed[0].name} is missing or damaged")
+            provenance = _read_provenance(head["provenance"])
             findings = tuple(Finding(**finding) for finding in head.get("findings", ()))
+            if not isinstance(head["analysis"], str) or any(each.status not in _STRENGTH for each in findings):
+                raise ValueError("the analysis or a finding is not as lamina writes it")
             about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
-            return cls(head["analysis"], tables, Provenance(**provenance), files, **about)
-        except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ResultError(f"{folder} does not match its result.json ({error}); {_made_again(head)}") from error
+            return cls(head["analysis"], tables, provenance, files, **about)
+        except (
+            OSError,
+            InputError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            csv.Error,
+        ) as error:
+            raise ResultError(f"{folder} does not match its {HEAD} ({error}); {made_again(head)}") from error
 
     def _repr_html_(self) -> str:
         from lamina.figures import to_svg
@@ -252,59 +290,20 @@ class Result:
         return "\n".join(parts)
 
 
-def read_head(folder: Path) -> dict[str, Any]:
-    """The `result.json` of a result folder, checked for its format."""
-    path = folder / "result.json"
+def check_result(folder: Path) -> list[str]:
+    """Everything that is wrong with a saved result, each in one sentence; every file is read and hashed now."""
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ResultError(f"{folder} is not a result folder: it has no result.json") from None
-    except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}); make the result again") from error
-    if not isinstance(head, dict) or head.get("format") not in _READABLE:
-        found, again = (head.get("format"), _made_again(head)) if isinstance(head, dict) else (None, "make it again")
-        raise ResultError(f"{path} has format {found}, this lamina reads up to {FORMAT}; {again}, or update lamina")
-    return head
-
-
-def refuse_foreign(target: Path) -> None:
-    """Raise an error if the folder holds anything but a result, since saving replaces the folder."""
-    if target.is_file():
-        raise ResultError(f"{target} is a file; give a folder")
-    if target.is_dir() and any(target.iterdir()) and not (target / "result.json").exists():
-        raise ResultError(f"{target} holds something other than a result; give a new or empty folder")
-
-
-def refuse_other(target: Path, question: str, *, replace: bool = False) -> None:
-    """Raise an error if the folder holds a result of another model, data or settings, unless `replace` is set."""
-    refuse_foreign(target)
-    if replace or not (target / "result.json").exists():
-        return
-    try:
-        head = read_head(target)
+        head = read_head(folder)
     except ResultError as error:
-        raise ResultError(f"{error}; to overwrite it, use --replace (replace=True)") from None
-    if question_of(head) != question:
-        provenance = head.get("provenance", {})
-        model, corpus = (provenance.get(name, {}).get("name", "?") for name in ("model", "corpus"))
-        raise ResultError(
-            f"{target} holds another result ({head.get('analysis')}: {model} on {corpus}, or with other settings); "
-            "give another folder, or use --replace (replace=True) to overwrite it"
-        )
-
-
-def answer_key(question: str, version: int) -> str:
-    """The key of an answer: the question and the version of the analysis."""
-    return hashlib.sha256(f"{question} {version}".encode()).hexdigest()
-
-
-def question_of(head: Mapping[str, Any]) -> str:
-    """The question of a saved result; format 1 did not record it."""
-    if head.get("question"):
-        return str(head["question"])
-    about = head.get("provenance", {})
-    model, corpus = (about.get(name, {}).get("fingerprint", "") for name in ("model", "corpus"))
-    return question_key(str(head.get("analysis")), model, corpus, about.get("parameters", {}))
+        return [str(error)]
+    changed = changed_files(folder, head.get("hashes", {}), now=True)
+    found = [f"{path} is missing or damaged; {made_again(head)}" for path in changed]
+    if not found:
+        try:
+            Result.load(folder)
+        except ResultError as error:
+            found.append(str(error))
+    return found
 
 
 def without_nan(value: Any) -> Any:
@@ -321,18 +320,45 @@ def without_nan(value: Any) -> Any:
     return [without_nan(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _made_again(head: Mapping[str, Any]) -> str:
-    """What to do about an unusable result."""
-    command = head.get("provenance", {}).get("command")
-    return f"make it again with `{command}`" if command else "make it again"
+def _read_provenance(about: Any) -> Provenance:
+    for part in ("model", "corpus", "parameters", "skipped", "versions"):
+        if not isinstance(about.get(part, {}), dict):
+            raise ValueError(f"provenance.{part} is not a table")
+    return Provenance(**about | {"seeds": tuple(about["seeds"])})
 
 
-def _read_table(path: Path, dtypes: dict[Any, Any]) -> pandas.DataFrame:
+def _write_table(table: pandas.DataFrame, path: Path) -> dict[str, str]:
+    """Write a table; returns its columns and what they are read back as."""
+    names = [str(column) for column in table.columns]
+    if len({*names}) < len(names):
+        raise ResultError(f"two columns of the table {path.stem!r} have the same name; rename one of {names}")
+    table.to_csv(path, index=False, header=names)
+    dtypes = map(str, table.dtypes)
+    return {name: dtype if _DTYPES.fullmatch(dtype) else "str" for name, dtype in zip(names, dtypes, strict=True)}
+
+
+def _read_table(folder: Path, name: str, head: Mapping[str, Any]) -> pandas.DataFrame:
     import pandas as pd
 
+    file, dtypes, listed = f"{name}.csv", head["tables"][name], head.get("hashes", {})
+    content = read_regular(folder / file)
+    if file in listed and hashlib.sha256(content).hexdigest() != listed[file]["sha256"]:
+        raise ValueError(f"{file} is damaged")
+    odd = [f"{dtype!r} of {column!r}" for column, dtype in dtypes.items() if not _DTYPES.fullmatch(dtype)]
+    if odd:
+        raise ValueError(f"{file}: the type {odd[0]} is unknown")
+    columns = next(csv.reader(StringIO(content.decode("utf-8"), newline="")), [])
+    if columns != [*dtypes]:
+        raise ValueError(f"{file} has the columns {', '.join(columns)} instead of {', '.join(dtypes)}")
     # An empty cell is a missing number, but for labels an empty string; 'NA' and 'None' are ordinary labels.
-    numbers = {column: [""] for column, dtype in dtypes.items() if dtype not in ("str", "string", "object")}
-    return pd.read_csv(path, dtype=dtypes, keep_default_na=False, na_values=numbers)
+    numbers = {column: [""] for column, dtype in dtypes.items() if dtype not in _TEXT}
+    table = pd.read_csv(
+        BytesIO(content), dtype=dtypes, header=0, names=columns, keep_default_na=False, na_values=numbers
+    )
+    if not isinstance(table.index, pd.RangeIndex):
+        # pandas makes an index of what it has no column for.
+        raise ValueError(f"{file} has rows of more than {len(columns)} cells")
+    return table
 
 
 def _command_line() -> str:

@@ -110,8 +110,8 @@ def test_an_older_version_of_the_same_question_is_replaced_and_that_is_said(
 
 def test_a_result_of_the_first_format_is_read_and_replaced_by_the_same_question(tmp_path: Path, capsys) -> None:
     asked(tmp_path / "r")
-    head = json.loads((tmp_path / "r" / "result.json").read_text())
-    for name in ("question", "version", "findings"):
+    head = read_head(tmp_path / "r")
+    for name in ("question", "version", "findings", "hashes"):
         del head[name]
     (tmp_path / "r" / "result.json").write_text(json.dumps(head | {"format": 1, "key": "of another time"}))
 
@@ -129,6 +129,20 @@ def test_a_table_that_is_gone_is_made_again_and_that_is_said(tmp_path: Path, cap
 
     assert len(RUNS) == 2
     assert "is damaged and is replaced" in capsys.readouterr().err
+
+
+def test_a_table_with_another_number_is_made_again_and_that_is_said(tmp_path: Path, capsys) -> None:
+    asked(tmp_path / "r")
+    (tmp_path / "r" / "counts.csv").write_text("words,times\n8,1\n")
+    again = asked(tmp_path / "r")
+
+    assert len(RUNS) == 2
+    assert "is damaged and is replaced" in capsys.readouterr().err
+    assert (
+        again.tables["counts"]["words"].tolist()
+        == Result.load(tmp_path / "r").tables["counts"]["words"].tolist()
+        == [7]
+    )
 
 
 def test_a_head_that_cannot_be_read_is_not_overwritten_unasked(tmp_path: Path) -> None:

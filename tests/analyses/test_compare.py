@@ -71,7 +71,7 @@ def probed(
         ),
     }
     about = {"name": model, "fingerprint": model}, {"name": corpus, "split": "dev", "fingerprint": corpus}
-    return Result("probe", tables, Provenance(*about, {"preset": "quick"}, (0, 1)))
+    return Result("probe", tables, Provenance(*about, {"preset": "quick"}, (0, 1), revision=None))
 
 
 def row(result: Result, task: str, statistic: str) -> Any:
@@ -260,3 +260,63 @@ def test_both_results_are_recorded_and_shown():
     assert both.title == "a: small on ewt   b: large on ewt"
     assert both.rows[1][:3] == ("pos", "f1_full", "0.800 [0.780, 0.810]")
     assert ("pos", "large", 8, "1.200 [1.180, 1.210]") in best.rows
+
+
+def odd(table: str, change) -> Result:
+    """A probing result with a table that is not as `lamina probe` writes it."""
+    whole = probed("odd")
+    return replace(whole, tables={**whole.tables, table: change(whole.tables[table])})
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "said"),
+    [
+        ("scores", lambda t: t.drop(columns="value"), "scores.csv lacks the column value"),
+        ("scores", lambda t: t.drop(columns=["of", "seed"]), "scores.csv lacks the column of"),
+        ("summary", lambda t: t.drop(columns="el_low"), "summary.csv lacks the column el_low"),
+        ("summary", lambda t: t.rename(columns={"task": "Taßk"}), "summary.csv lacks the column task"),
+        ("summary", lambda t: t.rename(columns={"task": ""}), "summary.csv lacks the column task"),
+        ("scores", lambda t: pd.concat([t, t["value"]], axis=1), "scores.csv has 2 columns named value"),
+        (
+            "scores",
+            lambda t: t.assign(value="much"),
+            "the column value of scores.csv holds something other than numbers",
+        ),
+        ("scores", lambda t: t.assign(low=[[1]] * len(t)), "the column low of scores.csv holds something other than"),
+        ("scores", lambda t: t.assign(layer=0.5), "the column layer of scores.csv holds something other than layers"),
+        (
+            "scores",
+            lambda t: t.assign(layer=np.inf),
+            "the column layer of scores.csv holds something other than layers",
+        ),
+        ("scores", lambda t: t[t["task"] != "dep"], "scores.csv has no scores of the task 'dep'"),
+        ("scores", lambda t: t.iloc[:0], "scores.csv has no scores of the task 'dep'"),
+        ("summary", lambda t: pd.concat([t, t]), "summary.csv has two rows of the task 'pos'"),
+    ],
+)
+def test_odd_tables_are_told_in_a_sentence(table: str, change, said: str):
+    for results in (
+        (odd(table, change), probed()),
+        (probed(), odd(table, change)),
+        (probed(), odd(table, change), probed()),
+    ):
+        with pytest.raises(InputError, match=f"odd on ewt: {said}"):
+            compare(results)
+
+
+def test_further_columns_do_not_matter():
+    more = {"_fields": 1, "count": 2, "index": 3, "class": 4, "a b": 5, "水": 6, "relative_depth": "x"}
+    strange = odd("scores", lambda t: t.assign(**more))
+    plain = compare(probed("odd"), probed()).tables
+
+    for name, table in compare(strange, probed()).tables.items():
+        pd.testing.assert_frame_equal(table, plain[name])
+
+
+def test_a_result_without_its_tables_or_origin_is_told_in_a_sentence():
+    bare = replace(probed("odd"), tables={})
+    with pytest.raises(InputError, match=r"odd on ewt: the result has no scores\.csv"):
+        compare(bare, probed())
+    unknown = replace(probed(), provenance=replace(probed().provenance, corpus={"name": "ewt"}))
+    with pytest.raises(InputError, match="does not say what it was made of"):
+        compare(probed(), unknown)

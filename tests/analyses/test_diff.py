@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lamina.analyses import similarity as head_similarity
-from lamina.analyses.diff import Difference, diff
+from lamina.analyses.diff import Difference, _probes, diff
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.similarity import Likeness, word_vectors
 from lamina.corpora import Corpus, corpus_from
@@ -187,6 +187,16 @@ def test_probes_of_both_models_on_the_same_texts(a, b, splits, tmp_path):
     elsewhere = replace(probed[1].provenance, corpus={"name": "other", "fingerprint": "other"})
     with pytest.raises(InputError, match="probed with different corpus"):
         diff(a, b, splits.scored, probed=(probed[0], replace(probed[1], provenance=elsewhere)), store=tmp_path)
+    fewer = replace(probed[1], tables={**probed[1].tables, "scores": scores[scores["layer"].fillna(-1) != 2]})
+    with pytest.raises(InputError, match="the probes of pos read different layers before and after"):
+        list(_probes((probed[0], fewer)))
+    without = replace(probed[1], tables={**probed[1].tables, "scores": scores[scores["probe"] != "constant"]})
+    assert [row.baseline for row in _probes((probed[0], without)) if row.measure == "probe_b:pos"] == pytest.approx(
+        [np.nan] * 3, nan_ok=True
+    )
+    odd = replace(probed[1], tables={**probed[1].tables, "scores": scores.drop(columns="probe")})
+    with pytest.raises(InputError, match=r"scores\.csv lacks the column probe"):
+        list(_probes((probed[0], odd)))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import lamina
+from lamina.errors import ModelError
 from lamina.figures.finetune import draw
 from lamina.results import Result
 
@@ -45,6 +46,13 @@ def test_a_model_learns_tags_and_is_a_model_folder(bert: Path, treebanks: Path, 
     made = (out / "result.json").stat().st_mtime_ns
     assert run("finetune", bert, *asked).exit_code == 0
     assert (out / "result.json").stat().st_mtime_ns == made
+    weights = bytearray((out / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (out / "model.safetensors").write_bytes(weights)
+    with pytest.raises(
+        ModelError, match=r"model\.safetensors is missing or damaged; make it again with `lamina finetune"
+    ):
+        lamina.load_encoder(str(out), device="cpu")
 
 
 def test_a_dry_run_counts_the_steps(bert: Path, treebanks: Path, tmp_path: Path, run) -> None:

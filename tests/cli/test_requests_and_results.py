@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lamina.analyses import names
 from lamina.cli.main import app
-from lamina.results import Result
+from lamina.result_folder import work_folder
+from lamina.results import Provenance, Result
 
 
 @pytest.fixture
@@ -84,9 +89,13 @@ def test_a_folder_with_another_result_is_refused(run, request_file: Path, tmp_pa
     [
         (None, "cannot be read"),
         ("analysis = ", "is neither TOML nor JSON"),
+        ("a = " + "[" * 100_000, "is nested too deeply"),
+        ('{"a": ' + "[" * 100_000, "JSON nested deeper"),
+        ('{"a": ' + "9" * 5_000 + "}", "more than 4,300 digits"),
         ('{"analysis": "geometri"}', "there is no analysis 'geometri'"),
         ("model = 'x'", "a request names its analysis"),
     ],
+    ids=["absent", "cut", "deep-toml", "deep-json", "digits", "unknown", "unnamed"],
 )
 def test_a_wrong_request_file_gives_a_sentence(run, tmp_path: Path, content: str | None, said: str) -> None:
     path = tmp_path / "r.toml"
@@ -102,6 +111,13 @@ def test_results_are_listed_shown_and_removed(run, request_file: Path, tmp_path:
     run("run", request_file, "--out", tmp_path / "r" / "one")
     listed = run("results", "ls", tmp_path / "r")
     assert "geometry" in listed.output
+    assert "stopped" not in listed.output
+    work = work_folder(tmp_path / "r" / "two", "0123456789abcdef")
+    work.mkdir()
+    (work / "weights").write_bytes(bytes(2_500_000))
+    left = run("results", "ls", tmp_path / "r").output
+    assert f"{work} (2.5 MB) is of a run that was stopped; the command that makes two continues it" in left
+    shutil.rmtree(work)
     shown = run("results", "show", tmp_path / "r" / "one")
     assert shown.output.startswith("geometry (version ")
     assert "samples = 5" in shown.output
@@ -111,7 +127,27 @@ def test_results_are_listed_shown_and_removed(run, request_file: Path, tmp_path:
     assert refused.exit_code == 2
     assert (tmp_path / "mine").is_dir()
     assert run("results", "rm", tmp_path / "r" / "one", "--yes").exit_code == 0
-    assert not (tmp_path / "r" / "one").exists()
+    assert list((tmp_path / "r").iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_old_result_and_one_sentence(
+    run, request_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"name": "m", "fingerprint": "f"}
+    out = Result("geometry", {}, Provenance(about, about, {}, revision=None)).save(tmp_path / "r", charts=False)
+    old = (out / "result.json").read_bytes()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    told = run("run", request_file, "--out", out, "--replace")
+
+    assert told.exit_code == 2
+    assert "lamina: the result was not saved: no space left on the disk for" in told.output
+    assert "Traceback" not in told.output
+    assert (out / "result.json").read_bytes() == old
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_the_commands_of_analyses_are_those_of_the_list(run) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import csv
+import errno
 import io
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,11 +17,12 @@ import pandas as pd
 import pytest
 
 from lamina.analyses import names
-from lamina.errors import ResultError
+from lamina.errors import ResultError, WriteError
 from lamina.figures import captions_of
+from lamina.files.checking import list_files, write_json
 from lamina.report import write_report
 from lamina.report.page import words_of
-from lamina.results import Provenance, Result
+from lamina.results import Provenance, Result, read_head
 
 
 class Page(HTMLParser):
@@ -181,6 +184,9 @@ def test_notes_stand_below_the_title(small, tmp_path):
 def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(small, make_geometry, tmp_path):
     folder = small.save(tmp_path / "saved")
     (folder / "layers.svg").write_text("<svg>saved</svg>", encoding="utf-8")
+    head = read_head(folder)
+    head["hashes"]["layers.svg"] = list_files(folder)["layers.svg"]
+    write_json(folder / "result.json", head)
     saved = base64.b64encode(b"<svg>saved</svg>").decode()
     same = write_report([small], tmp_path / "same", title="t", folders=[folder])
     other = write_report(
@@ -188,6 +194,25 @@ def test_a_saved_image_is_used_as_long_as_its_chart_is_the_same(small, make_geom
     )
     assert saved in same.read_text(encoding="utf-8")
     assert saved not in other.read_text(encoding="utf-8")
+    (folder / "layers.svg").write_text("<svg>Saved</svg>", encoding="utf-8")
+    damaged = base64.b64encode(b"<svg>Saved</svg>").decode()
+    again = write_report([small], tmp_path / "again", title="t", folders=[folder])
+    assert damaged not in again.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch, number):
+    result = plain(pd.DataFrame({"n": [1]}))
+    path = write_report([result], tmp_path, title="old")
+
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(WriteError, match="no space left on the disk" if number == errno.ENOSPC else "cannot write"):
+        write_report([result], tmp_path, title="new")
+    assert "<title>old" in path.read_text(encoding="utf-8")
+    assert [each.name for each in tmp_path.iterdir()] == ["index.html"]
 
 
 def test_what_is_no_number_is_null_to_the_browser(make_geometry, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ from lamina.analyses.runner import run_together
 from lamina.analyses.settings import Declared
 from lamina.corpora.caching import contents_sha256
 from lamina.errors import ResultError
+from lamina.files.writing import write_error
 from lamina.progress import say
-from lamina.results import Result, answer_key, question_of, read_head, refuse_other
+from lamina.result_folder import question_of, work_folder
+from lamina.results import Result, answer_key, read_head, refuse_other
 
 
 def ask(asked: Asked, folder: Path, *, replace: bool = False) -> Result:
@@ -91,11 +94,11 @@ def _work_folder(asked: Asked, folder: Path) -> Path | None:
     """A hidden folder beside the result, kept until it is saved, so that a run that was stopped continues."""
     if not asked.analysis.wants("work"):
         return None
-    work = folder.parent / f".{folder.name}.work-{answer_key(asked.question, asked.analysis.version)[:12]}"
+    work = work_folder(folder, answer_key(asked.question, asked.analysis.version))
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ResultError(f"{work} cannot be written: {error.strerror}; name another folder") from error
+        raise ResultError(str(write_error(work, error.errno))) from error
     return work
 
 
@@ -106,13 +109,13 @@ def _remove_empty(works: Sequence[Path | None]) -> None:
 
 
 def safe_name(part: str) -> str:
-    """The part as a folder's name can have it.
+    """The part as a folder's name can have it: letters and digits of ASCII, dots, dashes and underscores.
 
     Example:
         >>> safe_name("meta/llama 3")
         'meta_llama_3'
     """
-    return "".join(character if character.isalnum() or character in "._-" else "_" for character in str(part))
+    return re.sub(r"[^A-Za-z0-9._-]", "_", str(part))
 
 
 def _listed(value: str | Sequence[str] | None) -> Sequence[str]:

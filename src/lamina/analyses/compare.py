@@ -118,7 +118,7 @@ def compare(results: Sequence[Result]) -> Tables:
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["compare"]  # doctest: +SKIP
     """
-    a, b = by_model(results)
+    a, b = by_model([_checked(each) for each in results])
     sides = [_Side(each, name) for each, name in zip((a, b), _names(a, b), strict=True)]
     tasks = _common_tasks(*sides)
     fair = a.provenance.corpus["fingerprint"] == b.provenance.corpus["fingerprint"]
@@ -233,8 +233,6 @@ class _Side:
     """One of the two results."""
 
     def __init__(self, result: Result, name: str) -> None:
-        if result.analysis != "probe":
-            raise InputError(f"{name} is a {result.analysis!r} result; only results of `lamina probe` can be compared")
         self.name = name
         scores = result.tables["scores"]
         self._scores = scores[(scores["of"] == "model") & (scores["seed"].astype(str) == "all")]
@@ -324,8 +322,13 @@ def _record(side: _Side, result: Result) -> dict[str, Any]:
     }
 
 
-_TABLES = ("scores", "summary")
-"""What a comparison reads."""
+_READ = {
+    "scores": ("task", "probe", "of", "layer", "seed", "metric", "value", "low", "high"),
+    "summary": ("task", "center_of_gravity", "cog_low", "cog_high", "expected_layer", "el_low", "el_high"),
+}
+"""Table -> the columns that a comparison reads."""
+_TEXT = ("task", "probe", "of", "seed", "metric")
+_MOST_LAYERS = 100_000
 
 
 def by_model(results: Sequence[Result]) -> tuple[Result, Result]:
@@ -345,6 +348,47 @@ def by_model(results: Sequence[Result]) -> tuple[Result, Result]:
     return first, second
 
 
+def _checked(result: Result) -> Result:
+    """The result with the columns that a comparison reads; an error if they are not as `lamina probe` writes them."""
+    about = result.provenance
+    name = f"{about.model.get('name', 'a model')} on {about.corpus.get('name', 'a corpus')}"
+    if result.analysis != "probe":
+        raise InputError(f"{name} is a {result.analysis!r} result; only results of `lamina probe` can be compared")
+    for part in (about.model, about.corpus):
+        if not all(isinstance(part.get(key), str) for key in ("name", "fingerprint")):
+            raise InputError(f"{name}: the result does not say what it was made of; make it again with `lamina probe`")
+    tables = {table: _columns(result, table, name) for table in _READ}
+    scores, tasks = tables["scores"], tables["summary"]["task"]
+    layers = scores["layer"].dropna()
+    scored = set(scores.loc[(scores["of"] == "model") & (scores["seed"] == "all"), "task"])
+    if tasks.duplicated().any():
+        raise InputError(f"{name}: summary.csv has two rows of the task {tasks[tasks.duplicated()].iloc[0]!r}")
+    if not scored.issuperset(tasks):
+        raise InputError(f"{name}: scores.csv has no scores of the task {min({*tasks} - scored)!r}; probe it again")
+    if ((layers % 1 != 0) | (layers < 0) | (layers > _MOST_LAYERS)).any():
+        raise InputError(f"{name}: the column layer of scores.csv holds something other than layers")
+    return replace(result, tables=tables)
+
+
+def _columns(result: Result, table: str, name: str) -> pd.DataFrame:
+    """What is read of a table: text as text, all else as numbers."""
+    if table not in result.tables:
+        raise InputError(f"{name}: the result has no {table}.csv; make it again with `lamina probe`")
+    whole = result.tables[table]
+    read = {}
+    for column in _READ[table]:
+        times = [*whole.columns].count(column)
+        if times != 1:
+            fault = "lacks the column" if times == 0 else f"has {times} columns named"
+            raise InputError(f"{name}: {table}.csv {fault} {column}; make the result again with `lamina probe`")
+        try:
+            own: Any = whole[column]
+            read[column] = own.map(str) if column in _TEXT else pd.to_numeric(own).astype("float64")
+        except (TypeError, ValueError):
+            raise InputError(f"{name}: the column {column} of {table}.csv holds something other than numbers") from None
+    return pd.DataFrame(read)
+
+
 def merge(results: Sequence[Result]) -> Result:
     """One model's results on several corpora as one result of their scores and summaries.
 
@@ -352,12 +396,9 @@ def merge(results: Sequence[Result]) -> Result:
     """
     if len(results) == 1:
         return results[0]
-    wrong = next((each for each in results if each.analysis != "probe"), None)
-    if wrong is not None:
-        raise InputError(f"a {wrong.analysis!r} result is among them; only results of `lamina probe` can be compared")
     times = Counter(task for each in results for task in each.tables["summary"]["task"])
     corpora = [each.provenance.corpus for each in results]
-    tables = {name: pd.concat([_named(each, name, times) for each in results], ignore_index=True) for name in _TABLES}
+    tables = {name: pd.concat([_named(each, name, times) for each in results], ignore_index=True) for name in _READ}
     if tables["summary"]["task"].duplicated().any():
         raise InputError(f"a task was probed twice on one corpus by one model; got {_listed(results)}")
     whole = {

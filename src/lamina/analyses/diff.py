@@ -314,6 +314,8 @@ def _probes(probed: tuple[Result, Result]) -> Iterator[Difference]:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")
     for task, rows in table.groupby("task", sort=False):
         before, after = (_estimates(rows[rows["model"] == name]) for name in names)
+        if before.keys() != after.keys():
+            raise InputError(f"the probes of {task} read different layers before and after; probe both in the same way")
         constants = [_constant(result, str(task)) for result in probed]
         for layer, own in before.items():
             yield Difference(layer, None, f"probe_a:{task}", *own, constants[0])
@@ -324,9 +326,9 @@ def _probes(probed: tuple[Result, Result]) -> Iterator[Difference]:
 def _refuse_unfair(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> None:
     for encoder, result in zip((a, b), probed, strict=True):
         model = result.provenance.model
-        if model["fingerprint"] != encoder.fingerprint:
+        if model.get("fingerprint") != encoder.fingerprint:
             raise InputError(
-                f"the probing result given for {encoder.name} is of another model, {model['name']}; give one of "
+                f"the probing result given for {encoder.name} is of another model, {model.get('name')}; give one of "
                 f"{encoder.name} as it is now"
             )
     for what in ("corpus", "parameters"):
@@ -341,4 +343,5 @@ def _estimates(rows: pd.DataFrame) -> dict[int, Estimate]:
 
 def _constant(result: Result, task: str) -> float:
     scores = result.tables["scores"]
-    return float(scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"].iloc[0])
+    found = scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"]
+    return float(found.iloc[0]) if len(found) else math.nan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -27,19 +26,28 @@ def list_results(folders: Folders = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from lamina.result_folder import folder_size, leftovers
     from lamina.result_index import ResultIndex, usual_folders
 
     looked_into = tuple(folders or usual_folders())
-    found = ResultIndex(looked_into).entries()
+    index = ResultIndex(looked_into)
+    found = index.entries()
+    for each in index.passed_over():
+        print(f"lamina: {each.name} is not listed: {each.why}", file=sys.stderr)
+    for left in (each for folder in looked_into for each in leftovers(folder)):
+        print(
+            f"lamina: {left.path} ({left.size / 1e6:,.1f} MB) is of a run that was stopped; the command that makes "
+            f"{left.target.name} continues it, or delete it",
+            file=sys.stderr,
+        )
     if not found:
         print(f"no results in {', '.join(map(str, looked_into))}")
         return
     table = Table("analysis", "version", "model", "data", "made", "MB", "folder")
     for entry in found:
-        provenance = entry.head["provenance"]
-        size = sum(path.stat().st_size for path in entry.folder.rglob("*") if path.is_file()) / 1e6
-        made = str(provenance.get("created", ""))[:16].replace("T", " ")
-        data = str(provenance.get("corpus", {}).get("name", ""))
+        size = folder_size(entry.folder) / 1e6
+        made = entry.created[:16].replace("T", " ")
+        data = entry.corpus.get("name", "")
         version = str(entry.head.get("version", 0))
         table.add_row(entry.analysis, version, entry.model, data, made, f"{size:,.1f}", str(entry.folder))
     # In a pipe there is no terminal width: one line per result.
@@ -79,11 +87,12 @@ def rm(
 
     Example: `lamina results rm results/geometry --yes`
     """
+    from lamina.files.writing import remove_folder
     from lamina.results import read_head
 
     heads = {folder: read_head(folder) for folder in folders}
     for folder, head in heads.items():
         if not yes and not typer.confirm(f"remove {folder} ({head.get('analysis')})?"):
             continue
-        shutil.rmtree(folder)
+        remove_folder(folder)
         print(f"removed {folder}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import zip_longest
@@ -15,6 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lamina.analyses import get_analysis
 from lamina.errors import InputError, ResultError
 from lamina.figures import captions_of, chart_script, colour_tokens, draw, spec_of, to_svg
+from lamina.files.reading import read_regular
+from lamina.files.writing import write_error, write_text
+from lamina.result_folder import is_as_saved
 from lamina.results import Finding, Provenance, Result, strongest_first
 
 if TYPE_CHECKING:
@@ -146,9 +148,9 @@ def _linked(chapter: Chapter) -> list[_Linked]:
 def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
     """The still image saved with a result, where the chart saved beside it is this very chart."""
     try:
-        same = json.loads((folder / f"{name}.vl.json").read_text(encoding="utf-8")) == spec
-        return (folder / f"{name}.svg").read_text(encoding="utf-8") if same else None
-    except (OSError, ValueError):
+        same = json.loads(read_regular(folder / f"{name}.vl.json")) == spec and is_as_saved(folder, f"{name}.svg")
+        return read_regular(folder / f"{name}.svg").decode("utf-8") if same else None
+    except (OSError, ValueError, RecursionError, InputError):
         return None
 
 
@@ -186,14 +188,13 @@ def _part(name: str) -> str:
 
 def _write_whole(path: Path, text: str) -> Path:
     """All of it or nothing: a kill never leaves half a page, and a page of somebody else's is never replaced."""
-    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+    if path.exists() and _MARK not in read_regular(path).decode("utf-8", errors="replace"):
         raise ResultError(f"{path} is not a report of lamina; name another folder with --out")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ResultError(f"{path.parent} is not a folder; name another with --out") from None
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as holder:
-        fresh = Path(holder) / path.name
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(path)
+    except OSError as error:
+        raise write_error(path, error.errno) from error
+    write_text(path, text)
     return path

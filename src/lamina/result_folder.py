@@ -1,0 +1,222 @@
+"""The folder of a saved result: its head, its damage, what may replace it, and what stopped runs leave beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lamina.errors import DamagedError, InputError, ResultError
+from lamina.files.checking import changed_files, read_json
+from lamina.files.writing import recover
+
+FORMAT = 2
+"""Format of result folders; raised when an older lamina could not read a newer folder."""
+HEAD = "result.json"
+_READABLE = (1, FORMAT)
+"""Format 1 had neither findings nor versions."""
+_LARGEST_HEAD = 64 * 1024**2
+"""Most bytes of a `result.json`; those of real results have a few thousand."""
+_NOT_A_NAME = re.compile(r"[/\\\0]|^\.{0,2}$")
+_OLDER_SAVE = re.compile(r"[a-z0-9_]{8}")
+"""End of the name of the hidden folder in which older versions of lamina saved, and which a kill left behind."""
+_SETTLED = 10.0
+"""Seconds after which an older version of lamina is not between its two renames any more."""
+_ABANDONED = 86_400.0
+"""Seconds after which an older version of lamina does not write there any more."""
+
+
+def question_key(analysis: str, model: str, data: str, parameters: Mapping[str, Any]) -> str:
+    """A hash of the question: the analysis, its inputs and its settings, but not its version.
+
+    Example:
+        >>> one, same = ({"b": 1, "a": 2}, {"a": 2, "b": 1})
+        >>> question_key("geometry", "m", "c", one) == question_key("geometry", "m", "c", same)
+        True
+    """
+    asked = [analysis, model, data, dict(parameters)]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def read_head(folder: Path) -> dict[str, Any]:
+    """The `result.json` of a result folder, checked for damage, its format and the names in it."""
+    path = folder / HEAD
+    if not path.exists():
+        # Moved aside, perhaps, by a process that is replacing it or was killed.
+        put_back(folder)
+    try:
+        if path.stat().st_size > _LARGEST_HEAD:
+            raise ResultError(f"{path} has {path.stat().st_size:,} bytes, too many for a result; make the result again")
+        head = read_json(path)
+    except FileNotFoundError:
+        raise ResultError(f"{folder} is not a result folder: it has no {HEAD}") from None
+    except ResultError:
+        raise
+    except (OSError, InputError, ValueError, DamagedError) as error:
+        raise ResultError(f"{path} cannot be read ({error}); make the result again") from error
+    if head.get("format") not in _READABLE:
+        raise ResultError(
+            f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {made_again(head)}, or update "
+            "lamina"
+        )
+    for part, kind in (("tables", dict), ("files", list), ("hashes", dict)):
+        names = head.get(part, kind())
+        if not isinstance(names, kind):
+            raise ResultError(f"{path} does not list its {part}; {made_again(head)}")
+        refuse_names(names, path)
+    return head
+
+
+def check_listed(folder: Path) -> None:
+    """Raise a DamagedError if a file of a result is not as it was saved; a folder without a list of hashes is fine."""
+    try:
+        head = read_head(folder)
+    except ResultError:
+        return
+    changed = changed_files(folder, head.get("hashes", {}))
+    if changed:
+        raise DamagedError(f"{changed[0]} is missing or damaged; {made_again(head)}")
+
+
+def is_as_saved(folder: Path, name: str) -> bool:
+    """Whether a file of a result is as it was saved, as far as can be known: older results have no hashes."""
+    try:
+        listed = read_head(folder).get("hashes", {})
+    except ResultError:
+        return False
+    return not listed or not changed_files(folder, {name: listed.get(name)})
+
+
+class Leftover(NamedTuple):
+    """What a run that was stopped left beside its result."""
+
+    path: Path
+    target: Path
+    """The result."""
+    size: int
+    """In bytes."""
+
+
+def work_folder(target: Path, key: str) -> Path:
+    """A hidden folder beside a result, for work that the same command continues."""
+    return target.with_name(f".{target.name}.work-{key[:12]}")
+
+
+def leftovers(root: Path) -> list[Leftover]:
+    """The work folders of runs that were stopped, in a folder and below; the same command continues them."""
+    return sorted(_works(root))
+
+
+def _works(root: Path) -> Iterator[Leftover]:
+    for folder, inner, _ in os.walk(root):
+        works = {name: found for name in inner if (found := _WORK.fullmatch(name))}
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        for name, found in works.items():
+            path = Path(folder) / name
+            yield Leftover(path, path.with_name(found["target"]), folder_size(path))
+
+
+_WORK = re.compile(r"\.(?P<target>.+)\.work-[0-9a-f]{12}")
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files in a folder and below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def refuse_foreign(target: Path) -> None:
+    """Raise an error if the folder holds anything but a result, since saving replaces the folder."""
+    if "\0" in str(target):
+        raise ResultError(f"{str(target)!r} cannot be the name of a folder; give another")
+    if target.exists() and not target.is_dir():
+        raise ResultError(f"{target} is a file; give a folder")
+    if Path.cwd().is_relative_to(target.resolve()):
+        raise ResultError(f"{target} is the current folder or one above it; give a folder below it")
+    if target.is_dir() and any(target.iterdir()) and not (target / HEAD).exists():
+        raise ResultError(f"{target} holds something other than a result; give a new or empty folder")
+
+
+def refuse_other(target: Path, question: str, *, replace: bool = False) -> None:
+    """Raise an error if the folder holds a result of another model, data or settings, unless `replace` is set."""
+    refuse_foreign(target)
+    if replace or not (target / HEAD).exists():
+        return
+    try:
+        head = read_head(target)
+    except ResultError as error:
+        raise ResultError(f"{error}; to overwrite it, use --replace (replace=True)") from None
+    if question_of(head) != question:
+        model, corpus = (_about(head, name).get("name", "?") for name in ("model", "corpus"))
+        raise ResultError(
+            f"{target} holds another result ({head.get('analysis')}: {model} on {corpus}, or with other settings); "
+            "give another folder, or use --replace (replace=True) to overwrite it"
+        )
+
+
+def answer_key(question: str, version: int) -> str:
+    """The key of an answer: the question and the version of the analysis."""
+    return hashlib.sha256(f"{question} {version}".encode()).hexdigest()
+
+
+def question_of(head: Mapping[str, Any]) -> str:
+    """The question of a saved result; format 1 did not record it."""
+    if head.get("question"):
+        return str(head["question"])
+    model, corpus = (str(_about(head, name).get("fingerprint", "")) for name in ("model", "corpus"))
+    return question_key(str(head.get("analysis")), model, corpus, _about(head, "parameters"))
+
+
+def made_again(head: Mapping[str, Any]) -> str:
+    """What to do about an unusable result."""
+    provenance = head.get("provenance")
+    command = provenance.get("command") if isinstance(provenance, dict) else None
+    return f"make it again with `{command}`" if command else "make it again"
+
+
+def _about(head: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """A part of the provenance; empty if there is none."""
+    provenance = head.get("provenance")
+    found = provenance.get(part) if isinstance(provenance, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def state_of(folder: Path) -> tuple[int, int, int] | None:
+    """Changes whenever the result in a folder is replaced."""
+    try:
+        state = (folder / HEAD).stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def refuse_names(names: Iterable[Any], where: Path) -> None:
+    """Raise an error for anything but plain names of files, which lie in the folder itself."""
+    for name in names:
+        if not isinstance(name, str) or _NOT_A_NAME.search(name) or name == HEAD:
+            raise ResultError(f"{where}: {name!r} cannot be the name of a table or file of a result; use a plain name")
+
+
+def put_back(target: Path) -> None:
+    """Put back a result that a killed process had moved aside, and sweep what it left; also of older versions."""
+    with suppress(OSError, ValueError):
+        target = Path(os.path.realpath(target))
+        recover(target)
+        for holder in target.parent.iterdir():
+            start, _, end = holder.name.rpartition(".")
+            if start == f".{target.name}" and _OLDER_SAVE.fullmatch(end):
+                _put_back_older(target, holder)
+
+
+def _put_back_older(target: Path, holder: Path) -> None:
+    age = time.time() - max(path.stat().st_mtime for path in (holder, *holder.iterdir()))
+    if not target.exists() and (holder / "old" / HEAD).is_file() and age > _SETTLED:
+        (holder / "old").rename(target)
+    if target.exists() and {path.name for path in holder.iterdir()} <= {"old", "new"} and age > _ABANDONED:
+        shutil.rmtree(holder, ignore_errors=True)
