@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from lamina.assets import cache as asset_cache
-from lamina.assets.cache import cache_dir, cached, discard, fetch
+from lamina.assets.cache import cached, damaged, discard, fetch
 from lamina.assets.sources import Card, Registry, Url
 from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, HashError, OfflineError
+from lamina.files import checking
+from lamina.files.places import cache_dir
 
 FETCH = """
 import sys
@@ -79,10 +82,41 @@ def test_an_entry_is_used_only_whole(web) -> None:
     (folder / "a").write_bytes(b"alp")
     assert cached(card) is None, "a shortened file"
     assert (fetch(card) / "a").read_bytes() == b"alpha"
+    (folder / "a").write_bytes(b"alphA")
+    assert cached(card) is None, "a changed file of the same size"
+    assert damaged(card) == [folder / "a"]
+    (folder / "a").unlink()
+    assert damaged(card) == [folder / "a"], "a missing file"
+    fetch(card)
     (folder.parent / "manifest.json").unlink()
     assert cached(card) is None, "no manifest"
-    (folder.parent / "manifest.json").write_text("{")
-    assert cached(card) is None, "a broken manifest"
+    assert damaged(card) == [folder.parent / "manifest.json"]
+
+
+@pytest.mark.parametrize(
+    "odd", ["{", "", "[]", "7", "null", "{}", '{"files": []}', '{"files": {"a": 1}}', "[" * 99_999]
+)
+def test_an_odd_manifest_is_damage(web, odd: str) -> None:
+    web.files = {"a": b"alpha"}
+    card = card_of(web, a=b"alpha")
+    folder = fetch(card)
+    (folder.parent / "manifest.json").write_text(odd)
+    assert cached(card) is None
+    assert damaged(card)
+    assert (fetch(card) / "a").read_bytes() == b"alpha"
+    assert not damaged(card)
+
+
+def test_a_file_is_hashed_again_only_when_it_changed(web, monkeypatch) -> None:
+    web.files = {"a": b"alpha"}
+    card = card_of(web, a=b"alpha")
+    folder = fetch(card)
+    os.utime(folder / "a", (1_000_000, 1_000_000))
+    assert cached(card) == folder
+    monkeypatch.setattr(checking, "hash_file", lambda path: pytest.fail(f"{path} is hashed again"))
+    assert cached(card) == folder
+    with pytest.raises(pytest.fail.Exception, match="hashed again"):
+        damaged(card, now=True)
 
 
 def test_a_card_that_promises_something_else_is_fetched_again(web, cache: Path) -> None:
@@ -158,8 +192,8 @@ def test_a_kill_during_the_download_leaves_a_good_cache(web, cache: Path) -> Non
     process.communicate(timeout=30)
     web.go_on.set()
     card = card_of(web, a=b"alpha")
+    assert any(name.startswith(".demo.") for name in leftovers(cache))
     assert cached(card) is None
-    assert any(name.startswith("demo.partial-") for name in leftovers(cache))
     assert (fetch(card) / "a").read_bytes() == b"alpha"
     assert leftovers(cache) == ["demo"], "what the killed process left is swept away"
 
@@ -192,7 +226,7 @@ def test_a_cache_that_cannot_be_written_is_named(web, cache: Path, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(asset_cache, "_seal", full)
+    monkeypatch.setattr(asset_cache, "list_files", full)
     with pytest.raises(AssetError, match=r"cannot write to the cache .*No space left on device.*set LAMINA_CACHE"):
         fetch(card_of(web, a=b"alpha"))
     assert leftovers(cache) == []

@@ -5,9 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from lamina import assets
 from lamina.assets.sources import Card, Hub, Url
+from lamina.cli.main import app
 from lamina.errors import AssetError, OfflineError
 
 
@@ -32,6 +34,15 @@ def test_every_card_promises_hashes() -> None:
         for source in card.sources:
             assert source.hashes, card.name
             assert all(re.fullmatch("[0-9a-f]{64}", promised) for promised in source.hashes.values()), card.name
+
+
+def test_every_file_of_the_hub_has_a_commit_and_a_hash() -> None:
+    for source in (source for card in assets.cards().values() for source in card.sources):
+        if isinstance(source, Hub):
+            assert re.fullmatch("[0-9a-f]{40}", source.revision), source.place
+            assert set(source.members) == set(source.hashes), source.place
+        if isinstance(source, Url):
+            assert re.search("/[0-9a-f]{40}(/|$)", source.base), source.place
 
 
 def test_names_are_unique_and_safe_as_folder_names() -> None:
@@ -89,6 +100,27 @@ def test_offline_with_nothing_cached_says_what_to_do(demo: Card, web, monkeypatc
     assert web.asked == {}
     monkeypatch.setenv("LAMINA_OFFLINE", "0")
     assert assets.locate("demo").is_dir()
+
+
+def test_damage_is_named_and_said_to_be_fetched_again(
+    demo: Card, web, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = assets.locate("demo") / "a"
+    path.write_bytes(b"alphA")
+    monkeypatch.setenv("LAMINA_OFFLINE", "1")
+    with pytest.raises(OfflineError) as raised:
+        assets.locate("demo")
+    assert str(raised.value).startswith(f"{path} is damaged and LAMINA_OFFLINE is set: unset it and run")
+    command = CliRunner()
+    shown = command.invoke(app, ["assets", "list"]).output
+    assert [line for line in shown.splitlines() if line.startswith("demo") and "damaged" in line]
+    assert str(command.invoke(app, ["assets", "path", "demo"]).exception) == (
+        f"{path} is damaged: fetch it again with `lamina assets get demo`"
+    )
+    monkeypatch.delenv("LAMINA_OFFLINE")
+    assert assets.locate("demo") == path.parent
+    assert path.read_bytes() == b"alpha"
+    assert f"{path} is damaged; demo is fetched again" in capfd.readouterr().err
 
 
 def test_what_is_not_published_says_where_to_put_it(demo: Card) -> None:

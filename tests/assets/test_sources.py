@@ -123,31 +123,58 @@ def test_only_https_is_taken_from_afar() -> None:
         Url("http://example.org/data", {})
 
 
-def test_the_hub_gives_members_whose_weights_are_checked(
-    tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot = tmp_path / "snapshot"
-    snapshot.mkdir()
-    (snapshot / "model.safetensors").write_bytes(b"weights")
-    (snapshot / "config.json").write_bytes(b"{}")
-    asked = []
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the hub's place: a folder with weights and a config; `asked.txt` beside it lists the requests."""
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_bytes(b"{}")
 
-    def snapshot_download(repo: str, *, revision: str | None, allow_patterns: list[str]) -> str:
-        asked.append((repo, revision, allow_patterns))
-        return str(snapshot)
+    def snapshot_download(repo: str, *, revision: str, allow_patterns: list[str]) -> str:
+        with (tmp_path / "asked.txt").open("a") as asked:
+            print(repo, revision, *allow_patterns, file=asked)
+        return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    members = ("*.json", "model.safetensors")
-    Hub("me/tiny", {"model.safetensors": digest(b"weights")}, members, revision="abc").fetch(into, plenty())
-    assert asked == [("me/tiny", "abc", list(members))]
+    return folder
+
+
+def emptied(folder: Path) -> Path:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    return folder
+
+
+def test_the_hub_gives_files_that_are_checked(snapshot: Path, into: Path) -> None:
+    hashes = {"model.safetensors": digest(b"weights")}
+    Hub("me/tiny", hashes, "abc", more=("config.json",)).fetch(into, plenty())
+    assert (snapshot.parent / "asked.txt").read_text() == "me/tiny abc model.safetensors config.json\n"
     assert sorted(path.name for path in into.iterdir()) == ["config.json", "model.safetensors"]
 
-    shutil.rmtree(into)
-    into.mkdir()
     with pytest.raises(HashError, match=r"me/tiny/model\.safetensors has sha256"):
-        Hub("me/tiny", {"model.safetensors": "0"}, members).fetch(into, plenty())
+        Hub("me/tiny", {"model.safetensors": "0"}, "abc").fetch(emptied(into), plenty())
     with pytest.raises(OfflineError, match=r"me/tiny on the hub has no model\.gguf"):
-        Hub("me/tiny", {"model.gguf": "0"}, ("*.gguf",)).fetch(into, plenty())
+        Hub("me/tiny", {"model.gguf": "0"}, "abc").fetch(emptied(into), plenty())
+
+
+def test_a_file_without_a_known_hash_is_compared_with_its_first_download(
+    snapshot: Path, into: Path, cache: Path
+) -> None:
+    source = Hub("me/tiny", {}, "abc", more=("config.json",))
+    source.fetch(into, plenty())
+    source.fetch(emptied(into), plenty())
+    (snapshot / "config.json").write_bytes(b"[]")
+    Hub("me/tiny", {}, "def", more=("config.json",)).fetch(emptied(into), plenty())
+    with pytest.raises(HashError, match=r"me/tiny@abc/config\.json has sha256 .* To accept it") as found:
+        source.fetch(emptied(into), plenty())
+    record = cache / "hub_hashes.json"
+    assert str(record) in str(found.value)
+    record.write_text(record.read_text().replace("me/tiny", "me/tinY"))
+    with pytest.raises(HashError, match=r"is damaged .* delete it to accept the next downloads"):
+        source.fetch(emptied(into), plenty())
+    record.unlink()
+    source.fetch(emptied(into), plenty())
 
 
 def test_the_hub_out_of_reach_is_one_line(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,4 +184,4 @@ def test_the_hub_out_of_reach_is_one_line(into: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     expected = r"^me/tiny could not be downloaded from the hub \(Cannot find a snapshot\.\)$"
     with pytest.raises(OfflineError, match=expected):
-        Hub("me/tiny", {}, ("*",)).fetch(into, plenty())
+        Hub("me/tiny", {}, "abc", more=("a",)).fetch(into, plenty())

@@ -137,3 +137,37 @@ def test_no_name_writes_outside_its_folder(parts: list[str]) -> None:
             assert tree(into) == {}
         outside = [p for p in Path(folder).rglob("*") if p.is_file() and p != archive and into not in p.parents]
         assert outside == []
+
+
+def test_a_member_without_a_name_and_an_encrypted_one_are_refused(tmp_path: Path, into: Path) -> None:
+    nameless = zipfile.ZipInfo("x")
+    nameless.filename = ""
+    with zipfile.ZipFile(tmp_path / "nameless.zip", "w") as archive:
+        archive.writestr(nameless, b"")
+    with pytest.raises(AssetError, match="unsafe member ''"):
+        unpack(tmp_path / "nameless.zip", into, ["*"], Allowance(PLENTY))
+
+    locked = make_zip(tmp_path / "locked.zip", {"a": b"alpha"})
+    content = bytearray(locked.read_bytes())
+    for start in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
+        content[start] |= 1  # the flag that says it is encrypted
+    locked.write_bytes(content)
+    with pytest.raises(AssetError, match=r"locked\.zip cannot be unpacked: .*encrypted"):
+        unpack(locked, into, ["a"], Allowance(PLENTY))
+    assert tree(into) == {}
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"a/b": b"1", "a/b/c": b"2"}, "a file where a/b/c needs a folder"),
+        ({f"a/{'x' * 300}": b"1"}, "too long a name"),
+        ({f"a/{'x' * 300}/y": b"1"}, "too long a name"),
+    ],
+    ids=["file-as-folder", "long-file", "long-folder"],
+)
+def test_a_name_that_no_file_can_have_is_refused(
+    members: dict[str, bytes], why: str, tmp_path: Path, into: Path
+) -> None:
+    with pytest.raises(AssetError, match=why):
+        unpack(make_zip(tmp_path / "x.zip", members), into, ["a/*"], Allowance(PLENTY))

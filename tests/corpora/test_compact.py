@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import caching as hashing
-from lamina.corpora.caching import file_sha256, from_line, parsed_once, to_line
+from lamina.corpora.caching import damaged_caches, from_line, parsed_once, to_line
+from lamina.files import checking
+from lamina.files.checking import sha256_of
 from lamina.types import Edge, Span, Text
 
 WORDS = st.text(min_size=1, max_size=6)
@@ -102,16 +103,64 @@ def test_reading_goes_on_without_a_cache(tmp_path: Path, monkeypatch: pytest.Mon
     assert slow.reads == 2
 
 
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def cut_at_a_line(content: bytes) -> bytes:
+    return content[: content.index(b"\n") + 1]
+
+
+def without_a_text(content: bytes) -> bytes:
+    return content[content.index(b"\n") + 1 :]
+
+
+def flipped(content: bytes) -> bytes:
+    return content.replace(b"naht", b"nahd")
+
+
+def zeroed(content: bytes) -> bytes:
+    return bytes(len(content))
+
+
+@pytest.mark.parametrize("damage", [cut, cut_at_a_line, without_a_text, flipped, zeroed, lambda _: b""])
+def test_a_damaged_cache_is_parsed_again(cache: Path, damage, capfd: pytest.CaptureFixture[str]) -> None:
+    slow = Slow()
+    first = list(parsed_once(["k"], slow))
+    (kept,) = (cache / "parsed").iterdir()
+    sound = kept.read_bytes()
+    assert damaged_caches() == []
+    kept.write_bytes(damage(sound))
+
+    assert damaged_caches() == [kept]
+    assert list(parsed_once(["k"], slow)) == first
+    assert slow.reads == 2
+    assert "is damaged" in capfd.readouterr().err
+    assert kept.read_bytes() == sound
+    assert list(parsed_once(["k"], slow)) == first
+    assert slow.reads == 2
+
+
+def test_a_full_disk_only_means_no_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lamina.corpora.caching.sync", full)
+    assert len(list(parsed_once(["k"], Slow()))) == 2
+    assert list((cache / "parsed").iterdir()) == []
+
+
 def test_a_large_file_is_hashed_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large"
     path.write_bytes(b"x" * (1 << 20))
     os.utime(path, (1_000_000, 1_000_000))
     expected = hashlib.sha256(b"x" * (1 << 20)).hexdigest()
-    assert file_sha256(path) == expected
+    assert sha256_of(path) == expected
 
-    monkeypatch.setattr(hashing, "_hash", lambda _: pytest.fail("hashed again"))
+    checking._HERE.clear()
+    monkeypatch.setattr(checking, "hash_file", lambda _: pytest.fail("hashed again"))
 
-    assert file_sha256(path) == expected
+    assert sha256_of(path) == expected
 
 
 def test_a_changed_file_is_hashed_again(cache: Path, tmp_path: Path) -> None:
@@ -119,7 +168,7 @@ def test_a_changed_file_is_hashed_again(cache: Path, tmp_path: Path) -> None:
     for number, content in enumerate((b"x" * (1 << 20), b"y" * (1 << 20)), start=1):
         path.write_bytes(content)
         os.utime(path, (1_000_000 * number, 1_000_000 * number))
-        assert file_sha256(path) == hashlib.sha256(content).hexdigest()
+        assert sha256_of(path) == hashlib.sha256(content).hexdigest()
 
 
 def test_a_broken_memory_of_hashes_is_no_harm(cache: Path, tmp_path: Path) -> None:
@@ -129,4 +178,4 @@ def test_a_broken_memory_of_hashes_is_no_harm(cache: Path, tmp_path: Path) -> No
     cache.mkdir()
     for broken in ("{", "[]"):
         (cache / "hashes.json").write_text(broken)
-        assert file_sha256(path) == hashlib.sha256(b"x" * (1 << 20)).hexdigest()
+        assert sha256_of(path) == hashlib.sha256(b"x" * (1 << 20)).hexdigest()

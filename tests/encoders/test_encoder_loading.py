@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 import lamina
+from lamina.encoders import loading
 from lamina.encoders.loading import check_precision, cpu_multiplies
-from lamina.errors import ModelError
+from lamina.errors import HashError, ModelError
 from lamina.types import Text
 
 
@@ -95,6 +99,56 @@ def test_weights_of_the_backbone_must_all_be_there(copied):
 def test_weights_of_another_shape_are_refused(copied):
     change_config(copied, intermediate_size=64)
     assert "have another shape (first: encoder.layer.0.intermediate.dense.bias)" in refusal(copied)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("num_hidden_layers", 10**9, "num_hidden_layers = 1000000000"),
+        ("num_hidden_layers", -1, "num_hidden_layers = -1"),
+        ("num_hidden_layers", 90_000, "far larger than the stored weights"),
+        ("num_labels", 10**12, "num_labels = 1000000000000"),
+        ("hidden_size", 10**12, "far larger than the stored weights"),
+        ("vocab_size", 5 * 10**7, "far larger than the stored weights"),
+        ("vocab_size", -5, "negative"),
+        ("hidden_size", "wide", "hidden_size"),
+        ("hidden_size", 10**30, ""),
+    ],
+)
+def test_a_config_that_cannot_be_true_ends_at_once(copied, setting, value, said):
+    change_config(copied, **{setting: value})
+    assert said in refusal(copied)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "\0", "[" * 100_000, '{"a": ' + "9" * 5000 + "}", '{"a": ' * 5000])
+def test_a_config_that_is_no_object(copied, text):
+    (copied / "config.json").write_text(text, encoding="utf-8")
+    assert "config.json" in refusal(copied)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "tokenizer_config.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_never_opened(copied, name, kind):
+    (copied / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(copied / name)
+    else:
+        (copied / name).symlink_to("/dev/zero")
+    message = refusal(copied)
+    assert name in message
+    assert f"{kind}, not a regular file" in message
+
+
+def test_a_file_of_the_hub_is_compared_with_its_first_download(copied, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: str(copied / "config.json"))
+    config = SimpleNamespace(_commit_hash="abc")
+    loading._check_hub_files("me/tiny", config)
+    loading._check_hub_files("me/tiny", config)
+    (copied / "tokenizer.json").write_text("{}")
+    with pytest.raises(HashError, match=r"^me/tiny@abc/tokenizer\.json has sha256"):
+        loading._check_hub_files("me/tiny", config)
+    loading._check_hub_files("me/tiny", SimpleNamespace(_commit_hash=None))
 
 
 def test_code_that_comes_with_a_model_is_never_run(copied, capfd):

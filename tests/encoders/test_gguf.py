@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lamina.encoders.loading import converted
+from lamina.encoders.loading import converted, damaged_conversions
 from lamina.errors import ModelError
 
 WIDTH, HEADS, KEY_HEADS, INNER, BLOCKS = 32, 4, 2, 64, 2
@@ -106,6 +106,54 @@ def test_the_work_is_done_once(packed, monkeypatch):
     monkeypatch.setattr("lamina.encoders.loading._convert", lambda *_: pytest.fail("converted again"))
     assert converted(packed) == first
     assert [path.name for path in first.parent.iterdir() if not path.name.endswith(".lock")] == [first.name]
+
+
+def test_a_damaged_folder_is_converted_again(packed, capfd):
+    write(packed, tensors())
+    folder = converted(packed)
+    weights = folder / "model.safetensors"
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    assert damaged_conversions() == [folder]
+    assert converted(packed) == folder
+    assert weights.read_bytes() == sound
+    assert f"{folder} is damaged; tiny.gguf is converted again" in capfd.readouterr().err
+    (folder / "config.json").unlink()
+    assert damaged_conversions() == [folder]
+
+
+def test_another_file_of_the_same_name_and_size_is_converted_anew(packed):
+    write(packed, tensors())
+    first = converted(packed)
+    other = tensors()
+    other["output_norm"] = other["output_norm"] + 1
+    write(packed, other)
+    assert converted(packed) != first
+
+
+def with_number(content: bytes, name: bytes, number: int) -> bytes:
+    at = content.index(name) + len(name) + 4
+    return content[:at] + number.to_bytes(4, "little") + content[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:500],
+        lambda content: content[: len(content) // 2],
+        lambda content: b"GGUF" + bytes(500),
+        lambda content: bytes(range(256)) * 20,
+        lambda content: content[:16] + (2**60).to_bytes(8, "little") + content[24:],
+        lambda content: with_number(content, b"llama.block_count", 2**31 - 1),
+        lambda content: with_number(content, b"llama.vocab_size", 2**31 - 1),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(packed, damage):
+    write(packed, tensors())
+    packed.write_bytes(damage(packed.read_bytes()))
+    with pytest.raises(ModelError, match=r"tiny\.gguf cannot be read as a GGUF file \(.*\); fetch it again$"):
+        converted(packed)
 
 
 def test_a_file_that_lacks_weights_leaves_nothing_behind(packed):

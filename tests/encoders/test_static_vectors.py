@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 import lamina
 from lamina.encoders.static import StaticEncoder
-from lamina.errors import AssetError, FormatError, ModelError
+from lamina.errors import AssetError, FormatError, InputError, ModelError
 from lamina.testing import check_encoder
 from lamina.types import Text
 
@@ -123,3 +124,14 @@ def test_a_malformed_file_is_named_with_its_line(tmp_path, name, content, where)
     with pytest.raises(FormatError) as caught:
         lamina.load_encoder(str(tmp_path / name))
     assert where in str(caught.value)
+
+
+def test_a_pipe_is_refused_and_a_long_header_is_cut(tmp_path):
+    for name in ("pipe.txt", "pipe.bin"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(InputError, match="is a named pipe, not a regular file"):
+            StaticEncoder.read(tmp_path / name, name="v")
+    (tmp_path / "v.txt").write_text("9" * 5000 + " 3\n")
+    with pytest.raises(FormatError, match="expected a header") as said:
+        StaticEncoder.read(tmp_path / "v.txt", name="v")
+    assert len(str(said.value)) < 400

@@ -12,12 +12,14 @@ import os
 from difflib import get_close_matches
 from pathlib import Path
 
-from lamina.assets.cache import cache_dir, cached, discard, fetch
+from lamina.assets.cache import cached, discard, fetch, missing
+from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
 from lamina.assets.sources import Card
 from lamina.errors import AssetError, OfflineError
+from lamina.files.places import cache_dir
 
-__all__ = ["Card", "cache_dir", "cards", "find", "held", "is_cached", "locate", "remove"]
+__all__ = ["Card", "cache_dir", "cards", "damaged", "find", "held", "is_cached", "locate", "remove"]
 
 
 def cards() -> dict[str, Card]:
@@ -62,8 +64,7 @@ def locate(name: str) -> Path:
         raise AssetError(f"{name} is not on this machine and is not published as one download. {card.note}")
     if os.environ.get("LAMINA_OFFLINE", "0") not in ("", "0"):
         raise OfflineError(
-            f"{name} is not on this machine and LAMINA_OFFLINE is set: unset it and run "
-            f"`lamina assets get {name}`{card.by_hand}"
+            f"{missing(card)} and LAMINA_OFFLINE is set: unset it and run `lamina assets get {name}`{card.by_hand}"
         )
     return fetch(card)
 
@@ -77,6 +78,11 @@ def held(name: str) -> Path | None:
 def is_cached(name: str) -> bool:
     """Whether the cache holds the complete asset, matching its current card."""
     return cached(find(name)) is not None
+
+
+def damaged(name: str, *, now: bool = False) -> list[Path]:
+    """Files of a cached asset that are no longer what was fetched; with `now`, all of them are hashed again."""
+    return damaged_files(find(name), now=now)
 
 
 def remove(name: str) -> bool:

@@ -3,53 +3,49 @@
     <cache>/assets/<name>/manifest.json   what it is, where it came from, sha256 of every file
     <cache>/assets/<name>/files/          the files
     <cache>/assets/<name>.lock            held while fetching or removing
-    <cache>/assets/<name>.partial-*/      a fetch in progress; if it was killed, the next fetch removes it
 
-A fetch is written to a temporary folder on the same disk, flushed, and renamed as the last step.
+A fetch is written to a hidden folder beside its target, which it replaces as the last step.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from platformdirs import user_cache_path
 
 from lamina.assets.sources import Card, Source
 from lamina.assets.unpack import Allowance
-from lamina.errors import AssetError, OfflineError
+from lamina.errors import AssetError, DamagedError, InputError, OfflineError, WriteError
+from lamina.files.checking import changed_files, list_files, read_json, write_json
+from lamina.files.places import cache_dir
+from lamina.files.writing import fresh_folder, hidden_name, recover
+from lamina.progress import say
 
 _SLACK = 1.5
 """Largest allowed ratio of fetched size to the size on the card; beyond it, the archive counts as a bomb."""
 
 
-def cache_dir() -> Path:
-    """Where lamina keeps downloads and computed files: `LAMINA_CACHE`, or the platform's user cache folder.
-
-    Example:
-        >>> cache_dir().is_absolute()
-        True
-    """
-    named = os.environ.get("LAMINA_CACHE")
-    return Path(named).expanduser().absolute() if named else user_cache_path("lamina")
-
-
 def cached(card: Card) -> Path | None:
-    """The folder with the card's files, if the cache holds them and they match the current card."""
-    manifest = _read_manifest(card)
-    if manifest.get("promise") not in [_promise(source) for source in card.sources]:
+    """The folder with the card's files, if the cache holds them undamaged and they match the current card."""
+    if not _is_current(card) or damaged(card):
         return None
-    folder = _entry(card) / "files"
-    whole = all(_size(folder / name) == file["size"] for name, file in manifest["files"].items())
-    return folder if whole else None
+    return _entry(card) / "files"
+
+
+def damaged(card: Card, *, now: bool = False) -> list[Path]:
+    """Cached files that are no longer what was fetched; with `now`, all of them are hashed again."""
+    entry = _entry(card)
+    try:
+        manifest = _read_manifest(card)
+    except DamagedError:
+        return [entry / "manifest.json"]
+    return [] if manifest is None else changed_files(entry / "files", manifest["files"], now=now)
 
 
 def fetch(card: Card) -> Path:
@@ -62,7 +58,13 @@ def fetch(card: Card) -> Path:
 def discard(card: Card) -> bool:
     """Remove the card's files from the cache; False if there were none."""
     with _locked(card):
-        return _drop(card)
+        entry = _entry(card)
+        if not entry.exists():
+            return False
+        # Renamed, then deleted, so that a kill never leaves half an entry.
+        aside = entry.rename(hidden_name(entry, "saving"))
+        shutil.rmtree(aside)
+        return True
 
 
 @contextmanager
@@ -72,47 +74,47 @@ def _locked(card: Card) -> Iterator[None]:
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(entry.with_name(f"{card.name}.lock")):
-            for stale in entry.parent.glob(f"{card.name}.partial-*"):
+            recover(entry)
+            for stale in entry.parent.glob(f"{card.name}.partial-*"):  # of earlier versions
                 shutil.rmtree(stale, ignore_errors=True)
             yield
-    except OSError as error:
+    except (OSError, WriteError) as error:
+        why = error.__cause__ if isinstance(error, WriteError) else error
         raise AssetError(
-            f"cannot write to the cache {cache_dir()} ({error}); "
+            f"cannot write to the cache {cache_dir()} ({why}); "
             "free some space there or set LAMINA_CACHE to another folder"
         ) from error
 
 
 def _fetch_locked(card: Card) -> Path:
+    broken = damaged(card)
+    if broken:
+        say(f"{broken[0]} is damaged; {card.name} is fetched again")
     unreachable = []
     for source in card.sources:
-        with tempfile.TemporaryDirectory(prefix=f"{card.name}.partial-", dir=_entry(card).parent) as holder:
-            fresh = Path(holder) / "new"
-            (fresh / "files").mkdir(parents=True)
-            try:
+        try:
+            with fresh_folder(_entry(card)) as fresh:
+                (fresh / "files").mkdir()
                 source.fetch(fresh / "files", Allowance(int(card.size * _SLACK)))
-            except OfflineError as error:
-                unreachable.append(str(error))
-                continue
-            _seal(card, source, fresh)
-            _drop(card)
-            fresh.rename(_entry(card))
-            _flush(_entry(card).parent)
+                _write_manifest(card, source, fresh)
+        except OfflineError as error:
+            unreachable.append(str(error))
+        else:
             return _entry(card) / "files"
     raise OfflineError(
-        f"{card.name} is not on this machine and no source could be reached: {'; '.join(unreachable)}. "
+        f"{missing(card)} and no source could be reached: {'; '.join(unreachable)}. "
         f"Connect and run `lamina assets get {card.name}`{card.by_hand}"
     )
 
 
-def _seal(card: Card, source: Source, fresh: Path) -> None:
-    """Flush every file to disk and write the manifest next to them."""
-    folder = fresh / "files"
-    files = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("r+b") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        files[path.relative_to(folder).as_posix()] = {"sha256": sha256, "size": path.stat().st_size}
+def missing(card: Card) -> str:
+    """Why the cache cannot give the asset: the start of an error message."""
+    broken = damaged(card)
+    return f"{broken[0]} is damaged" if broken else f"{card.name} is not on this machine"
+
+
+def _write_manifest(card: Card, source: Source, fresh: Path) -> None:
+    files = list_files(fresh / "files")
     manifest = {
         "name": card.name,
         "source": source.place,
@@ -120,21 +122,7 @@ def _seal(card: Card, source: Source, fresh: Path) -> None:
         "size": sum(file["size"] for file in files.values()),
         "files": files,
     }
-    with (fresh / "manifest.json").open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    for written in [fresh, *(path for path in fresh.rglob("*") if path.is_dir())]:
-        _flush(written)
-
-
-def _flush(folder: Path) -> None:
-    if os.name == "posix":  # other systems cannot open a folder
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    write_json(fresh / "manifest.json", manifest)
 
 
 def _promise(source: Source) -> str:
@@ -143,26 +131,32 @@ def _promise(source: Source) -> str:
     return hashlib.sha256(json.dumps(promised).encode()).hexdigest()
 
 
-def _read_manifest(card: Card) -> dict[str, Any]:
+def _is_current(card: Card) -> bool:
     try:
-        return json.loads((_entry(card) / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def _drop(card: Card) -> bool:
-    """Rename, then delete, so that a kill never leaves half an entry."""
-    entry = _entry(card)
-    if not entry.exists():
+        manifest = _read_manifest(card)
+    except DamagedError:
         return False
-    with tempfile.TemporaryDirectory(prefix=f"{card.name}.partial-", dir=entry.parent) as holder:
-        entry.rename(Path(holder) / "old")
-    return True
+    return manifest is not None and manifest.get("promise") in [_promise(source) for source in card.sources]
+
+
+def _read_manifest(card: Card) -> dict[str, Any] | None:
+    """What the cache says about the asset; None if it has nothing."""
+    entry = _entry(card)
+    path = entry / "manifest.json"
+    if not entry.exists():
+        recover(entry)
+    try:
+        manifest = read_json(path)
+    except FileNotFoundError:
+        if not entry.exists():
+            return None
+        raise DamagedError(f"{path} is missing") from None
+    except (OSError, InputError) as error:
+        raise DamagedError(f"{path} cannot be read ({error})") from None
+    if not isinstance(manifest.get("files"), dict):
+        raise DamagedError(f"{path} is damaged (it lists no files)")
+    return manifest
 
 
 def _entry(card: Card) -> Path:
     return cache_dir() / "assets" / card.name
-
-
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None

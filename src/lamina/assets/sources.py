@@ -6,7 +6,6 @@ and the next one is tried; a source that delivers something else raises `HashErr
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import subprocess
 import sys
@@ -20,8 +19,10 @@ from urllib import request
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
+from lamina.assets.first_download import check_first_download
 from lamina.assets.unpack import Allowance, copy, open_members, select, unpack
 from lamina.errors import AssetError, HashError, OfflineError
+from lamina.files.checking import hash_file
 from lamina.progress import progress
 
 
@@ -114,16 +115,21 @@ class Hub:
     repo: str
     """Repository id."""
     hashes: Mapping[str, str]
-    """File -> sha256, for the files that hold the weights."""
-    members: tuple[str, ...]
-    """The files to take."""
-    revision: str | None = None
-    """A commit; by default the newest, whose weights must still match the expected hash."""
+    """File -> sha256, for the files whose hash is known."""
+    revision: str
+    """The commit."""
+    more: tuple[str, ...] = ()
+    """Files to take whose hash is not known: recorded at the first download, compared at every later one."""
 
     @property
     def place(self) -> str:
         """A readable name of the place."""
-        return f"Hugging Face hub: {self.repo}"
+        return f"Hugging Face hub: {self.repo} at {self.revision[:12]}"
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The file names."""
+        return (*self.hashes, *self.more)
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
         """Download with the hub's library, then copy from its cache."""
@@ -133,16 +139,15 @@ class Hub:
             snapshot = Path(snapshot_download(self.repo, revision=self.revision, allow_patterns=list(self.members)))
         except OSError as error:
             raise OfflineError(f"{self.repo} could not be downloaded from the hub ({_first_line(error)})") from error
-        for pattern in self.members:
-            for found in sorted(snapshot.glob(pattern)):
-                target = into / found.relative_to(snapshot)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with found.open("rb") as stream:
-                    copy(stream, target, allowance)
-        for name, sha256 in self.hashes.items():
-            if not (into / name).is_file():
+        for name in self.members:
+            if not (snapshot / name).is_file():
                 raise OfflineError(f"{self.repo} on the hub has no {name}")
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            with (snapshot / name).open("rb") as stream:
+                copy(stream, into / name, allowance)
+        for name, sha256 in self.hashes.items():
             check_sha256(into / name, sha256, f"{self.repo}/{name}")
+        check_first_download(self.repo, self.revision, into, self.more)
 
 
 @dataclass(frozen=True)
@@ -188,8 +193,7 @@ class Url:
 
 def check_sha256(path: Path, expected: str, what: str) -> None:
     """Raise `HashError` unless the file has the expected hash."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = hash_file(path)
     if found != expected:
         raise HashError(
             f"{what} has sha256 {found}, but its card says {expected}; the download was discarded. "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -14,6 +16,8 @@ from typing import IO, Literal, NamedTuple
 
 from lamina.errors import AssetError
 
+_UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
+"""What zipfile and tarfile raise for damaged, encrypted or unknown archives."""
 CHUNK = 1 << 20
 """Bytes copied at a time."""
 
@@ -59,11 +63,27 @@ def unpack(archive: Path, into: Path, patterns: Iterable[str], allowance: Allowa
                 raise AssetError(f"{archive.name} has no member {pattern}; the archive is not what its card describes")
             for member in matching:
                 target = into / member.name.removeprefix(_literal_folder(pattern))
-                if target.exists():
-                    raise AssetError(f"{archive.name} has {member.name} twice; the download was discarded")
-                target.parent.mkdir(parents=True, exist_ok=True)
+                _make_room(archive, member, target)
                 with member.open() as stream:
                     copy(stream, target, allowance)
+
+
+def _make_room(archive: Path, member: Member, target: Path) -> None:
+    """Make the folder of a new file, and refuse a name that cannot be one."""
+    try:
+        if target.exists():
+            raise AssetError(f"{archive.name} has {member.name} twice; the download was discarded")
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise AssetError(
+            f"{archive.name} has a file where {member.name} needs a folder; the download was discarded"
+        ) from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise AssetError(
+            f"{archive.name} has a member with too long a name ({member.name[:40]}...); the download was discarded"
+        ) from None
 
 
 def select(members: Iterable[Member], pattern: str) -> list[Member]:
@@ -121,14 +141,15 @@ def open_members(archive: Path) -> Iterator[list[Member]]:
         else:
             with tarfile.open(archive) as opened:
                 yield [_from_tar(opened, info) for info in opened.getmembers()]
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+    except _UNREADABLE as error:
         raise AssetError(f"{archive.name} cannot be unpacked: {error}") from error
 
 
 def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     # Archives not made on Unix leave the type empty.
     plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG)
-    kind = "folder" if info.is_dir() else "file" if plain else "other"
+    folder = info.filename.endswith("/")
+    kind = "folder" if folder else "file" if plain and info.filename else "other"
     return Member(info.filename, kind, lambda: archive.open(info))
 
 

@@ -65,7 +65,7 @@ def show(name: Name) -> None:
         ("licence", card.licence),
         ("origin", card.origin),
         ("size", _size(card.size)),
-        ("here", str(assets.held(name) or "no")),
+        ("here", str(assets.held(name) or _state(card))),
         ("files", ", ".join(card.members)),
         ("note", card.note),
     ]
@@ -84,6 +84,9 @@ def path(name: Name) -> None:
 
     folder = assets.held(name)
     if folder is None:
+        broken = assets.damaged(name)
+        if broken:
+            raise AssetError(f"{broken[0]} is damaged: fetch it again with `lamina assets get {name}`")
         card = assets.find(name)
         how = f"fetch it with `lamina assets get {name}`" if card.sources else card.note
         raise AssetError(f"{name} is not on this machine: {how}")
@@ -103,7 +106,9 @@ def _state(card: Card) -> str:
 
     if assets.is_cached(card.name):
         return "cached"
-    return "local" if assets.held(card.name) else "no"
+    if assets.held(card.name):
+        return "local"
+    return "damaged" if assets.damaged(card.name) else "no"
 
 
 def _size(count: int) -> str:

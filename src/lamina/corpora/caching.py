@@ -1,95 +1,48 @@
-"""Hash each file once, parse each corpus once."""
+"""Parse each corpus once."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
-import time
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
+
+import xxhash
 
 from lamina.corpora.corpus import fingerprint_of
+from lamina.errors import DamagedError, InputError
+from lamina.files.checking import sha256_of
+from lamina.files.places import cache_dir
+from lamina.files.reading import open_regular
+from lamina.files.writing import hidden_name, sweep, sync, sync_folder
+from lamina.progress import say
 from lamina.types import Edge, Span, Text
-
-_LARGE = 1 << 20
-"""Smallest file size, in bytes, for which hashes are cached."""
-_SETTLED = 2.0
-"""Minimum age of a file in seconds: one written just now may change again without a new modification time."""
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file, cached by path, size and modification time.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "empty"
-        >>> path.touch()
-        >>> file_sha256(path)[:12]
-        'e3b0c44298fc'
-    """
-    path = path.resolve()
-    state = path.stat()
-    settled = time.time() - state.st_mtime > _SETTLED
-    if state.st_size < _LARGE or not settled:
-        return _hash(path)
-    key = f"{path}|{state.st_size}|{state.st_mtime_ns}"
-    known = _remembered()
-    if key not in known:
-        # Hashes of earlier states of this path are never needed again.
-        known = {other: value for other, value in known.items() if not other.startswith(f"{path}|")}
-        known[key] = _hash(path)
-        with contextlib.suppress(OSError):
-            _write_atomically(_memory(), json.dumps(known, indent=0))
-    return known[key]
 
 
 def contents_sha256(path: Path) -> str:
     """One sha256 for a file, or for all files directly in a folder, names included."""
     if path.is_file():
-        return file_sha256(path)
-    inside = [f"{each.name} {file_sha256(each)}" for each in sorted(path.iterdir()) if each.is_file()]
+        return sha256_of(path)
+    inside = [f"{each.name} {sha256_of(each)}" for each in sorted(path.iterdir()) if each.is_file()]
     return hashlib.sha256("\n".join(inside).encode()).hexdigest()
 
 
-def _write_atomically(path: Path, content: str) -> None:
-    """Write the whole file, or keep the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _memory() -> Path:
-    from lamina.assets import cache_dir
-
-    return cache_dir() / "hashes.json"
-
-
-def _remembered() -> dict[str, str]:
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(_memory().read_text(encoding="utf-8"))
-        if isinstance(known, dict):
-            return known
-    return {}
-
-
-_VERSION = 1
-"""Version of the line format; raised when it changes, so that older caches are not read."""
+_VERSION = 2
+"""Version of the cache's format; raised when it changes, so that older caches are not read."""
+_NAME = f"v{_VERSION}-{{}}.jsonl"
+"""Name of a cache: caches of older versions are told apart from damaged ones by it."""
+_SEAL = "texts {count:012d} xxh3 {digest}\n"
+"""The last line of a cache: how many lines come before it, and their hash."""
+_SEALED = re.compile(rb"texts (\d{12}) xxh3 ([0-9a-f]{32})\n")
+_SEAL_SIZE = len(_SEAL.format(count=0, digest="0" * 32))
+_PIECE = 1 << 20
+_SOUND: set[tuple[str, int, int, int]] = set()
+"""Caches compared with their seal in this process: path, inode, size, modification time."""
 
 
 def to_line(text: Text) -> str:
@@ -139,16 +92,93 @@ def parsed_once(key: Sequence[str], read: Callable[[], Iterator[Text]]) -> Itera
     """The texts that `read` yields: parsed the first time, read from the cache afterwards.
 
     `key` holds the files' hashes and the reader's version. The cache is written while the texts are read, and kept
-    only if all of them were. Deleting it is always safe; if it cannot be written, reading works without it.
+    only if all of them were. It is compared with its hash before the first text is given; a damaged one is parsed
+    again. Deleting it is always safe; if it cannot be written, reading works without it.
     """
-    from lamina.assets import cache_dir
-
-    cached = cache_dir() / "parsed" / f"{fingerprint_of(_VERSION, *key)}.jsonl"
-    if cached.is_file():
-        with cached.open(encoding="ascii") as lines:
-            yield from map(from_line, lines)
+    kept = _folder() / _NAME.format(fingerprint_of(*key))
+    file = _open_sound(kept)
+    if file is None:
+        yield from _parsed_and_kept(kept, read)
         return
-    draft = _Draft(cached)
+    with file:
+        for line in islice(file, _seal_of(kept, file).texts):
+            yield from_line(line.decode("ascii"))
+
+
+def damaged_caches() -> list[Path]:
+    """Caches of parsed corpora that do not match their hash, all hashed now."""
+    found = []
+    for kept in caches():
+        try:
+            with open_regular(kept) as file:
+                _check(kept, file)
+        except (DamagedError, InputError, OSError):
+            found.append(kept)
+    return found
+
+
+def caches() -> list[Path]:
+    """All caches of parsed corpora, without those of older versions."""
+    return sorted(_folder().glob(_NAME.format("*")))
+
+
+def _folder() -> Path:
+    return cache_dir() / "parsed"
+
+
+def _open_sound(kept: Path) -> IO[bytes] | None:
+    """A cache that matches its hash, opened; None if there is none."""
+    try:
+        file = open_regular(kept)
+    except (OSError, InputError):
+        return None
+    try:
+        state = os.fstat(file.fileno())
+        seen = (str(kept), state.st_ino, state.st_size, state.st_mtime_ns)
+        if seen not in _SOUND:
+            _check(kept, file)
+            _SOUND.add(seen)
+    except (DamagedError, OSError) as error:
+        file.close()
+        say(f"{error}; the corpus is parsed again")
+        return None
+    return file
+
+
+class _Seal(NamedTuple):
+    """What the last line of a cache says."""
+
+    texts: int
+    digest: str
+    size: int
+    """How many bytes come before it."""
+
+
+def _check(kept: Path, file: IO[bytes]) -> None:
+    """Compare a cache with its hash; a DamagedError if they differ."""
+    seal = _seal_of(kept, file)
+    digest, lines, left = xxhash.xxh3_128(), 0, seal.size
+    while piece := file.read(min(_PIECE, left)):
+        digest.update(piece)
+        lines += piece.count(b"\n")
+        left -= len(piece)
+    if (digest.hexdigest(), lines) != (seal.digest, seal.texts):
+        raise DamagedError(f"{kept} is damaged (its hash does not match)")
+
+
+def _seal_of(kept: Path, file: IO[bytes]) -> _Seal:
+    """The last line of a cache. The file is left at its start."""
+    size = max(file.seek(0, os.SEEK_END) - _SEAL_SIZE, 0)
+    file.seek(size)
+    sealed = _SEALED.fullmatch(file.read())
+    file.seek(0)
+    if not sealed:
+        raise DamagedError(f"{kept} is damaged (its last line is missing)")
+    return _Seal(int(sealed[1]), sealed[2].decode(), size)
+
+
+def _parsed_and_kept(kept: Path, read: Callable[[], Iterator[Text]]) -> Iterator[Text]:
+    draft = _Draft(kept)
     try:
         for text in read():
             draft.add(text)
@@ -163,29 +193,41 @@ class _Draft:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._file: IO[str] | None = None
+        self._path = hidden_name(target)
+        self._file: IO[bytes] | None = None
+        self._digest = xxhash.xxh3_128()
+        self._count = 0
         with suppress(OSError):
             target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            self._path = Path(name)
-            self._file = os.fdopen(handle, "w", encoding="ascii")
+            sweep(target.parent)
+            self._file = self._path.open("xb")
 
     def add(self, text: Text) -> None:
-        if self._file is not None:
-            try:
-                self._file.write(to_line(text) + "\n")
-            except OSError:
-                self.drop()
+        line = to_line(text).encode("ascii") + b"\n"
+        self._digest.update(line)
+        self._count += 1
+        self._write(line)
 
     def keep(self) -> None:
+        self._write(_SEAL.format(count=self._count, digest=self._digest.hexdigest()).encode())
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
+                sync(self._path)
                 self._path.replace(self._target)
+                sync_folder(self._target.parent)
 
     def drop(self) -> None:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
-            self._path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
             self._file = None
+
+    def _write(self, line: bytes) -> None:
+        if self._file is not None:
+            try:
+                self._file.write(line)
+            except OSError:
+                self.drop()

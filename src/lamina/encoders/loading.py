@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import cache
@@ -16,9 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from filelock import FileLock
 
 from lamina import assets
+from lamina.assets.first_download import check_first_download
+from lamina.encoders.bounds import bounded_building, check_config, check_folder, weights_files
 from lamina.encoders.contract import Encoder
-from lamina.errors import AssetError, ModelError
-from lamina.progress import progress
+from lamina.errors import AssetError, DamagedError, InputError, ModelError
+from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
+from lamina.files.writing import fresh_folder, recover, told
+from lamina.progress import progress, say
+from lamina.result_folder import check_listed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -74,45 +77,86 @@ def cpu_multiplies(dtype: str) -> bool:
     return tried.returncode == 0 and tried.stdout.strip() == "64.0"
 
 
-FORMAT = 1
+FORMAT = 2
+_SEAL = "sealed.json"
+"""The file of a converted folder that lists the hashes of the others."""
 
 
 def converted(packed: Path) -> Path:
     """The folder with the weights, config and tokenizer of a GGUF file, created on first use.
 
-    The weights are those of the quantised file, converted to float32.
+    The weights are those of the quantised file, converted to float32. A damaged folder is converted again.
     """
-    target = assets.cache_dir() / "converted" / f"{packed.stem}-{packed.stat().st_size}-{FORMAT}"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = _conversions() / f"{packed.stem}-{sha256_of(packed)[:16]}-{FORMAT}"
+    if _is_sound(target):
+        return target
+    with told(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):
-        if not target.exists():
+        recover(target)
+        # Another process may have converted it while this one waited.
+        if not _is_sound(target):
+            if target.exists():
+                say(f"{target} is damaged; {packed.name} is converted again")
             _convert(packed, target)
     return target
+
+
+def conversions() -> list[Path]:
+    """All folders with converted GGUF files."""
+    return sorted(path for path in _conversions().glob(f"*-{FORMAT}") if path.is_dir())
+
+
+def damaged_conversions() -> list[Path]:
+    """Folders with converted GGUF files that are no longer what was written, all hashed now."""
+    return [folder for folder in conversions() if not _is_sound(folder, now=True)]
+
+
+def _conversions() -> Path:
+    return assets.cache_dir() / "converted"
+
+
+def _is_sound(folder: Path, *, now: bool = False) -> bool:
+    try:
+        files = read_json(folder / _SEAL).get("files")
+    except (OSError, DamagedError, InputError):
+        return False
+    return isinstance(files, dict) and not changed_files(folder, files, now=now)
 
 
 def _convert(packed: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
-    unpacking = progress(f"unpacking {packed.name}")
-    with tempfile.TemporaryDirectory(dir=target.parent) as holder, unpacking, quiet_transformers():
-        fresh = Path(holder) / "model"
-        _unpacked(packed).save_pretrained(fresh)
-        AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name).save_pretrained(fresh)
-        shutil.move(fresh, target)
+    with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
+        try:
+            model = _unpacked(packed)
+            tokenizer = AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name)
+        except Exception as error:
+            # The library that reads GGUF fails in its own ways on what is not GGUF.
+            raise ModelError(f"{packed} cannot be read as a GGUF file ({_reason(error)}); fetch it again") from error
+        model.save_pretrained(fresh)
+        tokenizer.save_pretrained(fresh)
+        write_json(fresh / _SEAL, {"files": list_files(fresh)})
 
 
 def _unpacked(packed: Path) -> PreTrainedModel:
+    import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+    check_config(load_gguf_checkpoint(str(packed))["config"])
+    config = AutoConfig.from_pretrained(packed.parent, gguf_file=packed.name)
+    # First without memory, where one that is too large ends at once.
+    with bounded_building([packed]), torch.device("meta"):
+        AutoModelForCausalLM.from_config(config)
     # Not from_pretrained(gguf_file=...): it gives the same weights but needs one more package (accelerate).
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(packed.parent, gguf_file=packed.name))
+    model = AutoModelForCausalLM.from_config(config)
     # Its progress bar can only be silenced through its stream; lamina shows its own.
     with redirect_stderr(StringIO()):
         weights = load_gguf_checkpoint(str(packed), return_tensors=True, model_to_load=model)["tensors"]
     absent = set(model.load_state_dict(weights, strict=False).missing_keys) - set(model.all_tied_weights_keys)
     if absent:
-        raise ModelError(f"{packed} lacks {len(absent)} of the model's weights (first: {min(absent)})")
+        raise ModelError(f"it lacks {len(absent)} of the model's weights (first: {min(absent)})")
     return model
 
 
@@ -220,13 +264,16 @@ def _load(source: str, dtype: Any) -> tuple[Any, Any, Any]:
     """The body, the same weights with their span head (None if there is none), and the tokenizer."""
     from transformers import AutoTokenizer
 
+    folder = Path(source) if Path(source).is_dir() else None
     try:
-        with quiet_transformers():
+        with quiet_transformers(), _bounded(folder):
             model, span_model, absent = _read_weights(source, dtype)
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:
         # Every library that reads a part of a broken folder can fail in its own way.
         raise ModelError(_cannot_load(source, error)) from error
+    if folder is None:
+        _check_hub_files(source, model.config)
     if absent:
         raise ModelError(
             f"{source}: {len(absent)} weights are missing from the checkpoint or have another shape (first: "
@@ -237,6 +284,31 @@ def _load(source: str, dtype: Any) -> tuple[Any, Any, Any]:
         # Without a tokenizer in the folder, transformers silently makes one up.
         raise ModelError(f"{source} has no tokenizer, or an empty one; save the model's tokenizer in the same folder")
     return model, span_model, tokenizer
+
+
+@contextmanager
+def _bounded(folder: Path | None) -> Iterator[None]:
+    """Refuse what a folder holds before and while it is loaded; the hub's models are taken as they are."""
+    if folder is None:
+        yield
+        return
+    check_folder(folder)
+    # A model that lamina fine-tuned lies in the folder of a result, with the hashes of all its files.
+    check_listed(folder)
+    with bounded_building(weights_files(folder)):
+        yield
+
+
+def _check_hub_files(repo: str, config: Any) -> None:
+    """Compare the files of a model of the hub with those that were downloaded first."""
+    from huggingface_hub import try_to_load_from_cache
+
+    commit = getattr(config, "_commit_hash", None)
+    found = try_to_load_from_cache(repo, "config.json", revision=commit)
+    if isinstance(commit, str) and isinstance(found, str):
+        snapshot = Path(found).parent
+        names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()]
+        check_first_download(repo, commit, snapshot, names)
 
 
 def _read_weights(source: str, dtype: Any) -> tuple[Any, Any, list[str]]:
@@ -273,7 +345,7 @@ def _has_span_head(classes: Iterable[str]) -> bool:
 
 
 def _cannot_load(source: str, error: Exception) -> str:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = _reason(error)
     if Path(source).exists():
         return f"{source} cannot be loaded as a model: {reason}"
     aliases = ", ".join(card.name for card in assets.cards().values() if card.kind == "model")
@@ -281,6 +353,16 @@ def _cannot_load(source: str, error: Exception) -> str:
         f"there is no model {source!r} on this machine or on the hub ({reason}); "
         f"give an alias ({aliases}), a Hugging Face id, or a folder with config.json, weights and tokenizer"
     )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error.
+
+    Example:
+        >>> _reason(ValueError("no header\\nand more")), _reason(KeyError())
+        ('no header', 'KeyError')
+    """
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _device(asked: str | None) -> str:

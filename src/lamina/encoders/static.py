@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import reprlib
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import torch
 
 from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
 from lamina.errors import FormatError, ModelError
+from lamina.files.reading import open_regular
 from lamina.types import Text
 
 
@@ -34,7 +37,7 @@ def _read_text(path: Path) -> tuple[list[str], np.ndarray]:
     words: list[str] = []
     rows: list[np.ndarray] = []
     promised, width = None, 0
-    with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with io.TextIOWrapper(open_regular(path), encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, start=1):
             fields = line.rstrip().split(" ")
             if number == 1 and len(fields) == 2:
@@ -61,7 +64,7 @@ def _read_text(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         count, width = _header(path, file.readline().decode("utf-8", "replace").split())
         data = file.read()
     if count * (4 * width + 1) > len(data):
@@ -86,7 +89,9 @@ def _header(path: Path, fields: list[str]) -> tuple[int, int]:
         if min(count, width) < 1:
             raise ValueError("both must be counts")
     except ValueError:
-        raise FormatError(f"{path}:1: expected a header, number of words and dimensions; got {fields!r}") from None
+        raise FormatError(
+            f"{path}:1: expected a header, number of words and dimensions; got {reprlib.repr(fields)}"
+        ) from None
     return count, width
 
 

@@ -1,0 +1,209 @@
+"""`lamina verify`: compare everything that lamina keeps with its checksums."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from lamina.cli import options
+from lamina.errors import DamagedError, InputError
+from lamina.files.checking import Problem, read_json
+from lamina.files.writing import left_behind, sweep
+
+PARTS = ("store", "results", "assets")
+
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[WHAT]...",
+        help="`store`, `results`, `assets`, or folders with results; everything by default (results in ./results and "
+        "./report).",
+    ),
+]
+
+
+class _Found(NamedTuple):
+    """Something that is damaged or of no use."""
+
+    what: str
+    """What is wrong, and what to do."""
+    drop: Callable[[], object] | None
+    """Deletes it; None for what lamina cannot make again by itself."""
+    leftover: bool = False
+    """Not damaged: a killed process left it."""
+
+
+class _Part(NamedTuple):
+    """What was found in one part of what lamina keeps."""
+
+    summary: str
+    found: list[_Found]
+
+
+def verify(
+    what: What = None,
+    store: options.StoreOption = None,
+    drop: Annotated[
+        bool,
+        typer.Option(
+            "--drop",
+            help="Delete leftovers, and damaged files that lamina makes again by itself: shards, indexes, probing "
+            "runs, caches, assets. Results are never deleted.",
+        ),
+    ] = False,
+) -> None:
+    """Compare everything that lamina keeps with its checksums, and say what to do. Exit code 1 if anything is damaged.
+
+    Example: `lamina verify results`
+    """
+    from lamina.progress import progress
+
+    damaged = False
+    with progress("verifying") as advance:
+        for part in _parts(what or [], store):
+            for found in part.found:
+                deleted = ""
+                if drop and found.drop:
+                    found.drop()
+                    deleted = ", deleted"
+                print(f"{'left over' if found.leftover else 'damaged'}{deleted}: {found.what}")
+                if not found.leftover and not deleted:
+                    damaged = True
+            print(part.summary)
+            advance()
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _parts(what: list[str], store: Path | None) -> Iterator[_Part]:
+    from lamina.result_index import usual_folders
+
+    folders = [Path(each) for each in what if each not in PARTS]
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder}; give {', '.join(PARTS)}, or a folder with results")
+    if not what or "store" in what:
+        yield _stores(store)
+        yield _runs(store)
+    if not what or "results" in what:
+        folders += usual_folders()
+    if folders:
+        yield _results(folders)
+    if not what or "assets" in what:
+        yield _assets()
+        yield _caches()
+
+
+def _stores(root: Path | None) -> _Part:
+    from lamina.activations import default_root, problems, stores
+
+    kept = stores(root)
+    if not kept:
+        return _Part(f"store: nothing in {root or default_root()}", [])
+    by_store = [(each, problem) for each in kept for problem in _of_no_living_process(problems(each))]
+    found = []
+    for each, problem in by_store:
+        if problem.leftover:
+            found.append(_Found(problem.what, each.sweep, leftover=True))
+        elif problem.path.suffix in _SHARD:
+            again = "`lamina encode ... --repair` encodes its texts again"
+            found.append(_Found(f"{problem.what}; {again}", partial(each.drop, [problem.path])))
+        else:
+            found.append(_Found(f"{problem.what}; `lamina encode` with its model writes it again", None))
+    damaged = [problem.path.suffix for _, problem in by_store if not problem.leftover]
+    shards = sum(len(each.shards) for each in kept)
+    intact = [f"{shards - damaged.count(suffix):,} of {shards:,} {name}" for suffix, name in _SHARD.items()]
+    return _Part(f"store: {', '.join(intact)} intact", found)
+
+
+_SHARD = {".safetensors": "shards", ".arrow": "indexes"}
+
+
+def _runs(root: Path | None) -> _Part:
+    from lamina.analyses.probing.checkpoints import problems
+
+    found = [
+        _Found(problem.what, partial(sweep, problem.path.parent), leftover=True)
+        if problem.leftover
+        else _Found(f"{problem.what}; the next `lamina probe` computes it again", partial(_delete, problem.path))
+        for problem in _of_no_living_process(problems(root))
+    ]
+    damaged = sum(not each.leftover for each in found)
+    return _Part(f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", found)
+
+
+def _results(roots: Iterable[Path]) -> _Part:
+    from lamina.result_folder import leftovers
+    from lamina.results import check_result
+
+    roots = list(dict.fromkeys(roots))
+    folders = [folder for root in roots for folder in _below(root)]
+    results = [folder for folder in folders if (folder / "result.json").exists()]
+    said = {folder: problems for folder in results if (problems := check_result(folder))}
+    found = [_Found(what, None) for problems in said.values() for what in problems]
+    for folder in folders:
+        for path, _ in left_behind(folder):
+            found.append(_Found(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True))
+    for work in (work for root in roots for work in leftovers(root)):
+        unfinished = f"{work.path} ({work.size / 1e6:,.1f} MB) is unfinished work; the same command continues it"
+        found.append(_Found(unfinished, None, leftover=True))
+    where = ", ".join(map(str, roots))
+    if not results:
+        return _Part(f"results: none in {where}", found)
+    return _Part(f"results: {len(results) - len(said):,} of {len(results):,} intact in {where}", found)
+
+
+def _assets() -> _Part:
+    from lamina import assets
+
+    kept = [name for name in assets.cards() if (assets.cache_dir() / "assets" / name).is_dir()]
+    broken = {name: files for name in kept if (files := assets.damaged(name, now=True))}
+    found = [
+        _Found(f"{files[0]} is damaged; `lamina assets get {name}` fetches {name} again", partial(assets.remove, name))
+        for name, files in broken.items()
+    ]
+    record = assets.cache_dir() / "hub_hashes.json"
+    try:
+        if record.exists():
+            read_json(record)
+    except DamagedError as error:
+        found.append(_Found(f"{error}; delete it to accept the next downloads from the hub", None))
+    return _Part(f"assets: {len(kept) - len(broken):,} of {len(kept):,} intact", found)
+
+
+def _caches() -> _Part:
+    from lamina.corpora.caching import caches, damaged_caches
+    from lamina.encoders.loading import conversions, damaged_conversions
+
+    kept = len(caches()) + len(conversions())
+    damaged = [*damaged_caches(), *damaged_conversions()]
+    found = [_Found(f"{path} is damaged; it is made again when needed", partial(_delete, path)) for path in damaged]
+    return _Part(f"parsed corpora and converted models: {kept - len(found):,} of {kept:,} intact", found)
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """A folder and all folders below it that are not hidden."""
+    for folder, inner, _ in os.walk(root):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        yield Path(folder)
+
+
+def _of_no_living_process(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Without the hidden files that a living process is about to finish."""
+    for problem in problems:
+        hidden = problem.leftover and problem.path.name.startswith(".")
+        if not hidden or any(path == problem.path for path, _ in left_behind(problem.path.parent)):
+            yield problem
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
