@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from lamina.cli.data import app
 from lamina.corpora.catalogue import names
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, DiskFullError, InputError
 
 TREEBANK = """\
 # newdoc id = d1
@@ -142,7 +144,54 @@ def test_check_reports_every_fault_with_its_line(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0].startswith(f"{path}:9: ")
     assert lines[1].startswith(f"{path}:13: ")
-    assert lines[2].startswith("2 faults")
+    assert lines[2].startswith("2 in 2 kinds of faults; valid: 3 texts")
+
+
+def test_check_of_very_many_faults_is_short(tmp_path: Path) -> None:
+    path = tmp_path / "own.conllu"
+    path.write_text(TREEBANK + "".join(f"1\tword{number}\n\n" for number in range(2000)))
+
+    result = run("check", path)
+
+    lines = result.output.splitlines()
+    assert result.exit_code == 1
+    assert len(lines) == 7
+    assert all(line.startswith(f"{path}:") for line in lines[:5])
+    assert lines[5:] == [
+        "  ... and 1,995 more like these",
+        "2,000 in 1 kind of faults; --all shows all of them; valid: 2 texts, 3 words, read as conllu",
+    ]
+    every = run("check", path, "--all").output.splitlines()
+    assert len(every) == 2001
+    assert every[-1] == "2,000 in 1 kind of faults; valid: 2 texts, 3 words, read as conllu"
+
+
+def test_check_of_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe.conllu")
+    for options in ((), ("--format", "conllu")):
+        assert isinstance(run("check", tmp_path / "pipe.conllu", *options).exception, InputError)
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "a.txt").write_text("a")
+    monkeypatch.setattr("lamina.corpora.reading.open_regular", fails)
+    said = run("check", tmp_path / "a.txt", "--format", "plain").exception
+    assert isinstance(said, CorpusError)
+    assert "a.txt cannot be read: " in str(said)
+
+
+def test_a_full_disk_leaves_the_old_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("lamina.files.writing.sync", full)
+    out = tmp_path / "out"
+    out.write_text("old")
+    for command in (("convert", folder, out, "--annotation", "pos"), ("stats", folder, "--csv", out)):
+        assert isinstance(run(*command).exception, DiskFullError)
+        assert out.read_text() == "old"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["bark", "out"]
 
 
 def test_check_of_nothing(tmp_path: Path) -> None:

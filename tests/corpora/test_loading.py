@@ -146,7 +146,7 @@ def test_what_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(_: Path) -> str:
         raise PermissionError("Permission denied")
 
-    monkeypatch.setattr("lamina.corpora.loading.file_sha256", refuse)
+    monkeypatch.setattr("lamina.corpora.loading.sha256_of", refuse)
     with pytest.raises(CorpusError, match="cannot be read: Permission denied"):
         load_corpus(folder)
 

@@ -107,36 +107,45 @@ def stats(
 def check(
     path: Annotated[Path, typer.Argument(help="Your file or folder.")],
     format: options.FormatOption = None,
+    all: Annotated[bool, typer.Option("--all", help="Show every fault, not only the first of each kind.")] = False,
 ) -> None:
-    """Check your own file or folder and report every fault with its line."""
-    from lamina.corpora.corpus import Counts, counted
+    """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
+    from lamina.corpora.fault_kinds import FaultKinds
     from lamina.corpora.formats import detect, files_of, get_format
     from lamina.corpora.reading import Fault
     from lamina.errors import CorpusError
 
     if not path.exists():
         raise CorpusError(f"there is no file or folder {path}")
-    form = get_format(format) if format else detect(path)
-    faults = 0
+    faults = FaultKinds()
 
     def tell(fault: Fault) -> None:
-        nonlocal faults
-        faults += 1
-        typer.echo(str(fault))
+        faults.add(fault)
+        if all:
+            typer.echo(str(fault))
 
-    counts = Counts()
+    texts = words = 0
     noted: dict[str, list[str]] = {}
-    for file in files_of(path, form):
-        texts = form.read(file, tell, noted) if form.notes else form.read(file, tell)
-        for _ in counted(texts, counts):
-            pass
+    try:
+        form = get_format(format) if format else detect(path)
+        for file in files_of(path, form):
+            for text in form.read(file, tell, noted) if form.notes else form.read(file, tell):
+                texts += 1
+                words += len(text.words)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error}") from error
+    if not faults.total and not texts:
+        tell(Fault(path, 0, "contains no text", form.title))
+    if not all:
+        for line in faults.lines():
+            typer.echo(line)
     for what, ids in noted.items():
         typer.echo(f"{what}: {len(ids)} times (first: {ids[0]})")
-    held = f"{counts.texts} texts, {counts.words} words, read as {form.name}"
-    if not faults and not counts.texts:
-        tell(Fault(path, 0, "contains no text", form.title))
-    if faults:
-        typer.echo(f"{faults} faults; valid: {held}")
+    held = f"{texts} texts, {words} words, read as {form.name}"
+    if faults.total:
+        hint = "" if all or faults.complete else "; --all shows all of them"
+        found = f"{faults.total:,} in {faults.kinds} of faults"
+        typer.echo(f"{found}{hint}; valid: {held}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {held}")
 

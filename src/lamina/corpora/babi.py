@@ -20,10 +20,16 @@ from lamina.errors import CorpusError
 from lamina.types import Text
 
 VIEWS = ("span", "classification")
-_LINE = re.compile(r"(\d+) (\S.*)")
-_QUESTION = re.compile(r"([^\t]*\S)\s*\t([^\t]*\S)\s*\t\s*(\d+(?: +\d+)*)\s*")
+_LINE = re.compile(r"([0-9]{1,9}) (\S.*)")
+_QUESTION = re.compile(r"([^\t]*\S)\s*\t([^\t]*\S)\s*\t\s*([0-9]{1,9}(?: +[0-9]{1,9})*)\s*")
 _NAME = re.compile(r"qa(\d+)(?!\d)")
 _START = "Possible answers: "
+# Every question repeats the facts before it and the possible answers, so that both need a limit. bAbI's longest story
+# has 233 lines, and no task more than 12 answers.
+_LONGEST_STORY = 500
+_LONGEST_FACT = 10_000
+"""Most characters of a line: each is read again with every later question of its story."""
+_MOST_ANSWERS = 1000
 
 
 class _Asked(NamedTuple):
@@ -56,7 +62,7 @@ def companions(path: Path) -> tuple[Path, ...]:
     if task is None:
         return ()
     files = path.parent.glob(f"qa{task[1]}_*{path.suffix}")
-    return tuple(sorted(file for file in files if file.name != path.name and _NAME.match(file.name)))
+    return tuple(sorted(file for file in files if file.name != path.name and file.is_file()))
 
 
 def task_of(path: Path) -> str:
@@ -85,6 +91,9 @@ def questions(
     if tasks is not None and task not in {f"qa{number}" for number in tasks}:
         return
     appended = possible_answers(path) if view == "span" else ()
+    if len(appended) > _MOST_ANSWERS:
+        what = f"task {task} has {len(appended):,} different answers"
+        return report(Fault(path, 0, what, f"at most {_MOST_ANSWERS:,}: every question is shown all of them"))
     for asked in _asked(path, report):
         yield _question(path, asked, appended, task, noted)
 
@@ -137,7 +146,14 @@ def _asked(path: Path, report: Report) -> Iterator[_Asked]:
         elif numbered is None or number != expected:
             report(Fault(path, line.number, "not the next line of a story", f"{expected} or 1, a space and a sentence"))
         expected = number + 1 if numbered else expected + 1
-        if numbered is None or not story:
+        if number == _LONGEST_STORY + 1:
+            longest = f"a new story, which starts at 1: one has at most {_LONGEST_STORY:,} lines"
+            report(Fault(path, line.number, "the story is too long", longest))
+        if numbered is None or not story or number > _LONGEST_STORY:
+            continue
+        if len(line.text) > _LONGEST_FACT:
+            what = f"a line of {len(line.text):,} characters"
+            report(Fault(path, line.number, what, f"at most {_LONGEST_FACT:,}"))
             continue
         if "\t" not in numbered[2]:
             facts[number] = numbered[2].strip()
@@ -159,7 +175,7 @@ def _parsed(said: str, line: int, story: int, facts: dict[int, str], path: Path,
     support = [int(number) for number in parts[3].split()]
     if unknown := [number for number in support if number not in places]:
         what = f"question {id}: supporting line {unknown[0]} is not a fact before the question"
-        report(Fault(path, line, what, f"one of {', '.join(map(str, places))}"))
+        report(Fault(path, line, what, "the number of a fact of the story"))
         return None
     return _Asked(
         line,

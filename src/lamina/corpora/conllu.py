@@ -23,7 +23,8 @@ from lamina.corpora.reading import Fault, Heading, Report, comments, head_lines,
 from lamina.types import Edge, Span, Text
 
 COLUMNS = 10
-_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+_ID = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
+_HEAD = re.compile(r"0|[1-9][0-9]{0,8}")
 _EXPECTED_HEAD = "the number of another word of the sentence, or 0 for the root"
 
 
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     @property
     def is_word(self) -> bool:
         """Whether it is neither a multi-word token nor an empty node."""
-        return self.cells[0].isdigit()
+        return self.cells[0].isdecimal()
 
     @property
     def is_range(self) -> bool:
@@ -109,7 +110,7 @@ def _check_ids(path: Path, rows: Sequence[Row]) -> Iterator[Fault]:
 
 def _check_heads(path: Path, words: Sequence[Row]) -> Iterator[Fault]:
     for row in words:
-        if not row.head.isdecimal():
+        if not _HEAD.fullmatch(row.head):
             yield Fault(path, row.line, f"head {row.head!r} is not a number", _EXPECTED_HEAD)
         elif int(row.head) > len(words):
             yield Fault(path, row.line, f"head {row.head} is outside the {len(words)} words", _EXPECTED_HEAD)
@@ -126,10 +127,10 @@ def _check_tree(path: Path, words: Sequence[Row]) -> Iterator[Fault]:
     heads = [0, *(int(row.head) for row in words)]
     sound = {0}
     for row, start in zip(words, range(1, len(heads)), strict=True):
-        seen: list[int] = []
+        seen: set[int] = set()
         at = start
         while at not in sound and at not in seen:
-            seen.append(at)
+            seen.add(at)
             at = heads[at]
         if at not in sound:
             yield Fault(path, row.line, f"word {start} is its own ancestor", "a tree: heads that lead to the root")

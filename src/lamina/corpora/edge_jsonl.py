@@ -13,7 +13,6 @@ Values without a field in the format are kept in `info`: the text's `id`, `doc`,
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,14 @@ from lamina.corpora.reading import (
     Report,
     first_record,
     labels_of,
+    name_of,
     number_of,
     raise_fault,
     read_records,
     span_of,
     words_of,
 )
+from lamina.files.writing import fresh_path
 from lamina.types import Edge, Text
 
 _EXPECTED = '{"text": "...", "targets": [{"span1": [start, end), "span2": optional, "label": "..." or ["..."]}]}'
@@ -75,17 +76,12 @@ def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
         [('NOUN',)]
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     written = 0
-    try:
-        with fresh.open("w", encoding="utf-8") as file:
-            for text in texts:
-                if annotation in text.edges:
-                    file.write(json.dumps(_record(text, annotation), ensure_ascii=False) + "\n")
-                    written += 1
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with fresh_path(path) as fresh, fresh.open("w", encoding="utf-8") as file:
+        for text in texts:
+            if annotation in text.edges:
+                file.write(json.dumps(_record(text, annotation), ensure_ascii=False) + "\n")
+                written += 1
     return written
 
 
@@ -100,8 +96,10 @@ def _text(record: Record, line: int, stem: str, annotation: str) -> Text:
     words = words_of(info["words"] if "words" in info else record["text"].split())
     targets = tuple(_edge(target) for target in record["targets"])
     segments = tuple(span_of(segment) for segment in info.get("segments", ()))
-    name = info.get("annotation", annotation)
-    return Text(str(info.get("id", f"{stem}-{line}")), words, segments, {name: targets}, info.get("doc"))
+    name = name_of(info.get("annotation", annotation))
+    doc = info.get("doc")
+    doc = None if doc is None else str(doc)
+    return Text(str(info.get("id", f"{stem}-{line}")), words, segments, {name: targets}, doc)
 
 
 def _edge(target: Record) -> Edge:

@@ -30,6 +30,7 @@ from lamina.corpora import (
     wiki_pse,
 )
 from lamina.errors import CorpusError
+from lamina.files.reading import check_regular
 from lamina.types import Text
 
 _NOT_DATA = ("source", "readme", "license", "licence", "citation", "contributing", "changelog", "changes")
@@ -153,6 +154,7 @@ def detect(path: Path) -> Format:
     """
     if path.is_dir():
         return _detect_folder(path)
+    check_regular(path)
     found = _sniff(path)
     if found is None:
         raise CorpusError(f"cannot detect the format of {path}; give it with --format ({_names()})")
@@ -165,7 +167,8 @@ def files_of(path: Path, form: Format) -> tuple[Path, ...]:
     Within a folder, the first few files of each extension are inspected. If two extensions fit, they count as two
     versions of the same texts, and the one with more files is read.
     """
-    if path.is_file():
+    if not path.is_dir():
+        check_regular(path)
         return (path,)
     if form.glob is not None:
         return tuple(sorted(path.glob(form.glob)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
+from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines, whole_number
 from lamina.corpora.tokenising import split_words
 from lamina.types import Edge, Span, Text
 
@@ -69,9 +69,9 @@ def _text(columns: Sequence[str]) -> Text:
 def _place(row: Mapping[str, str], name: str) -> tuple[int, int]:
     """Where a mention starts and ends, in characters."""
     column, mention = f"{name}-offset", row[name]
-    if not row[column].isdecimal():
+    start = whole_number(row[column])
+    if start is None:
         raise _RowError(f"{column} is {row[column]!r}", "a character offset")
-    start = int(row[column])
     end = start + len(mention)
     if row["Text"][start:end] != mention:
         found = row["Text"][start:end]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
-from lamina.corpora.tokenising import split_words
+from lamina.corpora.tokenising import words_in
 from lamina.types import Edge, Span, Text
 
 _LABELS = ("label", "quality", "is_duplicate", "gold_label")
@@ -74,7 +74,7 @@ def _text(path: Path, number: int, cells: list[str], columns: _Columns, report: 
     if len(cells) != columns.size:
         report(Fault(path, number, f"{len(cells)} columns", f"{columns.size} columns, as in the first line"))
         return None
-    parts = [split_words(cells[column]).words for column in columns.sentences]
+    parts = [words_in(cells[column]) for column in columns.sentences]
     label = None if columns.label is None else cells[columns.label].strip()
     if not all(parts) or label == "":
         report(Fault(path, number, "an empty sentence or label", "words in every sentence, and a label"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from lamina.corpora import conllu
 from lamina.corpora.brackets import read_trees
 from lamina.corpora.entities import Cell, pair
-from lamina.corpora.reading import Fault, Report, raise_fault, read_lines
+from lamina.corpora.reading import Fault, Report, raise_fault, read_lines, read_list
 from lamina.errors import CorpusError
 from lamina.types import Edge, Text
 
@@ -41,7 +41,7 @@ def read(path: Path, report: Report = raise_fault, split: str | None = None) -> 
 def companions(path: Path) -> tuple[Path, ...]:
     """The existing files of the other layers for a file in `dep/`."""
     return tuple(
-        file for file in (_const(path), *(_coref(path, scheme) for scheme in _SCHEMES.values())) if file.exists()
+        file for file in (_const(path), *(_coref(path, scheme) for scheme in _SCHEMES.values())) if file.is_file()
     )
 
 
@@ -57,7 +57,7 @@ def _listed(folder: Path, split: str) -> frozenset[str]:
     path = folder / "splits" / f"{split}.txt"
     if not path.is_file():
         raise CorpusError(f"{folder} has no split {split!r}: there is no {path}; use split=None for all documents")
-    return frozenset(path.read_text(encoding="utf-8").split())
+    return frozenset(read_list(path))
 
 
 def _read_document(dep: Path, report: Report) -> Iterator[Text]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamina.corpora.questions import Document, Noted, Question, make_question
-from lamina.corpora.reading import Report, raise_fault
+from lamina.corpora.reading import Report, json_start, raise_fault
 from lamina.corpora.tokenising import split_words
 from lamina.errors import CorpusError
 from lamina.types import Text
@@ -27,6 +27,8 @@ POINTLESS = "a supporting fact points to no sentence"
 SHORTENED = "distractors were cut"
 SETTINGS = ("distractor", "support")
 _EXPECTED = '[{"question": ..., "answer": ..., "context": ..., "supporting_facts": ...}, ...]'
+_LONGEST = 10_000
+"""Characters of an answer; a bound on the work of looking for it."""
 
 
 class _Sentence(NamedTuple):
@@ -37,11 +39,8 @@ class _Sentence(NamedTuple):
 
 def looks_like(path: Path) -> bool:
     """Whether the file starts like HotpotQA's JSON."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(1 << 16).decode("utf-8-sig", errors="replace")
-    return head.lstrip().startswith("[") and '"supporting_facts"' in head and '"question"' in head
+    head = json_start(path)
+    return head.startswith("[") and '"supporting_facts"' in head and '"question"' in head
 
 
 def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
@@ -80,6 +79,8 @@ def _question(
         return document.fault(id, "the question is empty", "a question")
     if not isinstance(answer, str) or not answer.strip():
         return document.fault(id, "the answer is empty", "an answer")
+    if len(answer) > _LONGEST:
+        return document.fault(id, "the answer is too long", f"at most {_LONGEST:,} characters")
     if answer.strip().lower() in ("yes", "no"):
         return _note(noted, YES_NO, id)
     try:
@@ -120,9 +121,11 @@ def _sentences(item: dict[str, Any]) -> tuple[list[_Sentence], bool]:
     wanted = {(title, number) for title, number in facts}
     found, seen = [], set()
     for title, sentences in context:
+        if not isinstance(sentences, list):
+            raise TypeError("not a list of sentences")
         for number, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
-                raise TypeError(f"{sentence!r} is not a sentence")
+                raise TypeError("not a sentence")
             if sentence.strip():
                 seen.add((title, number))
                 # In the original, a sentence starts with the space before it; paragraphs are separated the same way.
@@ -158,9 +161,19 @@ def _ranges(sentences: Sequence[_Sentence]) -> list[tuple[int, int]]:
 
 def _placed(context: str, answer: str, support: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """The first occurrence of the answer; prefers whole words, then supporting facts."""
-    exact = re.escape(answer)
-    for pattern in (rf"(?<!\w){exact}(?!\w)", exact):
+    for whole_words in (True, False):
         for start, end in [*support, (0, len(context))]:
-            if match := re.compile(pattern).search(context, start, end):
-                return match.span()
+            at = context.find(answer, start, end)
+            while at >= 0 and whole_words and not _stands_alone(context, at, at + len(answer)):
+                at = context.find(answer, at + 1, end)
+            if at >= 0:
+                return at, at + len(answer)
     return None
+
+
+_WORD = re.compile(r"\w")
+
+
+def _stands_alone(context: str, start: int, end: int) -> bool:
+    """Whether neither neighbour of these characters could belong to the same word."""
+    return not (_WORD.match(context, start - 1) if start else None) and not _WORD.match(context, end)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from lamina.corpora.caching import file_sha256, parsed_once
+from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import Entry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.formats import Format, detect, files_of, get_format
@@ -17,6 +17,8 @@ from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_spli
 from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.units import in_units, parse_unit
 from lamina.errors import CorpusError
+from lamina.files.checking import sha256_of
+from lamina.files.reading import check_regular
 from lamina.types import Text
 
 
@@ -150,7 +152,7 @@ def part_of(source: Source, split: str, seed: int) -> Part:
 def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
-    hashes = {path: file_sha256(path) for main in paths for path in (main, *form.companions(main))}
+    hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
     files = {_relative(path, source.root): sha for path, sha in hashes.items()}
 
     def read() -> Iterator[Text]:
@@ -170,11 +172,20 @@ def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:
     )
 
 
+def _sha256(path: Path) -> str:
+    check_regular(path)
+    return sha256_of(path)
+
+
 def _read_file(form: Format, path: Path, hashes: Mapping[Path, str]) -> Iterator[Text]:
-    if not form.slow:
-        return form.read(path)
-    key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
-    return parsed_once(key, partial(form.read, path))
+    try:
+        if form.slow:
+            key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
+            yield from parsed_once(key, partial(form.read, path))
+        else:
+            yield from form.read(path)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error}") from error
 
 
 def _annotations(declared: tuple[str, ...] | None, unit: str) -> tuple[str, ...] | None:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lamina.corpora.reading import Report, raise_fault, read_lines
-from lamina.corpora.tokenising import split_words
+from lamina.corpora.tokenising import words_in
+from lamina.files.reading import open_regular
 from lamina.types import Text
 
 _SAMPLE = 1 << 16
@@ -39,12 +40,12 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
             titles[title[1]] += 1
             # Two articles may have the same name (`<unk> <unk>`) but are still two documents.
             doc = title[1] if titles[title[1]] == 1 else f"{title[1]} ({titles[title[1]]})"
-        words = tuple(line.text.split()) if whitespace else split_words(line.text).words
+        words = tuple(line.text.split()) if whitespace else words_in(line.text)
         if words:
             yield Text(f"{path.stem}-{line.number}", words, doc=doc)
 
 
 def _pre_tokenised(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         sample = file.read(_SAMPLE).decode("utf-8", errors="replace")
     return len(_APART.findall(sample)) > len(_STUCK.findall(sample))

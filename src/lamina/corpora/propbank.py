@@ -17,6 +17,7 @@ from lamina.corpora.reading import (
     Record,
     Report,
     first_record,
+    id_of,
     labels_of,
     raise_fault,
     read_records,
@@ -59,7 +60,7 @@ def _text(row: Record, _: int) -> Text:
         "const": without_top(starred(bits)),
         "srl": tuple(edge for frame in row["props"] for edge in _roles(frame)),
     }
-    return Text(str(row["sent_id"]), words, edges=edges)
+    return Text(id_of(row["sent_id"]), words, edges=edges)
 
 
 def _roles(frame: Record) -> Iterator[Edge]:

@@ -15,7 +15,7 @@ from lamina.corpora.loading import find_source, load_corpus, part_of
 from lamina.corpora.questions import Noted, Question, make_question
 from lamina.corpora.reading import Report, raise_fault
 from lamina.corpora.stories import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
-from lamina.corpora.tokenising import split_sentences, split_words
+from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
 
@@ -143,7 +143,7 @@ def typed_question(question: str, context: str, answer: str = "") -> Questions:
         raise InputError("the context is empty; give the text that holds the answer, in quotes")
     places = _places(answer.strip(), context)
     sentences = split_sentences(context, whole=places)
-    support = {n for n, (start, end) in enumerate(sentences) for first, _ in places if start <= first < end}
+    support = sentences_of(places, sentences)
     made = make_question("typed", question, context, sentences, places, support)
     return questions_from([made], "a typed question")
 

@@ -8,18 +8,23 @@ ends inside it, so that an answer always consists of whole words.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamina.corpora.reading import Fault, Report
 from lamina.corpora.tokenising import Split, split_words
 from lamina.errors import SpanError
+from lamina.files.reading import parse_json, read_regular
 from lamina.types import Edge, Span, Text
 
 Item = dict[str, Any]
+_ID = re.compile(r'"_?id"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d+)')
 
 
 class Document:
@@ -29,7 +34,7 @@ class Document:
         self.path = path
         self._report = report
         self._raw = ""
-        self._ids: set[str] = set()
+        self._uses = Counter[str]()
 
     def items(self, key: str | None, expected: str) -> list[Item]:
         """The objects of the list under `key` (None: the file itself is the list); empty after a fault."""
@@ -56,24 +61,30 @@ class Document:
             self._report(Fault(self.path, 1, f"{where} has no id", '"id": "..."'))
             return None
         name = str(id)
-        if name in self._ids:
-            return self.fault(name, "the id is used twice", "unique ids", last=True)
-        self._ids.add(name)
-        return name
+        self._uses[name] += 1
+        return name if self._uses[name] == 1 else self.fault(name, "the id is used twice", "unique ids")
 
-    def fault(self, id: str, what: str, expected: str, *, last: bool = False) -> None:
+    def fault(self, id: str, what: str, expected: str) -> None:
         """Report what is wrong with a question, with its id and line."""
-        quoted = json.dumps(id), json.dumps(id, ensure_ascii=False)
-        find = self._raw.rfind if last else self._raw.find
-        at = max(find(one) for one in quoted)
-        line = self._raw.count("\n", 0, at) + 1 if at >= 0 else 1
+        lines = self._lines.get(id, [1])
+        line = lines[min(self._uses[id], len(lines)) - 1]
         self._report(Fault(self.path, line, f"question {id}: {what}", expected))
+
+    @cached_property
+    def _lines(self) -> Mapping[str, Sequence[int]]:
+        """Id -> the line of each of its uses; found in one pass, however many faults there are."""
+        lines = defaultdict[str, list[int]](list)
+        line, at = 1, 0
+        for found in _ID.finditer(self._raw):
+            line, at = line + self._raw.count("\n", at, found.start()), found.start()
+            lines[str(json.loads(found[1]))].append(line)
+        return lines
 
     def _load(self) -> Any:
         """The content of the file; None after a fault."""
         try:
-            self._raw = self.path.read_bytes().decode("utf-8-sig")
-            return json.loads(self._raw) if self._raw.strip() else None
+            self._raw = read_regular(self.path).decode("utf-8-sig")
+            return parse_json(self._raw) if self._raw.strip() else None
         except UnicodeDecodeError as error:
             what, line = (
                 f"byte 0x{error.object[error.start]:02x} is not UTF-8",
@@ -82,8 +93,8 @@ class Document:
             self._report(Fault(self.path, line, what, "text saved as UTF-8"))
         except json.JSONDecodeError as error:
             self._report(Fault(self.path, error.lineno, f"not JSON ({error.msg})", "one whole JSON file"))
-        except RecursionError:
-            self._report(Fault(self.path, 1, "JSON nested too deeply", "one whole JSON file"))
+        except ValueError as error:
+            self._report(Fault(self.path, 1, str(error), "one whole JSON file"))
         return None
 
 

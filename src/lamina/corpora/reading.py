@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from lamina.errors import FormatError
+from lamina.errors import CorpusError, FormatError
+from lamina.files.reading import open_regular, parse_json, read_regular
 from lamina.types import Span, Text
 
 
@@ -22,7 +25,15 @@ class Fault(NamedTuple):
     expected: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.what}; expected {self.expected}"
+        return f"{self.path}:{self.line}: {_cut(self.what)}; expected {_cut(self.expected)}"
+
+
+_LONGEST = 300
+"""Characters of a fault's description that are shown: a file may hold a word of many megabytes."""
+
+
+def _cut(said: str) -> str:
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
 
 
 Report = Callable[[Fault], None]
@@ -56,7 +67,7 @@ def read_lines(path: Path, report: Report) -> Iterator[Line | None]:
         >>> [line.text for line in read_lines(path, raise_fault) if line]
         ['one', 'two']
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, raw in enumerate(file, start=1):
             if number == 1:
                 raw = raw.removeprefix(_BOM)
@@ -70,8 +81,12 @@ def read_lines(path: Path, report: Report) -> Iterator[Line | None]:
                 yield Line(number, text.rstrip("\r\n"))
 
 
+_MOST_LINES = 100_000
+"""Lines of one block. Longer than any sentence; without a limit, a file without blank lines fills the memory."""
+
+
 def read_blocks(path: Path, report: Report) -> Iterator[list[Line]]:
-    """The blocks of lines between blank lines; a block with a line that is not UTF-8 is left out.
+    """The blocks of lines between blank lines; one with a line that is not UTF-8 or with too many lines is left out.
 
     Example:
         >>> import tempfile
@@ -87,7 +102,12 @@ def read_blocks(path: Path, report: Report) -> Iterator[list[Line]]:
         if line is None:
             whole = False
         elif line.text.strip():
-            block.append(line)
+            if whole:
+                block.append(line)
+            if len(block) > _MOST_LINES:
+                what = f"more than {_MOST_LINES:,} lines without a blank line"
+                report(Fault(path, block[0].number, what, "a blank line after each sentence"))
+                block, whole = [], False
         else:
             if block and whole:
                 yield block
@@ -106,14 +126,30 @@ def head_lines(path: Path, size: int = 4096) -> list[str]:
         >>> head_lines(path, size=14)
         ['first', 'second']
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = file.read(size + 1)
     lines = start[:size].removeprefix(_BOM).decode("utf-8", errors="replace").split("\n")
     # A truncated line says nothing about the format.
     return [line.rstrip("\r") for line in (lines[:-1] if len(start) > size else lines)]
 
 
-_COMMENT = re.compile(r"#\s*([\w.:]+(?:\s+id)?)\s*(?:=\s*(.*\S)?)?\s*")
+def json_start(path: Path) -> str:
+    """The start of a JSON file, enough to detect a format; empty if it is not a file."""
+    if not path.is_file():
+        return ""
+    with open_regular(path) as file:
+        return file.read(1 << 16).decode("utf-8-sig", errors="replace").lstrip()
+
+
+def read_list(path: Path) -> list[str]:
+    """The words of a small file, such as a list of documents."""
+    try:
+        return read_regular(path).decode("utf-8-sig").split()
+    except UnicodeDecodeError:
+        raise CorpusError(f"{path} is not UTF-8; save it as UTF-8") from None
+
+
+_KEY = re.compile(r"[\w.:]+(?: id)?")
 
 
 def comments(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -123,9 +159,11 @@ def comments(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         >>> list(comments(["# newdoc", "# sent_id = s 1", "# newdoc id = d", "1\\tno comment"]))
         [('newdoc', ''), ('sent_id', 's 1'), ('newdoc id', 'd')]
     """
-    for match in map(_COMMENT.fullmatch, lines):
-        if match:
-            yield " ".join(match[1].split()), match[2] or ""
+    for line in lines:
+        before, _, value = line.removeprefix("#").partition("=")
+        key = " ".join(before.split())
+        if line.startswith("#") and _KEY.fullmatch(key):
+            yield key, value.strip()
 
 
 class Heading:
@@ -166,10 +204,12 @@ Record = dict[str, Any]
 
 def first_record(path: Path) -> Record:
     """The first line of a file if it is a JSON object; otherwise empty."""
+    if not path.is_file():
+        return {}
     try:
-        with path.open("rb") as file:
-            record = json.loads(file.readline(1 << 20).decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        with open_regular(path) as file:
+            record = parse_json(file.readline(1 << 20).decode("utf-8-sig"))
+    except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -192,6 +232,31 @@ def read_records(path: Path, report: Report, make: Callable[[Record, int], Text]
             yield text
 
 
+def whole_number(text: str) -> int | None:
+    """A number written in at most nine of the digits 0 to 9; None for anything else.
+
+    Example:
+        >>> whole_number("12"), whole_number("-1"), whole_number("\u00b2"), whole_number("9" * 5000)
+        (12, None, None, None)
+    """
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def name_of(value: object) -> str:
+    """A JSON string that names a document, an annotation or a label, checked."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{_short(value)} is not a name")
+    return value
+
+
+def id_of(value: object) -> str:
+    """The id of a text, checked; some files number their texts."""
+    return str(value) if type(value) is int else name_of(value)
+
+
 def words_of(value: object) -> tuple[str, ...]:
     """A JSON list of words, checked."""
     if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
@@ -209,31 +274,39 @@ def labels_of(value: object) -> tuple[str, ...]:
 
 def number_of(value: object) -> float:
     """A JSON number, checked."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{_short(value)} is not a number")
-    return float(value)
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ValueError(f"{_short(value)} is not a number")
 
 
 def word_span(index: object) -> Span:
     """The span of one 0-based word, checked."""
-    if type(index) is not int:
+    if not _is_index(index):
         raise ValueError(f"{_short(index)} is not the index of a word")
     return Span(index, index + 1)
 
 
 def span_of(value: object) -> Span:
     """A JSON `[start, end)`, checked."""
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(type(bound) is int for bound in value):
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_is_index, value)):
         raise ValueError(f"{_short(value)} is not a span [start, end)")
     return Span(value[0], value[1])
 
 
+def _is_index(value: object) -> TypeGuard[int]:
+    return type(value) is int and abs(value) < 1 << 31
+
+
 def _object(line: str) -> Record:
-    record = json.loads(line)
+    record = parse_json(line)
     if not isinstance(record, dict):
         raise ValueError(f"{_short(record)} is not a JSON object")
     return record
 
 
 def _short(value: object) -> str:
-    return repr(str(value)[:60])
+    """A value as it is shown: its first characters only, however large it is."""
+    return repr((value if isinstance(value, str) else reprlib.repr(value))[:60])

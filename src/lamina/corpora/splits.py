@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from lamina.corpora.reading import read_list
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -58,8 +59,9 @@ def files_by_split(root: Path, files: Iterable[Path]) -> Files:
         found.setdefault(split, []).append(path)
     if "train" not in found and len(found.get("dev", [])) > 1:
         # As in GAP: if there is a validation set, the development set is meant for training.
-        found["train"] = [path for path in found["dev"] if "development" in path.name.lower()]
-        found["dev"] = [path for path in found["dev"] if path not in found["train"]]
+        given = found["dev"]
+        found["train"] = [path for path in given if "development" in path.name.lower()]
+        found["dev"] = [path for path in given if "development" not in path.name.lower()]
     return {split: tuple(paths) for split, paths in found.items() if paths}
 
 
@@ -69,7 +71,7 @@ def _listed_documents(root: Path) -> dict[str, str]:
     for split in SPLITS:
         path = root / "splits" / f"{split}.txt"
         if path.is_file():
-            listed.update(dict.fromkeys(path.read_text(encoding="utf-8").split(), split))
+            listed.update(dict.fromkeys(read_list(path), split))
     return listed
 
 

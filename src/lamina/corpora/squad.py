@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lamina.corpora.questions import Document, Noted, Passage, Question, make_question
-from lamina.corpora.reading import Report, raise_fault
-from lamina.corpora.tokenising import split_sentences
+from lamina.corpora.reading import Report, json_start, raise_fault
+from lamina.corpora.tokenising import sentences_of, split_sentences
 from lamina.types import Text
 
 IMPOSSIBLE = "the question has no answer (is_impossible)"
@@ -26,11 +26,8 @@ _SLIPS = (0, 1, -1)
 
 def looks_like(path: Path) -> bool:
     """Whether the file starts like SQuAD's JSON."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        head = file.read(1 << 16).decode("utf-8-sig", errors="replace")
-    return head.lstrip().startswith("{") and '"paragraphs"' in head and ('"context"' in head or '"qas"' in head)
+    head = json_start(path)
+    return head.startswith("{") and '"paragraphs"' in head and ('"context"' in head or '"qas"' in head)
 
 
 def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
@@ -84,7 +81,7 @@ def _question(
     if len(found) < len(places):
         return None
     sentences = split_sentences(passage.text, whole=found)
-    support = {n for n, (start, end) in enumerate(sentences) for first, _ in found if start <= first < end}
+    support = sentences_of(found, sentences)
     return make_question(id, asked, passage, sentences, found, support, doc=str(title), task="squad", noted=noted)
 
 

@@ -21,17 +21,20 @@ from lamina.corpora.reading import (
     Report,
     first_record,
     head_lines,
+    id_of,
+    name_of,
     raise_fault,
     read_blocks,
     read_records,
     span_of,
+    whole_number,
     words_of,
 )
 from lamina.types import Edge, Span, Text
 
 _JSONL = "{sent_id, tokens, exprs: [[start, end, lexcat, supersense or null, function or null]]}"
 _COLUMNS = 19
-_UPOS, _XPOS, _HEAD, _DEPREL, _STRONG, _SENSE, _FUNCTION = 3, 4, 6, 7, 10, 13, 14
+_FORM, _UPOS, _XPOS, _HEAD, _DEPREL, _STRONG, _SENSE, _FUNCTION = 1, 3, 4, 6, 7, 10, 13, 14
 _KINDS = {"n": "supersense", "v": "supersense_verb", "p": "supersense_prep"}
 
 
@@ -68,9 +71,18 @@ def _supersenses(expressions: Iterable[_Expression]) -> dict[str, tuple[Edge, ..
 
 
 def _text_of_record(record: Record, _line: int) -> Text:
-    expressions = [_Expression(span_of(item[:2]), item[3], item[4]) for item in record["exprs"]]
-    name = record["sent_id"]
+    expressions = [_expression(item) for item in record["exprs"]]
+    name = id_of(record["sent_id"])
     return Text(name, words_of(record["tokens"]), edges=_supersenses(expressions), doc=name.rpartition("-")[0] or None)
+
+
+def _expression(item: list[object]) -> _Expression:
+    start, end, _category, sense, function = item
+    return _Expression(span_of([start, end]), _label(sense), _label(function))
+
+
+def _label(value: object) -> str | None:
+    return None if value is None else name_of(value)
 
 
 def _read_conllulex(path: Path, report: Report) -> Iterator[Text]:
@@ -83,7 +95,7 @@ def _read_conllulex(path: Path, report: Report) -> Iterator[Text]:
             continue
         edges = _syntax(rows) | _supersenses(_expressions(rows))
         name = comments.get("sent_id", f"line {block[0].number}")
-        yield Text(name, tuple(row[1] for row in rows), edges=edges, doc=doc)
+        yield Text(name, tuple(row[_FORM] for row in rows), edges=edges, doc=doc)
 
 
 def _comment(line: str) -> tuple[str, str]:
@@ -94,18 +106,23 @@ def _comment(line: str) -> tuple[str, str]:
 def _rows(block: list[Line], path: Path, report: Report) -> list[list[str]] | None:
     """The columns of a sentence's words, or None after a fault."""
     rows: list[list[str]] = []
+    numbers: list[int] = []
     faults: list[Fault] = []
-    lines = [line for line in block if not line.text.startswith("#")]
-    for line in lines:
+    for line in (line for line in block if not line.text.startswith("#")):
         columns = line.text.split("\t")
         if len(columns) != _COLUMNS:
             faults.append(Fault(path, line.number, f"{len(columns)} columns", f"{_COLUMNS} columns, separated by tabs"))
         elif columns[0].isdecimal():
             rows.append(columns)
-            if int(columns[0]) != len(rows):
+            numbers.append(line.number)
+            if whole_number(columns[0]) != len(rows):
                 faults.append(Fault(path, line.number, f"word {columns[0]}", f"word {len(rows)}"))
-            if not columns[_HEAD].isdecimal() or int(columns[_HEAD]) > len(lines):
-                faults.append(Fault(path, line.number, f"head {columns[_HEAD]!r}", "the number of a word, or 0"))
+            elif not columns[_FORM]:
+                faults.append(Fault(path, line.number, "no word", f"a word in column {_FORM + 1}"))
+    for number, row in zip(numbers, rows, strict=True):
+        head = whole_number(row[_HEAD])
+        if head is None or head > len(rows):
+            faults.append(Fault(path, number, f"head {row[_HEAD]!r}", "the number of a word, or 0"))
     if not rows and not faults:
         faults.append(Fault(path, block[0].number, "a sentence without words", "one line per word"))
     for fault in faults:

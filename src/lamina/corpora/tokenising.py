@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from lamina.types import Span
@@ -30,8 +31,9 @@ class Split(NamedTuple):
 
     def span(self, start: int, end: int) -> Span | None:
         """The words that lie completely within these characters, or None if there are none."""
-        inside = [i for i, (first, last) in enumerate(self.offsets) if start <= first and last <= end]
-        return Span(inside[0], inside[-1] + 1) if inside else None
+        first = bisect_left(self.offsets, (start, -1))
+        last = bisect_right(self.offsets, end, key=lambda offset: offset[1])
+        return Span(first, last) if first < last else None
 
 
 def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
@@ -44,8 +46,19 @@ def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
         ('foo', 'bar')
     """
     bounds = sorted({0, len(text), *(cut for cut in cuts if 0 < cut < len(text))})
-    offsets = tuple(match.span() for start, end in pairwise(bounds) for match in _WORD.finditer(text, start, end))
-    return Split(tuple(text[start:end] for start, end in offsets), offsets)
+    parts = (map(re.Match.span, _WORD.finditer(text, start, end)) for start, end in pairwise(bounds))
+    offsets = tuple(chain.from_iterable(parts))
+    return Split(tuple([text[start:end] for start, end in offsets]), offsets)
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """The words of running text, without their positions.
+
+    Example:
+        >>> words_in("Ann didn't.")
+        ('Ann', 'did', "n't", '.')
+    """
+    return tuple(_WORD.findall(text))
 
 
 _ABBREVIATIONS = re.compile(
@@ -58,7 +71,9 @@ _ABBREVIATIONS = re.compile(
 # As codes, since they look like other characters: Chinese and Japanese full stops, danda, Arabic question mark.
 _FULL = "\u3002\uff01\uff1f\u0964"
 _CLOSERS = "\"')\\]\u2019\u201d\u00bb\u300d\u300f"
-_END = re.compile(rf"[{_FULL}]+[{_CLOSERS}]*|[.!?\u061f]+[{_CLOSERS}]*(?:\[[\w ]{{1,20}}\])*(?=\s)|\n")
+# A run of stops is tried as a whole: trying it again from each of its stops would take quadratic time.
+_STOP = "[.!?\u061f]"
+_END = re.compile(rf"[{_FULL}]+[{_CLOSERS}]*|(?<!{_STOP}){_STOP}++[{_CLOSERS}]*+(?:\[[\w ]{{1,20}}\])*(?=\s)|\n")
 _LAST_WORD = re.compile(r"(?:[^\W\d_]\.)*[^\W_]+$")
 _OPENERS = " \t\r\n\"'([\u2018\u201c\u201e\u00ab\u00bf\u00a1\u300c\u300e"
 
@@ -73,14 +88,39 @@ def split_sentences(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tu
         >>> [text[start:end] for start, end in split_sentences(text, whole=[(20, 30)])]
         ['Dr. Ann met J. R. Smith. They talked!', 'In the U.S. it rained.']
     """
-    kept = list(whole)
-    ends = [end for end in _ends(text) if not any(start < end < last for start, last in kept)]
+    kept = _merged(whole)
+    starts = [start for start, _ in kept]
+    # Of the kept ranges, only the last one that starts before an end can reach over it.
+    ends = [end for end in _ends(text) if not (at := bisect_left(starts, end)) or kept[at - 1][1] <= end]
     found = []
     for start, end in pairwise([0, *ends, len(text)]):
         part = text[start:end]
         if part.strip():
             found.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
     return found
+
+
+def sentences_of(places: Iterable[tuple[int, int]], sentences: Sequence[tuple[int, int]]) -> set[int]:
+    """The numbers of the sentences in which these character ranges start.
+
+    Example:
+        >>> sentences_of([(12, 14), (10, 11)], [(0, 10), (11, 20)])
+        {1}
+    """
+    starts = [start for start, _ in sentences]
+    found = ((first, bisect_right(starts, first) - 1) for first, _ in places)
+    return {number for first, number in found if number >= 0 and first < sentences[number][1]}
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same characters as ranges that do not overlap, in order."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _ends(text: str) -> Iterable[int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lamina.corpora.questions import Noted
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault
+from lamina.files.reading import read_regular
 from lamina.types import Edge, Span, Text
 
 REPEATED = "the question is a duplicate"
@@ -30,7 +31,7 @@ def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -
     """One text per question, named by its line number."""
     noted = {} if noted is None else noted
     types: dict[str, str] = {}
-    for number, line in enumerate(_decoded(path.read_bytes()).split("\n"), start=1):
+    for number, line in enumerate(_decoded(read_regular(path)).split("\n"), start=1):
         if not line.strip():
             continue
         parts = _LINE.fullmatch(line.strip())

@@ -10,13 +10,13 @@ supersense ratings is kept as an edge without labels, since that is what annotat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.corpora.reading import Fault, Report, raise_fault
+from lamina.corpora.reading import Fault, Report, name_of, number_of, raise_fault, words_of
+from lamina.files.reading import BoundedJson, open_regular, parse_json, read_regular
 from lamina.types import Edge, Span, Text
 
 IDS = "ud_ids.json"
@@ -38,7 +38,7 @@ def looks_like(path: Path) -> bool:
     """Whether the file is a UDS sentence file: a JSON object of metadata and graphs."""
     if path.suffix != ".json" or "uds" not in path.name.lower() or not path.is_file():
         return False
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(64).lstrip().startswith(b'{"metadata"')
 
 
@@ -49,12 +49,13 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
     ids = _read_ids(path, report)
     if ids is None:
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
-            for name, graph in ijson.kvitems(file, "data", use_float=True):
+            for name, graph in ijson.kvitems(BoundedJson(file), "data", use_float=True):
                 if (text := _checked(name, graph, ids, path, report)) is not None:
                     yield text
-        except (ijson.JSONError, UnicodeDecodeError) as error:
+        # A ValueError: bytes that are not UTF-8, or JSON nested too deeply.
+        except (ijson.JSONError, ValueError) as error:
             report(Fault(path, 0, f"not JSON ({_first_line(error)})", "the complete JSON of the decomp wheel"))
 
 
@@ -65,11 +66,12 @@ def _first_line(error: Exception) -> str:
 def _read_ids(path: Path, report: Report) -> Mapping[str, Mapping[str, str]] | None:
     for folder in path.absolute().parents:
         if (folder / IDS).is_file():
+            expected = f"the {IDS} of the decomp wheel"
             try:
-                return json.loads((folder / IDS).read_text(encoding="utf-8"))
+                ids = parse_json(read_regular(folder / IDS).decode("utf-8-sig"))
             except ValueError as error:
-                report(Fault(folder / IDS, 0, f"not JSON ({_first_line(error)})", f"the {IDS} of the decomp wheel"))
-                return None
+                return report(Fault(folder / IDS, 0, f"not JSON ({_first_line(error)})", expected))
+            return ids if isinstance(ids, dict) else report(Fault(folder / IDS, 0, "not a JSON object", expected))
     report(Fault(path, 0, f"no {IDS} next to it or in a folder above", f"decomp/data/{IDS} of the decomp wheel there"))
     return None
 
@@ -102,9 +104,8 @@ def _text(graph: Node, identity: Mapping[str, str]) -> Text:
         "supersense": _supersenses(nodes, heads),
         "factuality": _factuality(nodes, heads),
     }
-    return Text(
-        identity["sentence_id"], tuple(node["form"] for node in tokens), edges=edges, doc=identity["document_id"]
-    )
+    words = words_of([node["form"] for node in tokens])
+    return Text(name_of(identity["sentence_id"]), words, edges=edges, doc=name_of(identity["document_id"]))
 
 
 @cache
@@ -135,11 +136,11 @@ def _proto_roles(links: list[_Link], places: Mapping[str, int], heads: Mapping[s
     for link in links:
         if link.source in covered and _reaches(link, "nonhead"):
             covered[link.source].add(places[link.target])
+    spans = {argument: _run(places, heads[argument]) for argument, places in covered.items()}
     edges = []
     for link in rated:
-        ratings, predicate, argument = link.about["protoroles"], heads[link.source], heads[link.target]
-        span = _run(covered[link.target], argument)
-        edges.append(Edge(_holding(ratings), _word(predicate), span, rated=tuple(sorted(ratings))))
+        ratings, predicate = link.about["protoroles"], _word(heads[link.source])
+        edges.append(Edge(_holding(ratings), predicate, spans[link.target], rated=tuple(sorted(ratings))))
     return tuple(sorted(edges, key=lambda edge: (edge.span, edge.other)))
 
 
@@ -174,7 +175,7 @@ def _factuality(nodes: Mapping[str, Node], heads: Mapping[str, int]) -> tuple[Ed
             _holding(node["factuality"]),
             _word(heads[name]),
             rated=("factual",),
-            value=node["factuality"]["factual"]["value"],
+            value=number_of(node["factuality"]["factual"]["value"]),
         )
         for name, node in nodes.items()
         if "factuality" in node

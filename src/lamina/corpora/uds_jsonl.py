@@ -18,6 +18,7 @@ from lamina.corpora.reading import (
     Record,
     Report,
     first_record,
+    id_of,
     labels_of,
     number_of,
     raise_fault,
@@ -49,7 +50,7 @@ def _text(record: Record, _line: int) -> Text:
     }
     if not edges:
         raise KeyError("edges")
-    name = record["sent_id"]
+    name = id_of(record["sent_id"])
     return Text(name, words_of(record["tokens"]), edges=edges, doc=name.rpartition("-")[0] or None)
 
 
