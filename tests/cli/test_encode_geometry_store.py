@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -12,8 +13,9 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner, Result
 
-from lamina.activations import stores
+from lamina.activations import problems, stores
 from lamina.cli import main
+from lamina.errors import DamagedShardError, WriteError
 
 
 def run(*args: object) -> Result:
@@ -102,29 +104,50 @@ def test_stores_are_listed(bert: Path, treebank: Path, store: Path) -> None:
     assert str(stores(store)[0].folder) in listed
 
 
-def test_damage_is_found_dropped_and_repaired(bert: Path, treebank: Path, store: Path) -> None:
+def test_damage_is_named_and_repaired(bert: Path, treebank: Path, store: Path) -> None:
     encode = ("encode", bert, "--corpus", treebank, "--store", store)
-    verify = ("store", "verify", "--store", store)
-
-    def damage() -> Path:
-        (shard,) = shards(store)
-        shard.write_bytes(shard.read_bytes()[:-1] + b"\x55")
-        return shard
-
     output(*encode)
-    assert "1 of 1 shards are intact" in output(*verify)
+    (shard,) = shards(store)
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\x55")
 
-    bad = damage()
-    found = run(*verify)
-    assert found.exit_code == 1
-    assert f"damaged: {bad}" in found.stdout
-    assert "0 of 1 shards are intact" in found.stdout
+    told = run("geometry", bert, "--corpus", treebank, "--store", store, "--samples", 2)
+    assert isinstance(told.exception, DamagedShardError)
+    assert "`lamina verify --drop`" in str(told.exception)
     output(*encode, "--repair")
-    assert "1 of 1 shards are intact" in output(*verify)
+    assert problems(stores(store)[0]) == []
 
-    damage()
-    assert "damaged, dropped" in output(*verify, "--drop")
-    assert shards(store) == []
+
+def test_a_store_with_a_damaged_head_is_named_passed_over_and_used_again(
+    bert: Path, treebank: Path, store: Path
+) -> None:
+    encode = ("encode", bert, "--corpus", treebank, "--store", store)
+    first = output(*encode)
+    head = stores(store)[0].folder / "store.json"
+    made = {shard: shard.stat().st_mtime_ns for shard in shards(store)}
+    head.write_text("")
+
+    for command in ("ls", "gc"):
+        assert f"passed over: {head} is damaged" in output("store", command, "--store", store)
+    assert output(*encode) == first
+    assert {shard: shard.stat().st_mtime_ns for shard in shards(store)} == made
+
+
+def test_a_complete_store_need_not_be_writable(bert: Path, treebank: Path, store: Path, monkeypatch) -> None:
+    encode = ("encode", bert, "--corpus", treebank, "--store", store)
+    first = output(*encode)
+    (store / "probes" / "run").mkdir(parents=True)
+    (store / "probes" / "run" / "pos.run").write_bytes(b"0")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    assert output(*encode) == first
+    assert "tinybert" in output("store", "ls", "--store", store)
+    assert "freed 0.0 MB" in output("store", "gc", "--store", store)
+    told = run(*encode, "--max-tokens", 8)
+    assert isinstance(told.exception, WriteError)
+    assert "Read-only file system" in str(told.exception)
 
 
 def test_collecting_garbage(bert: Path, treebank: Path, store: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -10,6 +11,9 @@ import sys
 
 import httpx
 import pytest
+
+from lamina.cli.serve import _token
+from lamina.errors import InputError
 
 EVERYWHERE = ".".join("0000")
 
@@ -60,7 +64,7 @@ def test_another_address_makes_a_token_and_says_so(serve):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--token", "short"], "easily guessed"),
+        (["--token", "a-long-secret"], "--token shows the token to everyone who lists processes"),
         (["a-file"], "a-file is not a folder"),
         (["--host", "203.0.113.9"], "cannot listen on 203.0.113.9"),
     ],
@@ -73,6 +77,42 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path, arguments, said):
     assert ended.stderr.startswith("lamina: ")
     assert said in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "file", "said"),
+    [
+        ("short", None, "easily guessed"),
+        ("", None, "easily guessed"),
+        ("a long secret", None, "headers and cookies can hold"),
+        ("x" * 201, None, "at most 200"),
+        (None, b"short\n", "easily guessed"),
+        (None, b"\xff" * 20, "cannot be read: not text"),
+    ],
+)
+def test_a_token_that_will_not_do_is_refused(monkeypatch, tmp_path, variable, file, said):
+    if variable is not None:
+        monkeypatch.setenv("LAMINA_TOKEN", variable)
+    if file is not None:
+        (tmp_path / "token").write_bytes(file)
+    with pytest.raises(InputError, match=said):
+        _token(None if file is None else tmp_path / "token")
+
+
+def test_a_token_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="nowhere cannot be read: No such file"):
+        _token(tmp_path / "nowhere")
+
+
+def test_a_token_comes_from_the_environment_or_a_file_and_is_not_passed_on(monkeypatch, tmp_path):
+    assert _token(None) is None
+    monkeypatch.setenv("LAMINA_TOKEN", "correct-horse")
+    assert _token(None) == "correct-horse"
+    assert "LAMINA_TOKEN" not in os.environ
+    (tmp_path / "token").write_text("battery-staple\nsomething else\n")
+    monkeypatch.setenv("LAMINA_TOKEN", "correct-horse")
+    assert _token(tmp_path / "token") == "battery-staple"
+    assert "LAMINA_TOKEN" not in os.environ
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

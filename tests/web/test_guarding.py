@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+
 import pytest
 
-from lamina.web.settings import Limits
+from lamina.errors import InputError
+from lamina.web.guarding import Guard
+from lamina.web.settings import Limits, Settings
 
 KNOWN = "a-long-secret"
 
@@ -21,10 +26,31 @@ def test_a_name_pointed_at_this_machine_is_refused(client, host):
     assert "own address" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *(
+            "https://evil.example",
+            "null",
+            "http://127.0.0.1:9999",
+            "http://localhost",
+            "http://[",
+            "http://[x]:y",
+            "//",
+        ),
+        *("chrome-extension://127.0.0.1:8600", "http://127.0.0.1:8600@evil.example", "\xff", ""),
+    ],
+)
 def test_a_page_elsewhere_cannot_drive_it(client, origin):
-    posted = client().post("/api/jobs", json={"analysis": "geometry", "model": "tiny"}, headers={"origin": origin})
+    posted = client().post(
+        "/api/jobs", json={"analysis": "geometry", "model": "tiny"}, headers={"origin": origin.encode("latin-1")}
+    )
     assert posted.status_code == 403
+
+
+def test_one_of_two_origins_is_enough_to_be_refused(client):
+    headers = [("origin", "http://evil.example"), ("origin", "http://127.0.0.1:8600")]
+    assert client().get("/api/about", headers=headers).status_code == 403
 
 
 def test_its_own_page_can(client):
@@ -36,6 +62,8 @@ def test_a_link_from_elsewhere_opens_the_page_but_fetches_nothing(client):
     fetch = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
     assert client().get("/", headers=visit).status_code == 200
     assert client().get("/api/about", headers=fetch).status_code == 403
+    # Another port of this machine is the same site.
+    assert client().get("/api/about", headers=fetch | {"sec-fetch-site": "same-site"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/api/about", "/static/shared/base.css", "/nothing"])
@@ -66,9 +94,35 @@ def test_the_token_in_the_address_becomes_a_cookie(client):
     assert guarded.get("/api/about").status_code == 200
 
 
+@pytest.mark.parametrize("path", ["//evil.example/x", "/\\evil.example", "//evil.example/%2f..", "/%09/evil.example"])
+def test_the_token_in_the_address_never_leads_to_another_server(client, path):
+    answer = client(token=KNOWN).get(f"http://127.0.0.1:8600{path}?token={KNOWN}", follow_redirects=False)
+    assert answer.status_code == 303
+    assert re.match(r"/(?![/\\])", answer.headers["location"])
+
+
 def test_a_program_shows_the_token_in_a_header(client):
     guarded = client(token=KNOWN)
     assert guarded.get("/api/about", headers={"authorization": f"Bearer {KNOWN}"}).status_code == 200
+    assert guarded.get("/api/about", headers={"authorization": KNOWN}).status_code == 401
+    assert guarded.get("/api/about", headers={"authorization": f"Basic {KNOWN}"}).status_code == 401
+
+
+def test_odd_cookies_of_others_do_not_hide_the_token(client):
+    cookies = f'=; {{"a": 1}}; \xff; lamina_token={KNOWN}'.encode("latin-1")
+    assert client(token=KNOWN).get("/api/about", headers={"cookie": cookies}).status_code == 200
+
+
+def test_no_other_machine_is_let_in_without_a_token():
+    with pytest.raises(InputError, match="needs a token"):
+        Settings(host="192.0.2.7")
+    assert "a-long" not in repr(Settings(host="192.0.2.7", token=KNOWN))
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "abc", "\xb2", "9" * 5000, ""])
+def test_a_length_that_is_none_is_refused(client, length):
+    answer = client().get("/api/about", headers={"content-length": length.encode("latin-1")})
+    assert answer.status_code in (400, 413)
 
 
 def test_behind_another_address_any_name_will_do_but_not_without_the_token(client):
@@ -86,3 +140,72 @@ def test_a_large_request_is_refused_whether_it_says_its_length_or_not(client):
     answer = small.post("/api/jobs", content=parts, headers={"content-type": "application/json"})
     assert answer.status_code == 413
     assert "1,000 bytes" in answer.json()["error"]
+
+
+def asked(messages, *, limits: Limits, kind: str = "http") -> list[dict]:
+    """What the guard answers to a request of these messages; it waits for more after the last."""
+    sent = []
+    scope = {
+        "type": kind,
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1:8600")],
+    }
+
+    async def app(scope, receive, send):
+        sent.append({"type": "app", "body": (await receive())["body"]})
+
+    async def receive():
+        return messages.pop(0) if messages else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(Guard(app, Settings(limits=limits))(scope, receive, send))
+    return sent
+
+
+def test_a_body_that_never_comes_is_answered_with_408():
+    start, body = asked([{"type": "http.request", "body": b"{", "more_body": True}], limits=Limits(body_seconds=0.05))
+    assert start["status"] == 408
+    assert (b"connection", b"close") in start["headers"]
+    assert b"0.05 seconds" in body["body"]
+
+
+def test_half_a_request_is_not_answered():
+    half = {"type": "http.request", "body": b"{}", "more_body": True}
+    assert asked([half, {"type": "http.disconnect"}], limits=Limits()) == []
+
+
+def test_a_websocket_is_not_let_in():
+    assert asked([{"type": "websocket.connect"}], limits=Limits(), kind="websocket") == []
+
+
+def test_a_request_that_is_cut_off_by_the_servers_end_is_told():
+    sent = []
+
+    async def endless(scope, receive, send):
+        await asyncio.Event().wait()
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    async def stopped():
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "query_string": b"",
+            "headers": [(b"host", b"[::1]:8600")],
+        }
+        task = asyncio.create_task(Guard(endless, Settings())(scope, receive, send))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    asyncio.run(stopped())
+    assert sent[0]["status"] == 503

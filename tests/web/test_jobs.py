@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from lamina.analyses.requests import read_request
 from lamina.results import Result
 from lamina.testing import TinyEncoder
-from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError
+from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError, _read_progress
 
 PROGRAM = """
 import json, os, signal, sys, time
@@ -75,9 +79,97 @@ def test_too_much_memory_ends_a_job_with_a_message(jobs):
     assert "more than 0.195 GB" in job.message
 
 
+class TestAJobThatCannotStart:
+    """It fails with a sentence, and the next one runs."""
+
+    @pytest.mark.parametrize(
+        ("program", "said"),
+        [((sys.executable, "-c", "pass\0"), "null byte"), (("/nowhere/python",), "No such file"), (("",), "")],
+        ids=["NUL", "missing program", "no program"],
+    )
+    def test_for_its_program(self, jobs, monkeypatch, program, said):
+        sound = jobs._program
+        monkeypatch.setattr(jobs, "_program", program)
+        job = wait(begin(jobs, "fine"))
+        assert job.state == "failed"
+        assert re.match("it could not be run .*; try it again", job.message)
+        assert said in job.message
+        monkeypatch.setattr(jobs, "_program", sound)
+        assert wait(begin(jobs, "fine")).state == "done"
+
+    @pytest.mark.parametrize(
+        ("what", "error"),
+        [
+            ("lamina.web.jobs.subprocess.Popen", MemoryError()),
+            ("lamina.web.jobs.tempfile.TemporaryFile", OSError(28, "No space left on device")),
+            ("lamina.web.jobs._read_progress", RuntimeError("unforeseen")),
+        ],
+        ids=["no memory", "no disk", "anything else"],
+    )
+    def test_for_the_machine(self, jobs, what, error):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(what, Mock(side_effect=error))
+            job = wait(begin(jobs, "long"))
+        assert job.state == "failed"
+        assert str(error or "MemoryError") in job.message
+        assert job.process is None or job.process.wait(10) is not None
+        assert wait(begin(jobs, "fine")).state == "done"
+
+    def test_while_it_is_cancelled(self, jobs, monkeypatch):
+        """Nobody waits for a slow start, and what was cancelled during it does not run."""
+        started, go_on = Event(), Event()
+        slow = jobs._begin
+
+        def start(request):
+            started.set()
+            assert go_on.wait(10)
+            return slow(request)
+
+        monkeypatch.setattr(jobs, "_begin", start)
+        job = begin(jobs, "long")
+        assert started.wait(10)
+        assert jobs.cancel(job.id).state == "cancelled"
+        go_on.set()
+        wait(job, lambda job: job.process is not None and job.process.poll() is not None)
+        assert (job.state, job.message) == ("cancelled", "")
+
+
+def test_odd_progress_is_not_progress(jobs):
+    odd = ['{"what": 1, "done": "x", "total": 1}', "[" * 100_000, '{"what": "a", "done": 1e400, "total": []}', "told"]
+    job = Job("0", {}, "")
+    assert _read_progress(odd, job)[-1] == "told"
+    assert (job.done, job.total) == (0.0, None)
+
+
+STARTER = """
+import sys, time
+from lamina.web.jobs import Jobs
+job = Jobs(most=1, memory=2**33, program=(sys.executable, "-c", sys.argv[1])).start({}, "")
+while job.process is None: time.sleep(0.01)
+print(job.process.pid, flush=True)
+time.sleep(60)
+"""
+STARTED = """
+from lamina.lifeline import follow_starter
+import sys, time
+follow_starter()
+print('{"what": "waiting", "done": 0, "total": null}', file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_job_ends_with_its_server_even_if_that_is_killed():
+    with subprocess.Popen([sys.executable, "-c", STARTER, STARTED], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        job = psutil.Process(int(server.stdout.readline()))
+        server.kill()
+    psutil.wait_procs([job], timeout=15)
+    assert not job.is_running()
+
+
 def test_running_and_waiting_jobs_are_cancelled_and_bounded(jobs):
     running, waiting = (begin(jobs, "long") for _ in range(2))
-    wait(running, lambda job: job.state == "running")
+    wait(running, lambda job: job.process is not None)
     with pytest.raises(TooManyJobsError, match="2 computations"):
         begin(jobs, "fine")
     jobs.cancel(waiting.id)
@@ -157,6 +249,22 @@ class TestAsked:
             ({"replace": True}, 422, "a request has no 'replace'"),
             ({"analysis": "contextualize", "settings": {"vectors": ["/etc/passwd"]}}, 422, "cannot name '/etc/passwd'"),
             ({"analysis": "neighbours", "settings": {"vectors": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
+            ({"corpus": "x/../../escaped"}, 422, "geometry: a request has no 'corpus'"),
+            ({"analysis": "finetune", "corpus": "x/../../escaped"}, 422, "finetune: a request has no 'corpus'"),
+            (
+                {"analysis": "finetune", "data": "x/../../escaped", "settings": {"task": "babi"}},
+                400,
+                "not named when this server was started",
+            ),
+            (
+                {"analysis": "phases", "data": {"name": "x/../../escaped"}},
+                400,
+                "not named when this server was started",
+            ),
+            ({"other": "a\0b"}, 422, "a request has no 'other'"),
+            ({"analysis": "diff", "other": "a\0b"}, 404, "not named when this server was started"),
+            ({"data": {"name": ["ewt"]}}, 422, "data is text in a request"),
+            ({"device": "cuda"}, 422, "a request has no 'device'"),
         ],
     )
     def test_what_was_not_allowed_is_refused(self, server, wanted, status, said):
@@ -188,12 +296,34 @@ class TestAsked:
         answer = server.post("/api/jobs", json=wanted)
         assert (answer.status_code, "leads out of" in answer.json()["error"]) == (400, True)
 
-    def test_a_path_in_a_model_name_stays_out_of_the_folder(self, client, tmp_path):
-        made = client(models={"../../x y/é": TinyEncoder()})
+    @pytest.mark.parametrize(
+        "name",
+        ["../../x y/\u00e9", "/etc/passwd", "..", "\u202e\u2215..\u2215x", "a\n-rf", "n" * 900, "\u0665", "con.."],
+    )
+    def test_a_job_writes_into_a_plain_folder_of_the_root(self, client, tmp_path, name):
+        made = client(models={name: TinyEncoder()}, corpora=(f"{name}/c",))
         made.app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
-        id = made.post("/api/jobs", json={"analysis": "geometry", "model": "../../x y/é"}).json()["id"]
-        assert Path(made.app.state.lamina.jobs.get(id).request["out"]).parent == tmp_path / "results"
+        id = made.post("/api/jobs", json={"analysis": "geometry", "model": name}).json()["id"]
+        out = Path(made.app.state.lamina.jobs.get(id).request["out"])
         made.app.state.lamina.jobs.close()
+        assert out.parent == tmp_path / "results"
+        assert re.fullmatch(r"geometry-[A-Za-z0-9._-]{1,100}", out.name)
+
+    def test_models_of_one_name_in_two_places_have_a_folder_each(self, client):
+        made = client(models={"A/ft": TinyEncoder(), "B/ft": TinyEncoder()})
+        jobs = made.app.state.lamina.jobs
+        jobs._program = (sys.executable, "-c", "pass")
+        asked = [{"analysis": "geometry", "model": model} for model in ("A/ft", "B/ft")]
+        folders = {jobs.get(made.post("/api/jobs", json=each).json()["id"]).request["out"] for each in asked}
+        jobs.close()
+        assert len(folders) == 2
+
+    def test_a_link_to_a_folder_that_is_not_there_yet_is_refused(self, server):
+        wanted = {"analysis": "geometry", "model": "tiny"}
+        id = server.post("/api/jobs", json=wanted).json()["id"]
+        out = Path(server.app.state.lamina.jobs.get(id).request["out"])
+        out.symlink_to(out.parent / ".." / "elsewhere")
+        assert server.post("/api/jobs", json=wanted).status_code == 400
 
     def test_without_a_folder_nothing_can_be_computed(self, client):
         made = client()

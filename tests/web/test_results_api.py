@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from lamina.results import Finding, Provenance, Result
+from lamina.testing import TinyEncoder
+
+ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +27,7 @@ def folder(make_geometry, tmp_path_factory):
 def probed(tmp_path):
     """A result whose rows are of tasks; it has no chart."""
     scores = pd.DataFrame({"task": ["pos", "ner"], "value": [0.9, float("nan")]})
-    about = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
-    Result("trial", {"scores": scores}, about).save(tmp_path / "kept" / "trial")
+    Result("trial", {"scores": scores}, ABOUT).save(tmp_path / "kept" / "trial")
     return tmp_path / "kept"
 
 
@@ -56,7 +59,8 @@ def test_findings_are_told_with_their_status_and_old_results_have_none(client, m
     replace(make_geometry(), findings=said).save(tmp_path / "kept" / "new", charts=False)
     folder = make_geometry().save(tmp_path / "kept" / "old", charts=False)
     head = json.loads((folder / "result.json").read_text())
-    old = {name: value for name, value in head.items() if name not in ("findings", "version", "question")}
+    newer = ("findings", "version", "question", "hashes", "checksum")
+    old = {name: value for name, value in head.items() if name not in newer}
     (folder / "result.json").write_text(json.dumps(old | {"format": 1}))
     server = client(folders=[tmp_path / "kept"])
     listed = {each["name"].split("/")[-1]: each for each in server.get("/api/results").json()}
@@ -131,3 +135,63 @@ def test_a_result_that_lost_a_table_is_told(client, probed):
     answer = server.get(f"/api/results/{server.get('/api/results').json()[0]['id']}")
     assert answer.status_code == 400
     assert "make it again" in answer.json()["error"]
+
+
+def poison(folder, **changes):
+    """Change the head of a saved result as a stranger could: without a checksum."""
+    head = json.loads((folder / "result.json").read_text())
+    kept = {name: value for name, value in head.items() if name not in ("checksum", "hashes")}
+    (folder / "result.json").write_text(json.dumps(kept | changes))
+
+
+def test_one_odd_result_is_passed_over_and_named(client, probed):
+    for name, changes in (("climbing", {"tables": {"../secret": {}}}), ("header", {"analysis": 'x"\r\nX-Evil: 1'})):
+        Result("trial", {}, ABOUT).save(probed / name, charts=False)
+        poison(probed / name, **changes)
+    server = client(folders=[probed])
+    assert [each["name"] for each in server.get("/api/results").json()] == ["kept/trial"]
+    passed = {each["name"]: each["why"] for each in server.get("/api/passed-over").json()}
+    assert list(passed) == ["kept/climbing", "kept/header"]
+    assert "analysis should be the name of an analysis" in passed["kept/header"]
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"mark": "\\ud800"}',
+        '{"mark": "nothing", "data": 3}',
+        '{"mark": "point", "data": {"url": "file:///etc/passwd"}, "encoding": {"text": {"field": "x"}}}',
+    ],
+    ids=["no JSON", "a list", "deep", "a surrogate", "no chart", "a file elsewhere"],
+)
+def test_a_chart_of_a_stranger_breaks_nothing_and_reads_nothing(client, probed, chart):
+    poison(probed / "trial")
+    (probed / "trial" / "x.vl.json").write_text(chart)
+    os.mkfifo(probed / "trial" / "\u8868.vl.json")
+    server = client(folders=[probed])
+    id = server.get("/api/results").json()[0]["id"]
+    for tail in ("", "/charts/x.svg", "/charts/x.png", "/charts/x.pdf", "/charts/\u8868.svg", "/tables/\u8868.csv"):
+        answer = server.get(f"/api/results/{id}{tail}")
+        assert answer.status_code < 500
+        assert b"root:" not in answer.content
+
+
+@pytest.mark.parametrize("analysis", ["probe", "geometry", "attention", "heads", "corefheads", "headmap"])
+def test_tables_that_do_not_fit_their_analysis_are_told(client, tmp_path, analysis):
+    tiny = TinyEncoder()
+    about = replace(ABOUT, model={"name": "tiny", "fingerprint": tiny.fingerprint})
+    for name in ("one", "two"):
+        Result(analysis, dict.fromkeys(("scores", "odd"), pd.DataFrame({"x": [1]})), about).save(
+            tmp_path / "kept" / name, charts=False
+        )
+    server = client(models={"tiny": tiny}, folders=[tmp_path / "kept"])
+    id = server.get("/api/results").json()[0]["id"]
+    asked = {"model": "tiny", "other": "tiny", "sentence": "Dogs bark .", "head": "1-1"}
+    answers = [server.get(f"/api/results/{id}"), server.get(f"/api/results/{id}/charts/x.svg")]
+    answers += [server.post(f"/api/{path}", json=asked) for path in ("heads/atlas", "heads/card", "compare", "lens")]
+    assert [answer.status_code for answer in answers if answer.status_code >= 500] == []
+    assert all(answer.json()["error"] for answer in answers if answer.status_code != 200)
+    assert 400 in [answer.status_code for answer in answers]

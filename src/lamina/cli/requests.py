@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from lamina.errors import InputError
+from lamina.files.reading import parse_json
+from lamina.lifeline import follow_starter
 from lamina.results import COMMAND
 
 
@@ -44,6 +46,8 @@ def run(
 
     Example: `lamina run request.toml`
     """
+    # Jobs of the web app are started this way, and end with their server.
+    follow_starter()
     from lamina.analyses.requests import read_request
     from lamina.cli.analyses import answer, tell
 
@@ -69,7 +73,9 @@ def _table(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
-        table = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        table = parse_json(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except ValueError as error:
         raise InputError(f"{path} is neither TOML nor JSON: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply; a request is a table with a few entries") from None
     return table

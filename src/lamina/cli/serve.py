@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lamina import progress
 from lamina.cli import options
 from lamina.errors import InputError
-from lamina.progress import VARIABLE
 from lamina.result_index import usual_folders
 
 if TYPE_CHECKING:
     from lamina.web.settings import Settings
+
+VARIABLE = "LAMINA_TOKEN"
+"""Environment variable: the token that every request needs."""
+_SHORTEST_TOKEN, _LONGEST_TOKEN = 8, 200
 
 
 def serve(
@@ -39,16 +44,22 @@ def serve(
         str, typer.Option("--host", help="Address to listen on; any address but loopback needs a token.")
     ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 8600,
-    token: Annotated[
-        str | None, typer.Option("--token", help="Token that every request needs; generated if needed.")
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="File with the token that every request needs; LAMINA_TOKEN by default, generated if needed.",
+        ),
     ] = None,
+    token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
     device: options.DeviceOption = None,
 ) -> None:
     """Look inside a model in the browser: sentences, heads, questions, layers and saved results.
 
     Listens on this machine only, unless you set `--host`; then every request needs the token, which is generated and
-    printed if you give none. Only the result folders are read, and only the models you name (and fine-tuned ones in
-    the result folders) are loaded. Stop it with Ctrl-C.
+    printed if you give none. On a machine with other users give one too, since any of them can reach the server. Only
+    the result folders are read, and only the models you name (and fine-tuned ones in the result folders) are loaded.
+    Stop it with Ctrl-C.
 
     Example: `lamina serve report --model minilm`
     """
@@ -56,29 +67,56 @@ def serve(
     # every answer several times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Steps of single requests are nobody's to watch here; computations in the background tell theirs on the pages.
-    os.environ.setdefault(VARIABLE, "none")
+    os.environ.setdefault(progress.VARIABLE, "none")
     folders = _folders(results)
     if not folders[0].exists():
         folders[0].mkdir(parents=True)
-    if token is not None and len(token) < 8:
+    if token is not None:
         raise InputError(
-            "a token of fewer than 8 characters is easily guessed; give a longer one, or none to generate one"
+            "--token shows the token to everyone who lists processes; write it to a file for --token-file, or set "
+            f"{VARIABLE}"
         )
+    secret = _token(token_file)
     with _listening(host, port) as listener:
         from lamina.web.settings import Settings, is_loopback
 
-        if token is None and not is_loopback(host):
-            token = secrets.token_urlsafe(24)
+        if secret is None and not is_loopback(host):
+            secret = secrets.token_urlsafe(24)
         settings = Settings(
             models=tuple(dict.fromkeys(model or ["minilm"])),
             folders=folders,
             corpora=tuple(dict.fromkeys(corpus or ["ewt"])),
             host=host,
             port=listener.getsockname()[1],
-            token=token,
+            token=secret,
             device=device,
         )
         _run(settings, listener)
+
+
+def _token(file: Path | None) -> str | None:
+    """The token that was given; None for none."""
+    # Not for the processes that this one starts.
+    said = os.environ.pop(VARIABLE, None)
+    if file is not None:
+        try:
+            with file.open(encoding="utf-8") as content:
+                said = content.readline(_LONGEST_TOKEN + 1).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
+    if said is None:
+        return None
+    if len(said) < _SHORTEST_TOKEN:
+        raise InputError(
+            f"a token of fewer than {_SHORTEST_TOKEN} characters is easily guessed; give a longer one, or none to have "
+            "one generated"
+        )
+    if len(said) > _LONGEST_TOKEN or not re.fullmatch(r"[A-Za-z0-9._~+/=-]+", said):
+        raise InputError(
+            f"a token has at most {_LONGEST_TOKEN} letters, digits and . _ ~ + / = -, as headers and cookies can hold; "
+            "give another one, or none to have one generated"
+        )
+    return said
 
 
 def _folders(named: list[Path] | None) -> tuple[Path, ...]:
@@ -107,13 +145,10 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _run(settings: Settings, listener: socket.socket) -> None:
-    import uvicorn
+    from lamina.web.serving import run
 
-    from lamina.web import create_app
-
-    config = uvicorn.Config(create_app(settings), log_level="warning", server_header=False, date_header=False)
     _tell(settings)
-    uvicorn.Server(config).run(sockets=[listener])
+    run(settings, listener)
 
 
 def _tell(settings: Settings) -> None:

@@ -63,8 +63,10 @@ def write_csv(path: Path, table: Table) -> None:
     """Write the table as CSV, with a header row."""
     import csv
 
+    from lamina.files.writing import fresh_path
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with fresh_path(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(table.columns)
         writer.writerows(table.rows)

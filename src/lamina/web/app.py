@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from lamina.errors import InputError, LaminaError
+from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
@@ -100,9 +100,10 @@ _STATUS: dict[type[LaminaError], int] = {
     UnknownResultError: 404,
     UnfitRequestError: 422,
     InputError: 400,
-    LaminaError: 500,
+    DamagedError: 400,
+    LaminaError: 503,
 }
-"""Error -> status code; the first class that matches."""
+"""Error -> status code; the first class that matches. 503: not the request's fault, and it may work later."""
 
 
 def create_app(settings: Settings) -> FastAPI:

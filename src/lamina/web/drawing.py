@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from lamina.errors import InputError
 from lamina.figures import captions_of, draw, spec_of
-from lamina.result_index import Entry, ResultIndex
-from lamina.results import Result
+from lamina.files.reading import open_regular, parse_json
+from lamina.result_folder import is_as_saved
+from lamina.result_index import NAME, Entry, ResultIndex, using
+from lamina.results import Result, without_nan
 
 _HELD = 64
 """Sets of charts kept in memory."""
+_LARGEST = 64 * 1024**2
+"""Bytes of a saved chart."""
 
 Specs = Mapping[str, dict[str, Any]]
 """Name of a chart -> its Vega-Lite specification."""
@@ -24,7 +31,8 @@ def charts_of(results: ResultIndex, entry: Entry, tasks: tuple[str, ...] = ()) -
     """Every chart of a result, the most important first; only of the given tasks, if any."""
     if not tasks and (saved := _saved(entry)):
         return saved
-    return _drawn(_Drawing(results, entry.id, str(entry.head.get("key")), tasks))
+    with using(entry):
+        return _drawn(_Drawing(results, entry.id, entry.saved, tasks))
 
 
 def tasks_of(result: Result) -> list[str]:
@@ -53,20 +61,33 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
 
 
 def _saved(entry: Entry) -> dict[str, dict[str, Any]]:
+    """The charts in the folder; none if one of them cannot be used, so that all are drawn again."""
     read = {}
     for path in entry.folder.glob("*.vl.json"):
-        if path.is_symlink():
+        name = path.name.removesuffix(".vl.json")
+        if path.is_symlink() or not re.fullmatch(NAME, name):
             continue
+        if not is_as_saved(entry.folder, path.name):
+            return {}
         try:
-            spec = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            spec = without_nan(parse_json(_content(path).decode()))
+            json.dumps(spec, ensure_ascii=False).encode()
+        except (OSError, ValueError, RecursionError, InputError):
             return {}
         if not isinstance(spec, dict):
             return {}
-        read[path.name.removesuffix(".vl.json")] = spec
+        read[name] = spec
     captions = list(captions_of(entry.analysis))
     ranks = {name: rank for rank, name in enumerate(captions)}
     return {name: read[name] for name in sorted(read, key=lambda name: (ranks.get(name, len(ranks)), name))}
+
+
+def _content(path: Path) -> bytes:
+    with open_regular(path) as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"more than {_LARGEST:,} bytes")
+    return content
 
 
 class _Drawing(NamedTuple):
@@ -74,8 +95,8 @@ class _Drawing(NamedTuple):
 
     results: ResultIndex
     id: str
-    key: str
-    """Of the result: a new one in the same folder is redrawn."""
+    saved: int
+    """When the result was saved: a new one in the same folder is redrawn."""
     tasks: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Checks on every request: is it for this server, from one of its own pages, and small enough?
+"""Checks on every request: is it for this server, from one of its own pages, small enough, and there in time?
 
 A page of another site can make a browser send requests to 127.0.0.1. Its name is in `Origin` (and in `Host`, if it
 pointed its own name at this machine), so both have to be ours.
@@ -6,17 +6,20 @@ pointed its own name at this machine), so both have to be ours.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lamina.web.settings import Settings, is_loopback
 
 COOKIE = "lamina_token"
+_DIGITS = 12
+"""Most digits of a length that is looked at."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 # Vega compiles its expressions and writes styles; everything comes from this server.
 HEADERS = {
@@ -39,80 +42,103 @@ class Guard:
         self._hosts = {f"{name}{port}" for name in names for port in ports}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-            return
-        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await refusal(scope, receive, _with_headers(send))
-            return
-        body = await _read(receive, self._settings.limits.body)
-        if body is None:
-            await _too_large(self._settings.limits.body)(scope, receive, _with_headers(send))
-            return
-        await self._app(scope, _again(body, receive), _with_headers(send))
+        elif scope["type"] == "http":
+            answer = _Sending(send)
+            try:
+                await self._answer(scope, receive, answer)
+            except asyncio.CancelledError:
+                # The server is being stopped, and the time for running requests is over.
+                if not answer.started:
+                    await _refused(503, "the server is being stopped")(scope, receive, answer)
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._settings.limits.body_seconds):
+                body = await _read(receive, self._settings.limits.body)
+        except TimeoutError:
+            await _too_slow(self._settings.limits.body_seconds)(scope, receive, send)
+        except _TooLargeError:
+            await _too_large(self._settings.limits.body)(scope, receive, send)
+        else:
+            # None: the sender is gone before the end of the request, and half a request is none.
+            if body is not None:
+                await self._app(scope, _again(body, receive), send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """The response to a request that is refused; None if it is allowed."""
         host = headers.get("host", "").lower()
         # Behind any other address than loopback the names of the machine are not known, and the token guards.
         if self._hosts and host not in self._hosts:
             return _refused(403, "this server answers only to its own address; open the one it printed when it started")
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host:
+        own = (f"http://{host}", f"https://{host}")
+        elsewhere = any(origin.lower() not in own for origin in headers.getlist("origin"))
+        fetched = headers.get("sec-fetch-mode", "navigate") != "navigate"
+        if elsewhere or (fetched and headers.get("sec-fetch-site", "none") not in ("same-origin", "none")):
             return _refused(403, "a page of another address cannot use this server")
-        if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            return _refused(403, "a page of another address cannot use this server")
-        declared = headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > self._settings.limits.body:
-            return _too_large(self._settings.limits.body)
+        for declared in headers.getlist("content-length"):
+            if not declared.isdecimal():
+                return _refused(400, "the length of the request is not a number")
+            if len(declared) > _DIGITS or int(declared) > self._settings.limits.body:
+                return _too_large(self._settings.limits.body)
         return self._without_token(scope, headers)
 
-    def _without_token(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
+    def _without_token(self, scope: Scope, headers: Headers) -> Response | None:
         token = self._settings.token
         if token is None:
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["method"] == "GET" and not scope["path"].startswith("/api") and _same(given, token):
             # Kept in a cookie, so that it does not stay in the address that people send around.
-            answer = RedirectResponse(scope["path"], status_code=303)
+            # One slash: two would make the next part the name of another server.
+            answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), status_code=303)
             answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
             return answer
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if _same(bearer, token) or _same(_cookie(headers), token):
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(bearer, token):
+            return None
+        if _same(cookie_parser(headers.get("cookie", "")).get(COOKIE, ""), token):
             return None
         return _refused(401, "this server asks for its token: open the address it printed when it started")
+
+
+class _TooLargeError(Exception):
+    """The body is longer than allowed."""
 
 
 def _same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _cookie(headers: Mapping[str, str]) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
-
-
-def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"error": why}, status_code=status)
+def _refused(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": why}, status_code=status, headers=headers)
 
 
 def _too_large(most: int) -> Response:
     return _refused(413, f"the request is too large; this server takes at most {most:,} bytes")
 
 
+def _too_slow(seconds: float) -> Response:
+    return _refused(408, f"the request was not complete after {seconds:g} seconds", {"connection": "close"})
+
+
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The whole body, counted while reading, since its declared length may be wrong; None if it is too long."""
-    parts, size, more = [], 0, True
-    while more and size <= most:
+    """The whole body, counted while reading, since its declared length may be wrong; None if it never ends."""
+    body, more = bytearray(), True
+    while more:
         message = await receive()
-        parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), bool(message.get("more_body"))
-    return b"".join(parts) if size <= most else None
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise _TooLargeError
+        more = bool(message.get("more_body"))
+    return bytes(body)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -125,11 +151,16 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-def _with_headers(send: Send) -> Send:
-    async def with_headers(message: Message) -> None:
+class _Sending:
+    """Sends an answer with the security headers, and knows whether it began."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.started = True
             fresh = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
             message = {**message, "headers": [*message.get("headers", []), *fresh]}
-        await send(message)
-
-    return with_headers
+        await self._send(message)

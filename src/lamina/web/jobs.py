@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any, Literal
 
+from lamina import lifeline, progress
 from lamina.errors import InputError
-from lamina.progress import VARIABLE
 
 PROGRAM = (sys.executable, "-m", "lamina", "run", "-")
 """Reads a request from its standard input."""
@@ -29,6 +29,8 @@ _KEPT = 50
 """Finished jobs kept in the list."""
 _LAST_LINES = 5
 """Last lines kept of what a failed job printed."""
+_PATIENCE = 5.0
+"""Seconds to end in an orderly way."""
 _WATCH = 0.5
 """Seconds between two checks of a job's memory."""
 
@@ -76,6 +78,8 @@ class Jobs:
         self._queue: deque[Job] = deque()
         self._worker: Thread | None = None
         self._closed = False
+        self._lifeline: tuple[int, ...] = ()
+        """Both ends of a pipe: jobs get the first, and end when the second is closed, if only by this process's end."""
 
     def start(self, request: Mapping[str, Any], command: str) -> Job:
         """Queue a request; `command` is shown to people."""
@@ -84,13 +88,15 @@ class Jobs:
                 raise TooManyJobsError(
                     f"{self._most} computations are running or waiting; cancel one, or wait until one is done"
                 )
+            if self._worker is None:
+                self._lifeline = os.pipe() if lifeline.AVAILABLE else ()
+                worker = Thread(target=self._work, name="jobs", daemon=True)
+                worker.start()
+                self._worker = worker
             job = Job(secrets.token_hex(6), request, command)
             self._jobs[job.id] = job
             self._forget_old()
             self._queue.append(job)
-            if self._worker is None:
-                self._worker = Thread(target=self._work, name="jobs", daemon=True)
-                self._worker.start()
             self._changed.notify_all()
             return job
 
@@ -126,6 +132,12 @@ class Jobs:
             self._changed.notify_all()
         for job in self.all():
             self.cancel(job.id)
+        if self._worker is not None:
+            # It may be just about to start a job, which it then ends.
+            self._worker.join(_PATIENCE)
+        for descriptor in self._lifeline:
+            os.close(descriptor)
+        self._lifeline = ()
 
     def _forget_old(self) -> None:
         over = [id for id, job in self._jobs.items() if job.over]
@@ -133,43 +145,64 @@ class Jobs:
             del self._jobs[id]
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closed)
-                if self._closed:
-                    return
-                job = self._queue.popleft()
-                job.state = "running"
-                job.process = _begin(self._program, job.request)
-            self._follow(job, job.process)
+        while (job := self._next()) is not None:
+            try:
+                self._run(job)
+            except Exception as error:
+                # Whatever it is: this job fails, and the next one has its turn.
+                self._finish(job, "failed", f"it could not be run ({error or type(error).__name__}); try it again")
 
-    def _follow(self, job: Job, process: subprocess.Popen[str]) -> None:
-        watcher = Thread(target=_watch_memory, args=(job, process, self._memory), daemon=True)
-        watcher.start()
-        with process:
-            last = _read_progress(process.stderr or (), job)
-        code = process.wait()
-        watcher.join()
+    def _next(self) -> Job | None:
         with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._closed)
+            if self._closed:
+                return None
+            job = self._queue.popleft()
+            job.state = "running"
+            return job
+
+    def _run(self, job: Job) -> None:
+        with self._begin(job.request) as process:
+            try:
+                with self._changed:
+                    job.process = process
+                    cancelled = job.over
+                if cancelled:
+                    _end(process)
+                watcher = Thread(target=_watch_memory, args=(job, process, self._memory), daemon=True)
+                watcher.start()
+                last = _read_progress(process.stderr or (), job)
+                code = process.wait()
+                watcher.join()
+            finally:
+                _end(process)
+        message = job.message or ("" if code == 0 else _reason(code, last))
+        self._finish(job, "done" if code == 0 else "failed", message)
+
+    def _begin(self, request: Mapping[str, Any]) -> subprocess.Popen[str]:
+        told = {progress.VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        if self._lifeline:
+            told[lifeline.VARIABLE] = str(self._lifeline[0])
+        # A file, not a pipe: nobody has to wait until the process reads it.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+            json.dump(request, said)
+            said.seek(0)
+            return subprocess.Popen(
+                self._program,
+                stdin=said,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=os.environ | told,
+                pass_fds=self._lifeline[:1],
+            )
+
+    def _finish(self, job: Job, state: JobState, message: str) -> None:
+        with self._changed:
+            # A cancelled job stays cancelled.
             if job.state == "running":
-                job.state = "done" if code == 0 else "failed"
-                job.message = job.message or ("" if code == 0 else _reason(code, last))
-
-
-def _begin(program: Sequence[str], request: Mapping[str, Any]) -> subprocess.Popen[str]:
-    # A file, not a pipe: nobody has to wait until the process reads it.
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-        json.dump(request, said)
-        said.seek(0)
-        return subprocess.Popen(
-            program,
-            stdin=said,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=os.environ | {VARIABLE: "json", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
-        )
+                job.state, job.message = state, message
 
 
 def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
@@ -178,8 +211,9 @@ def _read_progress(lines: Iterable[str], job: Job) -> list[str]:
     for line in lines:
         try:
             said = json.loads(line)
-            job.what, job.done, job.total = str(said["what"]), float(said["done"]), said["total"]
-        except (ValueError, LookupError, TypeError):
+            total = None if said["total"] is None else float(said["total"])
+            job.what, job.done, job.total = str(said["what"]), float(said["done"]), total
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
             if line.strip():
                 last.append(line.strip())
     return list(last)
@@ -206,9 +240,10 @@ def _watch_memory(job: Job, process: subprocess.Popen[str], most: int) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """End a process in an orderly way, and after a while in any way; one that ended is left alone."""
     process.terminate()
     try:
-        process.wait(5)
+        process.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ STORIES = "stories"
 """Questions that are always available: lamina generates them."""
 _LONGEST = 40
 """Most characters of one input in a folder's name."""
+_KEY = 8
+"""Characters of the key in a folder's name."""
 
 
 class UnfitRequestError(InputError):
@@ -110,9 +113,10 @@ def _folder(root: Path, request: Request) -> Path:
     """The same folder for the same request, always inside the root."""
     from lamina.analyses.cache import safe_name
 
-    key = hashlib.sha256(json.dumps(request.table(), sort_keys=True).encode()).hexdigest()[:8]
-    names = [safe_name(Path(name).name)[:_LONGEST] for name in request.inputs.values()]
-    folder = root / "-".join([request.analysis.name, *filter(None, names), key])
-    if folder.resolve().parent != root.resolve():
+    # Of the whole request: models of the same name in different places have different folders.
+    key = hashlib.sha256(json.dumps(request.table(), sort_keys=True).encode()).hexdigest()[:_KEY]
+    names = [safe_name(Path(name).name)[:_LONGEST] for name in (request.analysis.name, *request.inputs.values())]
+    folder = root / "-".join([*filter(None, names), key])
+    if Path(os.path.realpath(folder)).parent != Path(os.path.realpath(root)):
         raise InputError(f"{folder} leads out of {root}; remove the link")
     return folder

@@ -6,6 +6,8 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lamina.errors import InputError
+
 EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
 """The example sentence: words whose part of speech is ambiguous at first."""
 
@@ -26,6 +28,14 @@ class Limits:
     """Models kept in memory; the least recently used one is dropped."""
     job_memory: int = 8 * 1024**3
     """Bytes of memory per background job; a job that uses more is stopped, with a message."""
+    header_seconds: float = 10.0
+    """From the start of a connection or the last answer until a request's header is there; then it is closed."""
+    body_seconds: float = 10.0
+    """Until the rest of a request is there; then it is answered with 408 and closed."""
+    stopping_seconds: int = 5
+    """That running requests have to finish when the server is stopped."""
+    connections: int = 500
+    """Open at the same time; more are closed at once."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +50,15 @@ class Settings:
     """What background jobs may read; neighbours of words come from the first."""
     host: str = "127.0.0.1"
     port: int = 8600
-    token: str | None = None
-    """The token that every request needs; None for none."""
+    token: str | None = field(default=None, repr=False)
+    """The token that every request needs; None for none, which only an address of this machine can have."""
     device: str | None = None
     sentence: str = EXAMPLE
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.token is None and not is_loopback(self.host):
+            raise InputError(f"a server on {self.host} can be reached by other machines and needs a token")
 
 
 def is_loopback(host: str) -> bool:

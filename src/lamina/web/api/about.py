@@ -1,4 +1,4 @@
-"""What the server has: models, corpora and the example sentence."""
+"""What the server has: models, corpora, the example sentence, and folders that it cannot use."""
 
 from __future__ import annotations
 
@@ -45,6 +45,20 @@ def about(app: State) -> About:
         for name in app.models.names()
     ]
     return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence)
+
+
+class PassedOver(BaseModel):
+    """A folder that looks like a result and is not listed."""
+
+    name: str
+    """The folder, relative to the one named at the start."""
+    why: str
+
+
+@router.get("/passed-over")
+def passed_over(app: State) -> list[PassedOver]:
+    """Folders that look like results and are not listed, with the reason."""
+    return [PassedOver(name=each.name, why=each.why) for each in app.results.passed_over()]
 
 
 class Look(BaseModel):

@@ -25,6 +25,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "Too much text."},
     422: {"model": Problem, "description": "The request does not fit the API."},
     429: {"model": Problem, "description": "Too many requests or computations at once."},
+    503: {"model": Problem, "description": "The server cannot do it now: a download, its disk, its store."},
 }
 """For `responses` of a router."""
 

@@ -8,13 +8,15 @@ from pydantic import BaseModel, Field
 from lamina.analyses import get_analysis
 from lamina.errors import InputError
 from lamina.figures import captions_of, draw, spec_of
-from lamina.result_index import Entry
+from lamina.result_index import Entry, using
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, Summary, summary_of
 from lamina.web.app_state import AppState, State
 
 router = APIRouter(
-    prefix="/compare", tags=["compare"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
+    prefix="/compare",
+    tags=["compare"],
+    responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
 )
 
 
@@ -83,11 +85,12 @@ def _figures(app: AppState, a: Entry | None, b: Entry | None) -> tuple[list[Figu
     if a is None or b is None:
         return [], "Both models have to be probed on the same corpus first."
     try:
-        both = get_analysis("compare")(app.results.result(a.id), app.results.result(b.id))
+        with using(a, b):
+            both = get_analysis("compare")(app.results.result(a.id), app.results.result(b.id))
+            specs = {name: spec_of(chart) for name, chart in draw(both).items()}
     except InputError as error:
         return [], str(error)
     captions = captions_of("compare")
-    specs = {name: spec_of(chart) for name, chart in draw(both).items()}
     return [
         Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
         for name, spec in specs.items()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from lamina.result_index import using
 from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lamina.result_index import Entry
 
 router = APIRouter(
-    prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
+    prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
 )
 
 MOST_TOKENS = 512
@@ -158,8 +159,9 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
         found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS)
     entries, results = _saved(app, encoder)
     measures = list(found.measures)
-    for result in results.values():
-        measures += result_atlas(result, encoder.blocks, encoder.heads)
+    for entry in entries:
+        with using(entry):
+            measures += result_atlas(results[entry.analysis], encoder.blocks, encoder.heads)
     return Atlas(
         layers=encoder.blocks,
         heads=encoder.heads,
@@ -201,7 +203,8 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
     with app.model(wanted.model) as encoder:
         layer, head = head_of(encoder, wanted.head)
     entries, results = _saved(app, encoder)
-    found = card_of(layer, head, results)
+    with using(*entries):
+        found = card_of(layer, head, results)
     tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
     return CardOfHead(
         head=f"{layer}-{head}",
@@ -240,14 +243,12 @@ def _doing(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(entry: Entry) -> Source:
-    provenance = entry.head["provenance"]
-    corpus = provenance.get("corpus", {})
     return Source(
         analysis=entry.analysis,
         id=entry.id,
         name=entry.name,
-        corpus=f"{corpus.get('name', '')} {corpus.get('split', '')}".strip(),
-        created=str(provenance.get("created", "")),
+        corpus=f"{entry.corpus.get('name', '')} {entry.corpus.get('split', '')}".strip(),
+        created=entry.created,
     )
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError, ResultError, SpanError
+from lamina.result_index import using
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
 
@@ -151,7 +152,7 @@ class Neighbours(BaseModel):
 
 
 router = APIRouter(
-    prefix="/lens", tags=["lens"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429)}
+    prefix="/lens", tags=["lens"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
 )
 
 LABELS = 3
@@ -262,14 +263,15 @@ def _tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
     """The newest saved probes of exactly this model."""
     for entry in app.results.of_model(encoder.fingerprint):
         if entry.analysis == "probe":
-            tracer = _tracer(encoder, entry.folder, str(entry.head["provenance"].get("created")))
+            with using(entry):
+                tracer = _tracer(encoder, entry.folder, entry.saved)
             if tracer is not None:
                 return tracer
     return None
 
 
 @lru_cache(maxsize=_TRACERS)
-def _tracer(encoder: Encoder, folder: Path, _made: str) -> SentenceTracer | None:
+def _tracer(encoder: Encoder, folder: Path, _saved: int) -> SentenceTracer | None:
     """Cached as long as the folder holds the same result; None if it has no usable probes."""
     from lamina.analyses.probing.live import SentenceTracer
 

@@ -209,7 +209,7 @@ def models(app: State) -> list[Answering]:
     return [made for name, folder in app.results.models().items() if (made := _answering(app, name, folder))]
 
 
-@router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429)})
+@router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429, 503)})
 def answered(app: State, asked: Asked) -> Answered:
     """A model's answer, and the position of every token at every layer."""
     from lamina.analyses.questions.roles import marked_context
@@ -297,7 +297,8 @@ def _answering(app: AppState, name: str, folder: str) -> Answering | None:
         about = read_about(folder)
     except ModelError:
         return None
-    base = str(about.get("base", {}).get("name", ""))
+    start = about.get("base")
+    base = str(start.get("name", "")) if isinstance(start, dict) else ""
     known = [other for other in app.models.names() if base in (other, Path(other).name)]
     return Answering(
         name=name,

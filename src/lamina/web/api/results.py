@@ -10,16 +10,18 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from lamina.figures import captions_of, to_svg
-from lamina.result_index import Entry, UnknownResultError
+from lamina.result_index import NAME, Entry, UnknownResultError, using
 from lamina.results import Status
 from lamina.web.api.answers import ERRORS
 from lamina.web.app_state import AppState, State
 from lamina.web.drawing import charts_of, tasks_of
 
-router = APIRouter(prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (401, 403, 404, 422)})
+router = APIRouter(
+    prefix="/results", tags=["results"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 422)}
+)
 
 ResultId = Annotated[str, Path(description="From the list of results.", max_length=12, pattern="^[0-9a-f]{1,12}$")]
-Name = Annotated[str, Path(description="Of a chart or table.", max_length=100, pattern=r"^[\w-]+$")]
+Name = Annotated[str, Path(description="Of a chart or table.", pattern=NAME)]
 Tasks = Annotated[
     list[str] | None, Query(alias="task", description="Only these tasks; all where none is named.", max_length=50)
 ]
@@ -122,12 +124,13 @@ def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None
     entry = app.results.entry(id)
     known = _known(tasks_of(app.results.result(id)), tasks, entry) if tasks else ()
     spec = _named(charts_of(app.results, entry, known), name, "chart", entry)
-    if kind == "svg":
-        body: str | bytes = to_svg(spec)
-    elif kind == "png":
-        body = vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
-    else:
-        body = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
+    with using(entry):
+        if kind == "svg":
+            body: str | bytes = to_svg(spec)
+        elif kind == "png":
+            body = vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
+        else:
+            body = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
     return _file(body, _KINDS[kind], f"{entry.analysis}-{name}.{kind}")
 
 
@@ -153,18 +156,16 @@ def summary_of(app: AppState, entry: Entry) -> Summary:
 
 
 def _facts(app: AppState, entry: Entry) -> dict[str, Any]:
-    provenance = entry.head["provenance"]
-    corpus = provenance.get("corpus", {})
     return {
         "id": entry.id,
         "name": entry.name,
         "analysis": entry.analysis,
         "title": app.words_of(entry.analysis)[0],
         "model": entry.model,
-        "corpus": str(corpus.get("name", "")),
-        "split": str(corpus.get("split", "")),
-        "created": str(provenance.get("created", "")),
-        "command": str(provenance.get("command", "")),
+        "corpus": entry.corpus.get("name", ""),
+        "split": entry.corpus.get("split", ""),
+        "created": entry.created,
+        "command": entry.head["provenance"].get("command", ""),
         "tables": list(entry.head["tables"]),
         "findings": [FindingCard(text=each["text"], status=each["status"]) for each in entry.head.get("findings", [])],
     }

@@ -310,6 +310,12 @@ export interface Part {
   predicted: boolean;
 }
 
+/** A folder that looks like a result and is not listed. */
+export interface PassedOver {
+  name: string;
+  why: string;
+}
+
 /** An error, in one readable sentence. */
 export interface Problem {
   error: string;
@@ -454,6 +460,7 @@ export interface Word {
 
 export interface Get {
   "/about": About;
+  "/passed-over": PassedOver[];
   "/theme": Theme;
   "/analyses": AnalysisCard[];
   "/questions/examples": Example[];

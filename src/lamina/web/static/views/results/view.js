@@ -1,6 +1,6 @@
 // @ts-check
 // What was run, with provenance, and the command to run it again.
-/** @import { Summary, Whole } from "../../shared/api_types.js" */
+/** @import { PassedOver, Summary, Whole } from "../../shared/api_types.js" */
 import { read } from "../../shared/api.js";
 import { attempt, byId, el, replace, table } from "../../shared/dom.js";
 import { listed as found } from "../../shared/findings.js";
@@ -33,6 +33,17 @@ function listed(results) {
     result.name,
   ]);
   return table(["what", "model", "data", "made (UTC)", "folder"], rows, { caption: `${results.length} results, the newest first` });
+}
+
+/** @param {PassedOver[]} folders */
+function passedOver(folders) {
+  if (!folders.length) return null;
+  return el(
+    "details",
+    { class: "passed-over" },
+    el("summary", {}, `${folders.length} ${folders.length === 1 ? "folder is" : "folders are"} not listed`),
+    el("ul", {}, folders.map(({ name, why }) => el("li", {}, el("code", {}, name), `: ${why}`))),
+  );
 }
 
 /**
@@ -87,7 +98,8 @@ async function show(id) {
 
 async function list() {
   await attempt("Reading the folders", async () => {
-    replace(byId("list"), listed(await read("/results")));
+    const [results, folders] = await Promise.all([read("/results"), read("/passed-over")]);
+    replace(byId("list"), listed(results), passedOver(folders));
     for (const link of /** @type {NodeListOf<HTMLElement>} */ (byId("list").querySelectorAll("a[data-id]"))) {
       link.addEventListener("click", (event) => {
         event.preventDefault();

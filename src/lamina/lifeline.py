@@ -1,0 +1,35 @@
+"""A process that ends with the one that started it, however that one ended.
+
+The starter holds one end of a pipe and never writes to it. When the starter is gone, even killed, the system closes its
+end, and the other one is at its end of file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from threading import Thread
+
+VARIABLE = "LAMINA_LIFELINE"
+"""Environment variable: the number of the pipe's file descriptor in the started process."""
+AVAILABLE = os.name == "posix"
+"""Whether a file descriptor can be given to a started process."""
+
+_PATIENCE = 5.0
+"""Seconds to end in an orderly way."""
+
+
+def follow_starter() -> None:
+    """End this process, as SIGTERM would, when the process that started it is gone; does nothing without a lifeline."""
+    said = os.environ.pop(VARIABLE, "")
+    if AVAILABLE and said.isdecimal():
+        Thread(target=_watch, args=(int(said),), name="lifeline", daemon=True).start()
+
+
+def _watch(descriptor: int) -> None:
+    while os.read(descriptor, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_PATIENCE)
+    os._exit(128 + signal.SIGTERM)
