@@ -14,13 +14,14 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: report test test-any-cpu record-versions lint format docs bench clean
+.PHONY: report test test-any-cpu faults record-versions lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make report   fetch the default model and corpus, run every analysis, write report/index.html"
 	@echo "make test     run the whole test suite"
 	@echo "make test-any-cpu   run it four more times, imitating other CPUs"
+	@echo "make faults   kills, full disks, malformed files, attacks on the app: the long form, two to three hours"
 	@echo "make lint     check formatting, types (Python and scripts), import order of the folders, docs"
 	@echo "make format   format the code"
 	@echo "make docs     build the documentation into site/"
@@ -40,6 +41,13 @@ test-any-cpu: $(VENV)/test.stamp
 	ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(PYTEST) -m "not browser"
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 MKL_CBWR=COMPATIBLE $(PYTEST) -m "not browser"
 	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(PYTEST) -m "not browser"
+
+# What the short form in `make test` tries, at length. Other choices: make faults SEED=7 PARTS="kills web".
+SEED ?= 0
+PARTS ?=
+CORPORA ?=
+faults: $(VENV)/test.stamp
+	nice -n 10 $(BIN)/python -m faults $(PARTS) --full --seed $(SEED) $(if $(CORPORA),--corpora $(CORPORA))
 
 # After an analysis's version was raised: the numbers that a test compares with.
 record-versions: $(VENV)/test.stamp

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -65,6 +65,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
         return (yield)
     finally:
         sys.settrace(measuring)
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Charts are specified but not drawn, which takes as long as all else; tests of each figure draw them."""
+    import vl_convert
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "vegalite_to_svg", lambda *_, **__: "<svg/>")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Syncing guards against power cuts, which no test makes, and takes most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,7 @@ def at_hand(words: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("real_encoder", "hasty_probes")
+@pytest.mark.usefixtures("real_encoder", "hasty_probes", "undrawn")
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lamina.analyses import names
     from lamina.cli.main import app

@@ -1,0 +1,63 @@
+"""`python -m faults`: all parts of the campaign, or those that are named; exit status 1 if a fault was found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from faults.campaign import Campaign, warm
+
+PARTS = {
+    "kills": (40, 3600),
+    "saving": (5, 300),
+    "disk": (20, 600),
+    "inputs": (5, 600),
+    "fuzzing": (6, 1800),
+    "web": (10, 900),
+    "supply": (4, 120),
+    "determinism": (8, 300),
+}
+"""Part -> time limit in seconds, of the short and of the long form."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the parts; returns the exit status."""
+    asked = _parser().parse_args(argv)
+    # Not a TemporaryDirectory: every forked case would delete it as it ends.
+    scratch = Path(tempfile.mkdtemp(prefix="lamina-faults-"))
+    try:
+        folder = (asked.folder or scratch).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        # Nothing of the user's own cache is read or changed.
+        os.environ |= {"LAMINA_CACHE": str(folder / "cache"), "LAMINA_STORE": str(folder / "store")}
+        warm()
+        campaigns = []
+        for part in asked.parts or PARTS:
+            seconds = asked.seconds or PARTS[part][asked.full]
+            campaign = Campaign(part, folder, seed=asked.seed, seconds=seconds, full=asked.full, corpora=asked.corpora)
+            import_module(f"faults.{part}").run(campaign)
+            print(campaign.summary(), flush=True)
+            campaigns.append(campaign)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return int(any(campaign.faults for campaign in campaigns))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*PARTS, []], help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("--seed", type=int, default=0, help="other random choices")
+    parser.add_argument("--seconds", type=float, help="time limit of each part")
+    parser.add_argument("--full", action="store_true", help="the long form")
+    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder by default")
+    parser.add_argument("--corpora", type=Path, help="a folder with real corpora, to take files from")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The same command again, with other threads, with some texts stored before: every table has the same bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from faults.campaign import Campaign
+
+
+def run(campaign: Campaign) -> None:
+    """Run each command plainly, then under other circumstances, and compare all tables."""
+    corpus, model = campaign.tiny_corpus(40, 20), campaign.tiny_model()
+    part = ("encode", model, "--corpus", corpus, "--split", "dev", "--limit", 7)
+    for name, command in _commands(model, corpus, full=campaign.full).items():
+        plain = _tables(campaign, command)
+        if not plain:
+            campaign.bad(name, "no tables were written")
+            continue
+        circumstances = {"again": {}, "two threads": {"threads": 2}, "some texts stored before": {"first": part}}
+        for what, settings in circumstances.items():
+            if campaign.full and campaign.left() < 0:
+                return
+            found = _tables(campaign, command, **settings)
+            differing = [
+                f"{file} by {_distance(plain[file], found.get(file))}"
+                for file in plain
+                if found.get(file) != plain[file]
+            ]
+            campaign.judge(f"{what}: {name}", "; ".join(differing))
+
+
+def _commands(model: Path, corpus: Path, *, full: bool) -> Mapping[str, tuple[object, ...]]:
+    on_dev = (model, "--corpus", corpus, "--split", "dev", "--samples", 10)
+    probing = (model, "--corpus", corpus, "--task", "pos", "--seeds", 1, "--samples", 50)
+    tuning = (model, "--task", "pos", "--data", corpus, "--max-steps", 10, "--batch", 8)
+    short = {"geometry": ("geometry", *on_dev, "--no-twin")}
+    long = {
+        "attention": ("attention", *on_dev),
+        "heads": ("heads", *on_dev),
+        "headmap": ("headmap", *on_dev),
+        "probe": ("probe", *probing),
+        "finetune": ("finetune", *tuning),
+    }
+    return short | long if full else short
+
+
+def _tables(
+    campaign: Campaign, command: tuple[object, ...], *, threads: int = 1, first: tuple[object, ...] | None = None
+) -> dict[str, bytes]:
+    """Every CSV that a command writes, with a cache and a store of its own."""
+    place = campaign.folder / "run"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    if first:
+        _lamina(campaign, place, first, threads)
+    _lamina(campaign, place, (*command, "--out", place / "out"), threads)
+    return {path.name: path.read_bytes() for path in sorted((place / "out").glob("*.csv"))}
+
+
+def _lamina(campaign: Campaign, place: Path, command: tuple[object, ...], threads: int) -> None:
+    here = {"LAMINA_CACHE": str(place / "cache"), "LAMINA_STORE": str(place / "store"), "OMP_NUM_THREADS": str(threads)}
+
+    def settle() -> None:
+        import torch
+
+        os.environ |= here
+        torch.set_num_threads(threads)
+
+    if campaign.full:
+        # A new Python, so that sets have another order too.
+        env = os.environ | here | {"PYTHONHASHSEED": "random"}
+        words = [sys.executable, "-m", "lamina", *map(str, command)]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+        code, said = done.returncode, done.stderr
+    else:
+        code, said, _ = campaign.lamina(*command, before=settle)
+    if code != 0:
+        campaign.bad(f"lamina {command[0]}", said)
+
+
+def _distance(one: bytes, other: bytes | None) -> str:
+    """The largest difference between numbers at the same place."""
+    import pandas as pd
+
+    if other is None:
+        return "not being written"
+    tables = [pd.read_csv(io.BytesIO(each)) for each in (one, other)]
+    if tables[0].shape != tables[1].shape:
+        return f"its shape, {tables[0].shape} and {tables[1].shape}"
+    numbers = [table.select_dtypes("number") for table in tables]
+    return f"{(numbers[0] - numbers[1]).abs().max().max():.3g}"
