@@ -77,6 +77,45 @@ def undrawn() -> Iterator[None]:
         yield
 
 
+FailingAt = Callable[..., Callable[[], int]]
+
+
+@pytest.fixture
+def failing_at() -> FailingAt:
+    """Makes the n-th call to the system fail, of those that writing makes and of further (object, name) pairs.
+
+    Gives a function that tells how many calls were made.
+    """
+
+    def patched(step: int, error: BaseException, patch: pytest.MonkeyPatch, *further: tuple[object, str]):
+        made = 0
+
+        def counted(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*args: object, **more: object) -> object:
+                nonlocal made
+                made += 1
+                if made == step:
+                    raise error
+                return real(*args, **more)
+
+            return call
+
+        steps = ("fsync", "rename", "replace", "mkdir", "open", "close", "unlink", "rmdir")
+        for owner, name in (*((os, step) for step in steps), *further):
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+        return lambda: made
+
+    return patched
+
+
+@pytest.fixture(params=[True, False], ids=["exchange", "two-renames"])
+def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """With the system's exchange of two folders, and without it."""
+    if not request.param:
+        monkeypatch.setattr("lamina.files.writing._exchanger", lambda: None)
+    return request.param
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk() -> Iterator[None]:
     """Syncing guards against power cuts, which no test makes, and takes most of the time."""

@@ -38,48 +38,21 @@ def value_of(folder: Path) -> int:
     return found.pop()
 
 
-@pytest.fixture(params=[True, False], ids=["exchange", "two-renames"])
-def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """With the system's exchange of two folders, and without it."""
-    if not request.param:
-        monkeypatch.setattr(writing, "_exchanger", lambda: None)
-    return request.param
-
-
-STEPS = ("fsync", "rename", "replace", "mkdir", "open", "close", "unlink", "rmdir")
-
-
-def failing_at(step: int, error: BaseException, patch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Make the n-th call to the system fail; returns how many calls were made."""
-    made = 0
-
-    def counted(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*args: object, **more: object) -> object:
-            nonlocal made
-            made += 1
-            if made == step:
-                raise error
-            return real(*args, **more)
-
-        return call
-
-    for name in STEPS:
-        patch.setattr(os, name, counted(getattr(os, name)))
-    patch.setattr(writing, "_exchange", counted(writing._exchange))
-    patch.setattr(pd.DataFrame, "to_csv", counted(pd.DataFrame.to_csv))
-    patch.setattr(Path, "write_text", counted(Path.write_text))
-    return lambda: made
+MORE = ((writing, "_exchange"), (pd.DataFrame, "to_csv"), (Path, "write_text"))
+"""What saving a result asks for besides."""
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")], ids=["stop", "full"])
-def test_whatever_step_fails_one_whole_result_is_there(tmp_path: Path, exchanges: bool, error: BaseException) -> None:
+def test_whatever_step_fails_one_whole_result_is_there(
+    tmp_path: Path, exchanges: bool, error: BaseException, failing_at
+) -> None:
     target = tmp_path / "r"
     make(0).save(target, charts=False)
     step, made, old = 0, 0, 0
     while made >= step:
         step += 1
         with pytest.MonkeyPatch.context() as patch:
-            calls = failing_at(step, error, patch)
+            calls = failing_at(step, error, patch, *MORE)
             with suppress(KeyboardInterrupt, ResultError):
                 make(step).save(target, charts=False)
             made = calls()

@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,28 +14,6 @@ import pytest
 from lamina.errors import DiskFullError, WriteError
 from lamina.files import writing
 from lamina.files.writing import fresh_folder, fresh_path, recover, remove_folder, sweep, write_text
-
-STEPS = ("fsync", "replace", "rename", "mkdir", "open", "close")
-"""What a write asks of the system."""
-
-
-def failing_at(step: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Make the n-th call to the system fail; returns how many calls were made."""
-    made = 0
-
-    def counted(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*args: object, **more: object) -> object:
-            nonlocal made
-            made += 1
-            if made == step:
-                raise error
-            return real(*args, **more)
-
-        return call
-
-    for name in STEPS:
-        monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    return lambda: made
 
 
 def replaced(target: Path) -> None:
@@ -61,16 +38,10 @@ def target(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=[True, False], ids=["exchange", "two-renames"])
-def exchanges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """With the system's exchange of two folders, and without it."""
-    if not request.param:
-        monkeypatch.setattr(writing, "_exchanger", lambda: None)
-    return request.param
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")], ids=["stop", "disk"])
-def test_whatever_step_fails_one_whole_folder_is_there(target: Path, exchanges: bool, error: BaseException) -> None:
+def test_whatever_step_fails_one_whole_folder_is_there(
+    target: Path, exchanges: bool, error: BaseException, failing_at
+) -> None:
     step, made = 0, 0
     while made >= step:
         step += 1
@@ -87,7 +58,7 @@ def test_whatever_step_fails_one_whole_folder_is_there(target: Path, exchanges: 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space")], ids=["stop", "full"])
-def test_whatever_step_fails_one_whole_file_is_there(tmp_path: Path, error: BaseException) -> None:
+def test_whatever_step_fails_one_whole_file_is_there(tmp_path: Path, error: BaseException, failing_at) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     step, made = 0, 0
@@ -201,7 +172,7 @@ def test_an_error_about_another_file_stays_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")], ids=["stop", "disk"])
-def test_a_folder_is_removed_whole_or_not_at_all(target: Path, error: BaseException) -> None:
+def test_a_folder_is_removed_whole_or_not_at_all(target: Path, error: BaseException, failing_at) -> None:
     step, made = 0, 0
     while made >= step and target.exists():
         step += 1
