@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"```(?:bash|sh|console)\n(.*?)```", re.DOTALL)
 LESS = {
-    "encode": ["--limit", "60"],
-    "geometry": ["--limit", "60"],
-    "report": ["--limit", "60", "--only", "geometry"],
+    "encode": ["--limit", "30"],
+    "geometry": ["--limit", "30"],
+    "report": ["--limit", "20", "--only", "geometry"],
     "probe": ["--limit", "100", "--task", "pos", "--task", "dep", "--seeds", "1", "--samples", "20"],
     "attention": ["--limit", "30", "--samples", "20"],
-    "heads": ["--limit", "60", "--samples", "20"],
+    "heads": ["--limit", "30", "--samples", "20"],
     "corefheads": ["--limit", "2", "--samples", "20"],
     "parse": ["--limit", "60", "--vectors", "model", "--samples", "20", "--no-twin"],
     "headmap": ["--limit", "20", "--samples", "20"],
@@ -30,7 +30,7 @@ LESS = {
     "attention_distance": ["--limit", "30", "--samples", "20"],
     "diff": ["--limit", "30", "--samples", "20", "--no-twin"],
     "contextualize": ["--limit", "80", "--context-sizes", "0", "--vectors", "none", "--samples", "20"],
-    "neighbours": ["--limit", "60", "--vectors", "none", "--word", "the"],
+    "neighbours": ["--limit", "30", "--vectors", "none", "--word", "the"],
 }
 """What long commands are cut down to; probing needs several documents."""
 UNDOES = {("assets", "remove")}
