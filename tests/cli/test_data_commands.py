@@ -144,7 +144,7 @@ def test_check_reports_every_fault_with_its_line(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0].startswith(f"{path}:9: ")
     assert lines[1].startswith(f"{path}:13: ")
-    assert lines[2].startswith("2 in 2 kinds of faults; valid: 3 texts")
+    assert lines[2].startswith("2 kinds of faults; 2 in all; valid: 3 texts")
 
 
 def test_check_of_very_many_faults_is_short(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_check_of_very_many_faults_is_short(tmp_path: Path) -> None:
     assert all(line.startswith(f"{path}:") for line in lines[:5])
     assert lines[5:] == [
         "  ... and 1,995 more like these",
-        "2,000 in 1 kind of faults; --all shows all of them; valid: 2 texts, 3 words, read as conllu",
+        "1 kind of faults; 2,000 in all; --all shows all of them; valid: 2 texts, 3 words, read as conllu",
     ]
     every = run("check", path, "--all").output.splitlines()
     assert len(every) == 2001
-    assert every[-1] == "2,000 in 1 kind of faults; valid: 2 texts, 3 words, read as conllu"
+    assert every[-1] == "1 kind of faults; 2,000 in all; valid: 2 texts, 3 words, read as conllu"
 
 
 def test_check_of_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ def check(
     held = f"{texts} texts, {words} words, read as {form.name}"
     if faults.total:
         hint = "" if all or faults.complete else "; --all shows all of them"
-        found = f"{faults.total:,} in {faults.kinds} of faults"
+        found = f"{faults.kinds} of faults; {faults.total:,} in all"
         typer.echo(f"{found}{hint}; valid: {held}")
         raise typer.Exit(1)
     typer.echo(f"no faults: {held}")
