@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +75,64 @@ def test_annotations_are_those_of_the_texts_or_those_declared() -> None:
 
     assert made(*texts)[0].annotations == ("pos", "ner")
     assert made(*texts, declared=("spr",))[0].annotations == ("spr",)
+
+
+def rare(count: int) -> list[Text]:
+    """Texts, of which only the last has `ner`."""
+    return [
+        Text(f"t{number}", ("x",), edges={"pos": ()} | ({"ner": ()} if number == count else {}))
+        for number in range(1, count + 1)
+    ]
+
+
+def test_an_annotation_of_a_late_text_is_found_in_one_pass() -> None:
+    corpus, read = made(*rare(500))
+
+    assert corpus.annotations == ("pos", "ner")
+    assert len(corpus) == len(read) == 500
+    assert corpus.take(499).annotations == ("pos",)
+
+
+def test_a_pass_made_anyway_finds_the_annotations() -> None:
+    corpus, read = made(*rare(3))
+
+    for _ in corpus:
+        pass
+
+    assert corpus.annotations == ("pos", "ner")
+    assert len(read) == 3
+
+
+def test_annotations_of_many_texts_are_remembered(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lamina.corpora.corpus._MANY", 3)
+    first, _ = made(*rare(3))
+    again, read = made(*rare(3))
+    few, _ = made(*rare(2), fingerprint="few")
+
+    assert few.annotations == ("pos", "ner")
+    assert not cache.exists()
+    assert first.annotations == again.annotations == ("pos", "ner")
+    assert not read
+    (cache / "annotations.json").write_text("{")
+    assert made(*rare(3))[0].annotations == ("pos", "ner")
+    assert again.annotations == ("pos", "ner")
+    assert json.loads((cache / "annotations.json").read_text())["f"] == ["pos", "ner"]
+
+
+def test_remembered_annotations_do_not_grow_without_end(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lamina.corpora.corpus._MANY", 1)
+    monkeypatch.setattr("lamina.corpora.corpus._MOST_REMEMBERED", 2)
+    for name in "abc":
+        assert made(*rare(1), fingerprint=name)[0].annotations == ("pos", "ner")
+
+    assert [*json.loads((cache / "annotations.json").read_text())] == ["b", "c", "checksum"]
+
+
+def test_without_a_cache_to_write_to_annotations_are_found_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lamina.corpora.corpus._MANY", 1)
+    cache.write_text("a file where the folder should be")
+
+    assert made(*rare(2))[0].annotations == ("pos", "ner")
 
 
 def test_taking_some_changes_the_fingerprint() -> None:

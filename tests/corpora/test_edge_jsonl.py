@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.corpora import edge_jsonl
+from lamina.errors import CorpusError
 from lamina.types import Edge, Span, Text
 
 _word = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=6)
@@ -58,15 +59,27 @@ def test_what_others_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("stem", "annotation"),
-    [("nonterminal.dev", "const"), ("spr2", "spr"), ("dep_ewt-train", "dep"), ("semeval", "rel"), ("depth", "mine")],
+    [("nonterminal.dev", "const"), ("spr2", "spr"), ("dep_ewt-train", "dep"), ("semeval", "rel"), ("depth", "edges")],
 )
 def test_the_annotation_is_told_from_the_name(tmp_path, stem, annotation):
     path = tmp_path / f"{stem}.jsonl"
     path.write_text('{"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": ["a", "b"]}]}\n')
-    (text,) = edge_jsonl.read(path, annotation="mine")
+    (text,) = edge_jsonl.read(path)
     assert edge_jsonl.looks_like(path)
     assert text.edges == {annotation: (Edge(("a", "b"), Span(0, 1)),)}
     assert text.id == f"{stem}-1"
+    (named,) = edge_jsonl.read(path, annotation="mine")
+    assert named.edges == {"mine": text.edges[annotation]}
+
+
+def test_a_name_is_refused_where_the_file_gives_another(tmp_path):
+    path = tmp_path / "out.jsonl"
+    edge_jsonl.write([Text("s1", ("a",), edges={"pos": ()})], "pos", path)
+    assert [text.edges for text in edge_jsonl.read(path, annotation="pos")] == [{"pos": ()}]
+    with pytest.raises(
+        CorpusError, match=r"out\.jsonl:1: the file itself names these targets 'pos', so .* 'mine'; leave"
+    ):
+        list(edge_jsonl.read(path, annotation="mine"))
 
 
 @pytest.mark.parametrize(

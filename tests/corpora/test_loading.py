@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import load_corpus
+from lamina.corpora import load_corpus, load_splits
 from lamina.corpora.formats import get_format
 from lamina.corpora.loading import find_source, splits_of
 from lamina.errors import CorpusError, FormatError
@@ -178,6 +178,29 @@ def test_a_fault_is_said_with_its_line(tmp_path: Path, treebank: Treebank) -> No
 
     with pytest.raises(FormatError, match=r"own.conllu:5: "):
         list(load_corpus(path, "all"))
+
+
+def test_the_targets_of_edge_jsonl_can_be_named(tmp_path: Path) -> None:
+    line = '{"text": "Dogs bark", "targets": [{"span1": [0, 1], "label": "X"}]}\n'
+    (tmp_path / "mine-train.jsonl").write_text(line * 9, encoding="utf-8")
+    (tmp_path / "mine-dev.jsonl").write_text(line, encoding="utf-8")
+
+    plain, named = (load_corpus(tmp_path, "dev", annotation=name) for name in (None, "size"))
+    splits = load_splits(tmp_path, annotation="size")
+
+    assert (plain.annotations, named.annotations) == (("edges",), ("size",))
+    assert plain.fingerprint != named.fingerprint == splits.scored.fingerprint
+    assert splits.train.annotations == ("size",)
+
+
+@pytest.mark.parametrize(("corpus", "how"), [("stories", "generated"), ("x.conllu", "read as conllu")])
+def test_other_formats_name_their_own_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treebank: Treebank, corpus: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.conllu").write_text(treebank("s1"))
+    with pytest.raises(CorpusError, match=f"'pos'.* is for the targets of edge-probing JSONL; {corpus} is {how} and"):
+        load_corpus(corpus, "train", annotation="pos")
 
 
 def test_an_empty_file_of_a_split_is_that_split_and_not_made_up_from_another(tmp_path: Path):

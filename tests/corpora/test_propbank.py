@@ -45,6 +45,12 @@ def test_rows(tmp_path: Path) -> None:
     )
 
 
+def test_the_id_tells_the_document(tmp_path: Path) -> None:
+    ids = ("reviews-1-0001", "reviews-1-0002", "s1", "train-7", "train-1000", 5)
+    texts = propbank.read(write(tmp_path, *({**ROW, "sent_id": name} for name in ids)))
+    assert [text.doc for text in texts] == ["reviews-1", "reviews-1", None, None, None, None]
+
+
 def frame(**changes: object) -> dict[str, Any]:
     return {**ROW, "props": [{**ROW["props"][0], **changes}]}
 

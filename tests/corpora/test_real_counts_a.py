@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.corpora import conllu, gum, ner_columns, propbank
+from lamina.corpora import conllu, gum, load_splits, ner_columns, propbank
+from lamina.corpora.learning import divide
 from lamina.types import Text
 
 pytestmark = pytest.mark.data
@@ -80,13 +81,25 @@ def test_gum_trees(gum_open: Splits) -> None:
     ("split", "sentences", "predicates", "arguments"),
     [("train", 6544, 20_995, 42_009), ("dev", 1963, 4960, 9576), ("test", 2054, 4795, 9337)],
 )
-def test_propbank(data_dir: Path, split: str, sentences: int, predicates: int, arguments: int) -> None:
+def test_propbank(data_dir: Path, ewt: Splits, split: str, sentences: int, predicates: int, arguments: int) -> None:
     """SOURCE.txt counts arguments without V. It counts predicates without arguments too, which make no edge."""
     path = present(data_dir / "propbank_ewt") / f"ewt_srl_const.{split}.jsonl"
     assert propbank.looks_like(path)
     texts = list(propbank.read(path))
     assert (len(texts), count(texts, "srl")) == (sentences, arguments)
     assert path.read_text(encoding="utf-8").count('"roleset"') == predicates
+    # The treebank names its documents apart from its sentences.
+    documents = {text.id: text.doc for text in ewt[split]}
+    assert [text.doc for text in texts] == [documents[text.id] for text in texts]
+
+
+def test_stopping_shares_no_document_with_training_on_propbank(data_dir: Path) -> None:
+    splits = load_splits(present(data_dir / "propbank_ewt"), limit=1500)
+    documents = [text.doc for text in splits.train]
+    division = divide(splits, seed=0)
+    learn, stop = ({documents[number] for number in numbers} for numbers in (division.learn, division.stop))
+    assert None not in learn | stop
+    assert not learn & stop
 
 
 @pytest.mark.parametrize(("split", "entities"), [("dev", 966), ("test", 1088)])

@@ -6,11 +6,13 @@ from collections import Counter
 
 import pytest
 
-from lamina.corpora import load_corpus, trec
+from lamina.corpora import load_corpus, squad, trec
 from lamina.corpora.hotpot import YES_NO
+from lamina.corpora.loading import find_source, part_of
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import CUT, answer_text
 from lamina.corpora.squad import SLIPPED
+from lamina.types import Text
 
 pytestmark = pytest.mark.data
 SPLITS = ("train", "dev", "test")
@@ -50,13 +52,18 @@ def test_every_answer_of_squad_is_an_accepted_one(data_dir, name, counts, notes)
 
 
 def test_articles_are_split_and_xquad_scores_the_same_ones(at_hand):
-    parts = {name: [load_corpus(name, split) for split in SPLITS] for name in ("squad_v1.1_dev", "xquad_en")}
-    squad, xquad = ([{text.doc for text in corpus} for corpus in parts[name]] for name in parts)
-    assert [len(articles) for articles in squad] == [36, 4, 8]
-    assert len(set().union(*squad)) == 48
-    assert squad == xquad
-    assert parts["squad_v1.1_dev"][2].made_split == "test is 8 of the 48 documents of the corpus, by hash with seed 0"
-    assert {text.doc for text in load_corpus("xquad_en", "test", seed=1)} != squad[2]
+    xquad = [{text.doc for text in load_corpus("xquad_en", split)} for split in SPLITS]
+    assert [len(articles) for articles in xquad] == [36, 4, 8]
+    assert len(set().union(*xquad)) == 48
+    assert {text.doc for text in load_corpus("xquad_en", "test", seed=1)} != xquad[2]
+    # SQuAD has ten times as many questions: its texts are read once, its articles alone for every split.
+    test = load_corpus("squad_v1.1_dev", "test")
+    assert {text.doc for text in test} == xquad[2]
+    assert test.made_split == "test is 8 of the 48 documents of the corpus, by hash with seed 0"
+    source = find_source("squad_v1.1_dev")
+    articles = [Text(name, ("a",), doc=name) for path in source.files[None] for name in squad.documents(path)]
+    parts = [part_of(source, split, seed=0) for split in SPLITS]
+    assert [{text.doc for text in articles if part.keep(text)} for part in parts] == xquad
 
 
 def test_hotpot_in_both_layouts_and_settings(data_dir):
@@ -81,8 +88,11 @@ def test_babi_as_counted(data_dir):
     assert len(tasks) == 20
 
 
-def test_babi_stories_stay_whole(at_hand):
-    train, dev = ({text.doc for text in load_corpus("babi_en", split)} for split in ("train", "dev"))
+def test_babi_stories_stay_whole(at_hand, tmp_path):
+    for task in ("qa1_", "qa15_"):
+        for path in (at_hand / "babi_en").rglob(f"{task}*"):
+            (tmp_path / path.name).symlink_to(path)
+    train, dev = ({text.doc for text in load_corpus(tmp_path, split, format="babi")} for split in ("train", "dev"))
     assert train
     assert dev
     assert not train & dev

@@ -73,6 +73,9 @@ _DTYPE = Declared("dtype", Precision, "float32", Setting("What the model compute
 FORMAT = Declared(
     "format", str | None, None, Setting("The format of a file or folder; detected from its content by default.")
 )
+ANNOTATION = Declared(
+    "annotation", str | None, None, Setting("The name of the targets in edge-probing JSONL; `edges` by default.")
+)
 LIMIT = Declared("limit", int | None, None, Setting("Take only the first N texts.", min=1))
 
 
@@ -134,7 +137,7 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, LIMIT, _DTYPE)
+        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, _DTYPE)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -374,12 +377,16 @@ def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Enco
     )
 
 
+_AS_READ = ("unit", "format", "annotation", "limit")
+"""Options of data given by name or path: how it is read."""
+
+
 def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corpus:
     """Texts out of a name, a path, a corpus, (train, dev), splits by name, or a table."""
     from lamina.corpora import Corpus, corpus_from, load_corpus
     from lamina.corpora.learning import Splits
 
-    asked = {name: options[name] for name in ("split", "unit", "format", "limit") if name in options}
+    asked = {name: options[name] for name in ("split", *_AS_READ) if name in options}
     if isinstance(data, str | Path):
         return load_corpus(data, **{"split": split, **asked})
     if isinstance(data, Splits):
@@ -406,7 +413,7 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     from lamina.corpora import Corpus
     from lamina.corpora.learning import Splits, load_splits, split_by_document
 
-    asked = {name: options[name] for name in ("unit", "format", "limit") if name in options}
+    asked = {name: options[name] for name in _AS_READ if name in options}
     scored = str(options.get("split", "dev"))
     if isinstance(data, Splits):
         return data

@@ -70,7 +70,7 @@ class Request:
                 yield from () if each.option is None else (each.option,)
                 yield from map(str, given) if each.many else (str(given),)
         values = {**self.options, **self.settings}
-        for each in (*self.analysis.reads.options, *self.analysis.settings.values()):
+        for each in (*self.analysis.options, *self.analysis.settings.values()):
             if each.name in values and _plain(values[each.name]) != _plain(each.default):
                 yield from _option_words(each, values[each.name])
         for name in ("out", "store", "device"):

@@ -110,7 +110,7 @@ def _help(declared: Analysis) -> str:
 def _function(declared: Analysis) -> Callable[..., None]:
     """A function with the signature that Typer reads."""
     inputs = declared.reads.given
-    lists = {each.name: each for each in (*declared.reads.options, *declared.settings.values())}
+    lists = {each.name: each for each in (*declared.options, *declared.settings.values())}
 
     def command(**given: Any) -> None:
         places = {name: given.pop(name) for name, *_ in _PLACES}
@@ -130,7 +130,7 @@ def _function(declared: Analysis) -> Callable[..., None]:
     parameters = [
         *(_argument(each) for each in inputs if each.option is None),
         *(_named_input(each) for each in inputs if each.option is not None),
-        *(_option(each) for each in (*declared.reads.options, *declared.settings.values())),
+        *(_option(each) for each in (*declared.options, *declared.settings.values())),
         *(_parameter(name, Annotated[kind, how], default) for name, kind, default, how in _PLACES),
     ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

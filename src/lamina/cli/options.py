@@ -33,6 +33,12 @@ FormatOption = Annotated[
 ]
 """How to read a path; None by default."""
 
+AnnotationOption = Annotated[
+    str | None,
+    typer.Option("--annotation", help="The name of the targets in edge-probing JSONL; `edges` by default."),
+]
+"""What targets without a name are called; None by default."""
+
 LimitOption = Annotated[
     int | None,
     typer.Option("--limit", min=1, help="Take only the first N texts."),
@@ -68,6 +74,6 @@ DeviceOption = Annotated[
 """Where the model runs."""
 
 PrecisionOption = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Precision of the model.")
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="What the model computes in.")
 ]
-"""Precision of the model."""
+"""Precision of the model; "float32" by default."""

@@ -20,12 +20,14 @@ def report(
     ] = None,
     unit: options.UnitOption = "sentence",
     format: options.FormatOption = None,
+    annotation: options.AnnotationOption = None,
     limit: options.LimitOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
+    dtype: options.PrecisionOption = "float32",
     dry_run: options.DryRunOption = False,
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
@@ -46,8 +48,8 @@ def report(
     from lamina.activations import Runtime
 
     runtime = Runtime(store, device)
-    options = {"split": split, "unit": unit, "format": format, "limit": limit}
+    data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     if dry_run:
-        print(estimate_report(model, corpus, only=wanted, options=options, runtime=runtime))
+        print(estimate_report(model, corpus, only=wanted, options=data | {"dtype": dtype}, runtime=runtime))
         return
-    print(make_report(model, corpus, out, only=wanted, runtime=runtime, replace=replace, **options))
+    print(make_report(model, corpus, out, only=wanted, dtype=dtype, runtime=runtime, replace=replace, **data))

@@ -53,6 +53,7 @@ def serve(
     ] = None,
     token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
     device: options.DeviceOption = None,
+    dtype: options.PrecisionOption = "float32",
 ) -> None:
     """Look inside a model in the browser: sentences, heads, questions, layers and saved results.
 
@@ -90,6 +91,7 @@ def serve(
             port=listener.getsockname()[1],
             token=secret,
             device=device,
+            dtype=dtype,
         )
         _run(settings, listener)
 

@@ -58,7 +58,7 @@ def gc(
     import time
 
     from lamina.activations import stores
-    from lamina.analyses.probing.checkpoints import clean_runs
+    from lamina.analyses.kept_runs import clean_runs
     from lamina.files.writing import told
 
     before = None if older_than is None else time.time() - older_than * 86400

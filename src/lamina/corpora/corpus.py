@@ -6,16 +6,22 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from lamina.errors import CorpusError
+from lamina.errors import CorpusError, DamagedError, WriteError
+from lamina.files.checking import read_json, write_json
+from lamina.files.places import cache_dir
 from lamina.types import Text
 
-_LOOKED_AT = 100
-"""Texts inspected to find a corpus's annotations; an annotation may be missing from a few of them."""
+_MANY = 5000
+"""Smallest number of texts for which annotations are remembered across processes; fewer are read in seconds."""
+_MOST_REMEMBERED = 1000
+"""Corpora whose annotations are remembered; the oldest are forgotten."""
 
 
 def fingerprint_of(*parts: Any) -> str:
@@ -64,11 +70,14 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Text]:
         size = 0
+        names: dict[str, None] = {}
         for text in islice(with_unique_ids(self.source()), self.limit):
             size += 1
+            names.update(dict.fromkeys(text.edges))
             yield text
-        # After a complete pass the size is known without another one.
+        # After a complete pass both are known without another one.
         self.__dict__["_size"] = size
+        self.__dict__["_found"] = tuple(names)
 
     def __len__(self) -> int:
         return self._size
@@ -79,10 +88,20 @@ class Corpus:
 
     @cached_property
     def annotations(self) -> tuple[str, ...]:
-        """The names of the annotations in its texts."""
-        if self.declared is not None:
-            return self.declared
-        return tuple(dict.fromkeys(name for text in islice(self, _LOOKED_AT) for name in text.edges))
+        """The names of the annotations in its texts, all of them read if no catalogue lists the annotations."""
+        return self._found if self.declared is None else self.declared
+
+    @cached_property
+    def _found(self) -> tuple[str, ...]:
+        known = _remembered().get(self.fingerprint)
+        if known is not None:
+            return tuple(known)
+        size = sum(1 for _ in self)
+        # Left there by the complete pass.
+        found = self.__dict__["_found"]
+        if size >= _MANY:
+            _remember(self.fingerprint, found)
+        return found
 
     def take(self, n: int) -> Corpus:
         """The first `n` texts."""
@@ -109,6 +128,26 @@ class Corpus:
         return said
 
 
+def _remembered() -> dict[str, list[str]]:
+    """Fingerprint -> the annotations found; empty if nothing is remembered, or not readably."""
+    try:
+        return read_json(_memory())
+    except (OSError, DamagedError):
+        return {}
+
+
+def _remember(fingerprint: str, names: tuple[str, ...]) -> None:
+    known = [*_remembered().items()][-_MOST_REMEMBERED + 1 :]
+    # Without a cache to write to, the texts are read again next time.
+    with suppress(OSError, WriteError):
+        _memory().parent.mkdir(parents=True, exist_ok=True)
+        write_json(_memory(), dict(known) | {fingerprint: names})
+
+
+def _memory() -> Path:
+    return cache_dir() / "annotations.json"
+
+
 def with_unique_ids(texts: Iterable[Text]) -> Iterator[Text]:
     """The same texts; the second one with the same id gets the suffix `#2`, the third `#3`."""
     times: dict[str, int] = {}
@@ -121,7 +160,7 @@ def with_unique_ids(texts: Iterable[Text]) -> Iterator[Text]:
         yield text if unique == text.id else replace(text, id=unique)
 
 
-_NAMING = ("chains", "chains_gum", "sentence")
+NAMING = ("chains", "chains_gum", "sentence")
 """Annotations whose labels identify one thing in one document (a chain), not a kind of thing."""
 
 
@@ -154,7 +193,7 @@ class Counts:
             self.annotated[annotation] += 1
             self.targets[annotation] += len(edges)
             seen = self.labels.setdefault(annotation, Counter())
-            scope = f"{text.doc or text.id}: " if annotation in _NAMING else ""
+            scope = f"{text.doc or text.id}: " if annotation in NAMING else ""
             seen.update(scope + label for edge in edges for label in edge.labels)
 
 

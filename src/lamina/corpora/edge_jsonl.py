@@ -3,8 +3,8 @@
     {"text": "Dogs bark", "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj", "info": {}}], "info": {}}
 
 Words are split at whitespace; spans are half-open, in words. The annotation's name is, in this order: `annotation` in
-the text's `info` (our own writer puts it there), the file's stem if it starts with a task's name (`nonterminal.dev`
-is `const`), the caller's `annotation`, `edges`.
+the text's `info` (our own writer puts it there), the caller's `annotation`, the file's stem if it starts with a task's
+name (`nonterminal.dev` is `const`), `edges`. If the text's `info` and the caller disagree, reading stops.
 
 Values without a field in the format are kept in `info`: the text's `id`, `doc`, `segments` (if there are several) and
 `words` (if a word contains whitespace), the target's `rated` and `value`. Written texts therefore read back unchanged.
@@ -29,6 +29,7 @@ from lamina.corpora.reading import (
     span_of,
     words_of,
 )
+from lamina.errors import CorpusError
 from lamina.files.writing import fresh_path
 from lamina.types import Edge, Text
 
@@ -55,10 +56,9 @@ def looks_like(path: Path) -> bool:
     return {"text", "targets"} <= first_record(path).keys()
 
 
-def read(path: Path, report: Report = raise_fault, annotation: str = "edges") -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, annotation: str | None = None) -> Iterator[Text]:
     """One text per line, its targets under the annotation's name."""
-    name = _name_of(path.stem) or annotation
-    return read_records(path, report, partial(_text, stem=path.stem, annotation=name), _EXPECTED)
+    return read_records(path, report, partial(_text, path=path, annotation=annotation), _EXPECTED)
 
 
 def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
@@ -85,21 +85,27 @@ def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
     return written
 
 
-def _name_of(stem: str) -> str | None:
-    """The annotation in a file's name: `nonterminal.dev`, `dep_ewt-train`, `spr2`."""
+def _name_of(stem: str) -> str:
+    """The annotation in a file's name (`nonterminal.dev`, `dep_ewt-train`, `spr2`), or `edges`."""
     first = stem.lower().replace("-", ".").replace("_", ".").partition(".")[0]
-    return _NAMES.get(first)
+    return _NAMES.get(first, "edges")
 
 
-def _text(record: Record, line: int, stem: str, annotation: str) -> Text:
+def _text(record: Record, line: int, path: Path, annotation: str | None) -> Text:
     info = record.get("info") or {}
     words = words_of(info["words"] if "words" in info else record["text"].split())
     targets = tuple(_edge(target) for target in record["targets"])
     segments = tuple(span_of(segment) for segment in info.get("segments", ()))
-    name = name_of(info.get("annotation", annotation))
+    name = name_of(info.get("annotation", annotation or _name_of(path.stem)))
+    if annotation not in (None, name):
+        # Not a fault of the line: what was asked for does not fit the file.
+        raise CorpusError(
+            f"{path}:{line}: the file itself names these targets {name!r}, so they cannot be named {annotation!r}; "
+            "leave the annotation's name out"
+        )
     doc = info.get("doc")
     doc = None if doc is None else str(doc)
-    return Text(str(info.get("id", f"{stem}-{line}")), words, segments, {name: targets}, doc)
+    return Text(str(info.get("id", f"{path.stem}-{line}")), words, segments, {name: targets}, doc)
 
 
 def _edge(target: Record) -> Edge:

@@ -63,6 +63,8 @@ class Format(NamedTuple):
     """Whether parsing is slow enough to cache the texts."""
     notes: bool = False
     """Whether the reader notes what it left out or changed, apart from faults."""
+    unnamed: bool = False
+    """Whether its targets have no name of their own, so that the reader takes an `annotation`."""
     documents: Callable[[Path], list[str]] | None = None
     """Lists the documents of a file without reading its texts, for splits with an exact number of documents."""
 
@@ -94,10 +96,10 @@ FORMATS = (
         glob="**/uds-*.json",
         slow=True,
     ),
-    _format(uds_jsonl, "UDS proto-roles, supersenses, factuality (JSONL)", "UDS"),
-    _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE"),
-    _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB"),
-    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given"),
+    _format(uds_jsonl, "UDS proto-roles, supersenses, factuality (JSONL)", "UDS", version=2),
+    _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE", version=2),
+    _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB", version=2),
+    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given", unnamed=True),
     _format(
         squad,
         "SQuAD v1.1 and XQuAD: questions with contexts (JSON)",

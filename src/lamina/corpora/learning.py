@@ -46,16 +46,23 @@ def load_splits(
     *,
     unit: str = "sentence",
     format: str | None = None,
+    annotation: str | None = None,
     limit: int | None = None,
     seed: int = 0,
 ) -> Splits:
-    """The training texts of a corpus and the split to score; `limit` takes the first texts of each.
+    """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
 
     If a corpus has dev and test but no train, the one that is not scored is used for training, and recorded as such.
     """
     if scored not in ("dev", "test"):
         raise CorpusError(f"the scored split must be dev or test; got {scored!r}")
-    settings: dict[str, Any] = {"unit": unit, "format": format, "limit": limit, "seed": seed}
+    settings: dict[str, Any] = {
+        "unit": unit,
+        "format": format,
+        "annotation": annotation,
+        "limit": limit,
+        "seed": seed,
+    }
     given = known_splits(corpus, format)
     stand_in = {"dev": "test", "test": "dev"}[scored]
     if "train" in given or stand_in not in given:

@@ -42,6 +42,7 @@ def load_corpus(
     *,
     unit: str = "sentence",
     format: str | None = None,
+    annotation: str | None = None,
     limit: int | None = None,
     seed: int = 0,
 ) -> Corpus:
@@ -49,7 +50,8 @@ def load_corpus(
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `limit` takes only the first texts. The corpus `stories` is generated, not read.
+    `annotation` names the targets of edge-probing JSONL, which are `edges` otherwise. `limit` takes only the first
+    texts. The corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -60,12 +62,15 @@ def load_corpus(
     """
     parse_unit(unit)
     if name_or_path == STORIES:
+        _refuse_name(annotation, STORIES, "generated")
         corpus = _stories(split, unit, seed)
         return corpus if limit is None else corpus.take(limit)
     try:
         source = find_source(name_or_path, format)
+        if not source.format.unnamed:
+            _refuse_name(annotation, source.name, f"read as {source.format.name}")
         chosen = part_of(source, split, seed)
-        corpus = _corpus(source, split, unit, chosen)
+        corpus = _corpus(source, split, unit, chosen, annotation)
         first = next(iter(corpus), None)
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
@@ -149,22 +154,31 @@ def part_of(source: Source, split: str, seed: int) -> Part:
         raise CorpusError(f"{source.name}: {error}") from None
 
 
-def _corpus(source: Source, split: str, unit: str, chosen: Part) -> Corpus:
+def _refuse_name(annotation: str | None, corpus: str, how: str) -> None:
+    if annotation is not None:
+        raise CorpusError(
+            f"an annotation's name ({annotation!r}) is for the targets of edge-probing JSONL; {corpus} is {how} and "
+            "its annotations have names of their own, so leave it out"
+        )
+
+
+def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str | None) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
     files = {_relative(path, source.root): sha for path, sha in hashes.items()}
 
     def read() -> Iterator[Text]:
-        texts = (text for path in paths for text in _read_file(form, path, hashes))
+        texts = (text for path in paths for text in _read_file(form, path, hashes, annotation))
         return in_units(filter(chosen.keep, texts) if chosen.keep else texts, unit)
 
+    named = [] if annotation is None else [annotation]
     return Corpus(
         name=source.name,
         split=split,
         unit=unit,
         scheme=source.scheme,
-        fingerprint=fingerprint_of(form.name, form.version, list(files.items()), split, unit, chosen.note),
+        fingerprint=fingerprint_of(form.name, form.version, list(files.items()), split, unit, chosen.note, *named),
         source=read,
         files=files,
         made_split=chosen.note,
@@ -177,9 +191,11 @@ def _sha256(path: Path) -> str:
     return sha256_of(path)
 
 
-def _read_file(form: Format, path: Path, hashes: Mapping[Path, str]) -> Iterator[Text]:
+def _read_file(form: Format, path: Path, hashes: Mapping[Path, str], annotation: str | None) -> Iterator[Text]:
     try:
-        if form.slow:
+        if annotation is not None:
+            yield from form.read(path, annotation=annotation)
+        elif form.slow:
             key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
             yield from parsed_once(key, partial(form.read, path))
         else:

@@ -4,7 +4,8 @@ A row is `{"sent_id", "tokens", "pos", "parse", "props": [{"pred", "roleset", "a
 `pos` are Penn Treebank tags, `parse` CoNLL parse bits (`(TOP(S(NP*`), one per word, and `args` half-open spans that
 include the predicate itself as `V`. It gives `pos`, `const` and `srl`. In `srl` the first span is the predicate as
 marked by `V` (with its particle: "grow up"), the second the argument. `V` itself is not an edge, but `C-V`, a later
-part of the predicate, is. The counts of arguments in the corpus's SOURCE.txt exclude `V` too.
+part of the predicate, is. The counts of arguments in the corpus's SOURCE.txt exclude `V` too. The document is the part
+of `sent_id` before the sentence's number (`reviews-003418-0002`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lamina.corpora.brackets import starred, without_top
 from lamina.corpora.reading import (
     Record,
     Report,
+    document_of,
     first_record,
     id_of,
     labels_of,
@@ -60,7 +62,8 @@ def _text(row: Record, _: int) -> Text:
         "const": without_top(starred(bits)),
         "srl": tuple(edge for frame in row["props"] for edge in _roles(frame)),
     }
-    return Text(id_of(row["sent_id"]), words, edges=edges)
+    name = id_of(row["sent_id"])
+    return Text(name, words, edges=edges, doc=document_of(name))
 
 
 def _roles(frame: Record) -> Iterator[Edge]:

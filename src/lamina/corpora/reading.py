@@ -257,6 +257,22 @@ def id_of(value: object) -> str:
     return str(value) if type(value) is int else name_of(value)
 
 
+_NUMBERED = re.compile(r"(.+)-0[0-9]{3}", re.DOTALL)
+"""English Web Treebank's ids: the document, then the number of the sentence in four digits. No document has a thousand
+sentences; without the zero, ids that only count the texts of a corpus (`train-1000`) would name a document too."""
+
+
+def document_of(sentence: str) -> str | None:
+    """The document that an id of English Web Treebank names; None for other ids.
+
+    Example:
+        >>> document_of("reviews-003418-0002"), document_of("s1")
+        ('reviews-003418', None)
+    """
+    found = _NUMBERED.fullmatch(sentence)
+    return found[1] if found else None
+
+
 def words_of(value: object) -> tuple[str, ...]:
     """A JSON list of words, checked."""
     if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):

@@ -19,6 +19,7 @@ from lamina.corpora.reading import (
     Line,
     Record,
     Report,
+    document_of,
     first_record,
     head_lines,
     id_of,
@@ -73,7 +74,7 @@ def _supersenses(expressions: Iterable[_Expression]) -> dict[str, tuple[Edge, ..
 def _text_of_record(record: Record, _line: int) -> Text:
     expressions = [_expression(item) for item in record["exprs"]]
     name = id_of(record["sent_id"])
-    return Text(name, words_of(record["tokens"]), edges=_supersenses(expressions), doc=name.rpartition("-")[0] or None)
+    return Text(name, words_of(record["tokens"]), edges=_supersenses(expressions), doc=document_of(name))
 
 
 def _expression(item: list[object]) -> _Expression:

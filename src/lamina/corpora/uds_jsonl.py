@@ -17,6 +17,7 @@ from pathlib import Path
 from lamina.corpora.reading import (
     Record,
     Report,
+    document_of,
     first_record,
     id_of,
     labels_of,
@@ -51,7 +52,7 @@ def _text(record: Record, _line: int) -> Text:
     if not edges:
         raise KeyError("edges")
     name = id_of(record["sent_id"])
-    return Text(name, words_of(record["tokens"]), edges=edges, doc=name.rpartition("-")[0] or None)
+    return Text(name, words_of(record["tokens"]), edges=edges, doc=document_of(name))
 
 
 def _proto_role(item: Record) -> Edge:

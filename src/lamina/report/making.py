@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from lamina.activations import Runtime
     from lamina.analyses.declaration import Analysis, Asked
     from lamina.analyses.estimate import Cost
+    from lamina.analyses.inputs import Precision
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
     from lamina.results import Result
 
+_FULL: Precision = "float32"
+"""What models compute in unless a report says otherwise."""
 STORIES = "stories"
 """What a model learns to answer for the chapter on answering: lamina makes them itself."""
 _LEFT_OUT = (CorpusError, ModelError, TaskError)
@@ -55,7 +58,9 @@ def make_report(
     split: str = "dev",
     unit: str = "sentence",
     format: str | None = None,
+    annotation: str | None = None,
     limit: int | None = None,
+    dtype: Precision = "float32",
     runtime: Runtime | None = None,
     replace: bool = False,
 ) -> Path:
@@ -73,7 +78,9 @@ def make_report(
         split: what is looked at and scored, of data given by name.
         unit: what becomes one text, of data given by name.
         format: of a file or folder; detected by default.
+        annotation: the name of the targets in edge-probing JSONL; `edges` by default.
         limit: take only the first texts of each split.
+        dtype: what a model given by name computes in; fine-tuning is in float32.
         runtime: where activations are kept and models run.
         replace: overwrite results of other questions that lie in `out/results`.
 
@@ -82,8 +89,8 @@ def make_report(
         PosixPath('report/index.html')
     """
     names = choose(only)
-    options = {"split": split, "unit": unit, "format": format, "limit": limit}
-    report = _Report.of(model, data, options, Path(out), runtime, replace=replace)
+    how = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit, "dtype": dtype}
+    report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
     return report.write(names, asked_for=bool(only))
 
 
@@ -115,9 +122,11 @@ class _Report:
         out: Path,
         runtime: Runtime,
         *,
+        dtype: Precision,
         replace: bool,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
+        self._dtype: Precision = dtype
         self._replace = replace
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
@@ -131,6 +140,8 @@ class _Report:
         from lamina.analyses.inputs import as_corpus, as_encoder, as_splits
 
         where = runtime or Runtime()
+        if options.get("dtype", _FULL) != _FULL and not isinstance(model, str | Path):
+            raise InputError("dtype is for a model given by name; this model is already loaded")
         texts = as_corpus(data, options, options["split"])
         train = None
         if options["split"] in ("dev", "test") and not _is_one_corpus(data):
@@ -140,7 +151,8 @@ class _Report:
                 raise
             except CorpusError:
                 train = None
-        return cls(as_encoder(model, {}, where), texts, train, out, where, replace=replace)
+        encoder = as_encoder(model, options, where)
+        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), replace=replace)
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page."""
@@ -180,7 +192,7 @@ class _Report:
 
         if "finetune" not in self._made:
             self._answer({"finetune": self.question("finetune")})
-        encoder = load_encoder(str(self._folder("finetune")), device=self.runtime.device)
+        encoder = load_encoder(str(self._folder("finetune")), device=self.runtime.device, dtype=self._dtype)
         encoder.name = f"{self.encoder.name}, fine-tuned"
         return encoder
 

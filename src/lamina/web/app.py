@@ -8,7 +8,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from threading import BoundedSemaphore, Thread
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +26,9 @@ from lamina.web.jobs import Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
 from lamina.web.requests import UnfitRequestError
 from lamina.web.settings import Settings
+
+if TYPE_CHECKING:
+    from lamina.analyses.inputs import Precision
 
 
 class View(NamedTuple):
@@ -46,7 +49,7 @@ VIEWS = (
     View("heads", "/heads", "Heads", "Where every attention head looks, and what it is good at.", "sentence"),
     View("questions", "/questions", "Questions", "How a model comes to its answer, layer by layer.", "model"),
     View("layers", "/layers", "Layers", "What was measured: at which layer each ability lives.", "nothing"),
-    View("compare", "/compare", "Compare", "Two models side by side, and where they differ.", "sentence"),
+    View("compare", "/compare", "Compare", "Models side by side, and where they differ.", "sentence"),
     View("results", "/results", "Results", "What was run, where it came from, and how to run it again.", "model"),
 )
 
@@ -117,7 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
     models = Models(
         lambda: {name: name for name in settings.models} | results.models(),
         most=settings.limits.loaded,
-        load=partial(_load, device=settings.device),
+        load=partial(_load, device=settings.device, dtype=settings.dtype),
     )
     limits = settings.limits
     jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
@@ -158,10 +161,10 @@ def _warm(app: AppState) -> None:
     app.words_of("")
 
 
-def _load(name: str, device: str | None):
+def _load(name: str, device: str | None, dtype: Precision):
     from lamina.encoders import load_encoder
 
-    return load_encoder(name, device=device)
+    return load_encoder(name, device=device, dtype=dtype)
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:

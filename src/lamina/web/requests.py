@@ -67,6 +67,7 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
         request = read_request({**data, **table, **named})
     except InputError as error:
         raise UnfitRequestError(str(error)) from None
+    request = dataclasses.replace(request, options=_in_precision(app, request))
     out = _folder(app.settings.folders[0], request)
     settings = {name: _without_files(app, analysis, name, value) for name, value in request.settings.items()}
     sources = {name: _source(app, inputs[name], given) for name, given in request.inputs.items()}
@@ -91,6 +92,14 @@ def _source(app: AppState, given: Input, name: str) -> str:
             "again with --corpus for others"
         )
     return name
+
+
+def _in_precision(app: AppState, request: Request) -> Mapping[str, Any]:
+    """The data options; models compute in what the server was started with, unless the request says otherwise."""
+    dtype = {each.name: each for each in request.analysis.options}.get("dtype")
+    if dtype is None or app.settings.dtype == dtype.default:
+        return request.options
+    return {"dtype": app.settings.dtype, **request.options}
 
 
 def _without_files(app: AppState, analysis: Analysis, name: str, value: Any) -> Any:

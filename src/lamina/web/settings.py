@@ -5,8 +5,12 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lamina.errors import InputError
+
+if TYPE_CHECKING:
+    from lamina.analyses.inputs import Precision
 
 EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
 """The example sentence: words whose part of speech is ambiguous at first."""
@@ -53,6 +57,8 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """The token that every request needs; None for none, which only an address of this machine can have."""
     device: str | None = None
+    dtype: Precision = "float32"
+    """What models compute in, unless a job's request says otherwise."""
     sentence: str = EXAMPLE
     limits: Limits = field(default_factory=Limits)
 
