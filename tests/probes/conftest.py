@@ -12,7 +12,7 @@ import torch
 from lamina.activations import StoredActivations, extract
 from lamina.corpora import corpus_from
 from lamina.probes.targets import Targets, find_targets
-from lamina.tasks import get_task, label_set
+from lamina.tasks import annotation_task, get_task, label_set
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -29,14 +29,15 @@ def one_thread() -> Iterator[None]:
 
 
 def annotated(number: int, rng: np.random.Generator) -> Text:
-    """A text whose tags follow from its words, so that there is something to learn."""
+    """A text whose tags and values follow from its words, so that there is something to learn."""
     kinds = rng.integers(0, 3, size=int(rng.integers(3, 9)))
     words = tuple(f"{'abc'[kind]}{'xyz'[number % 3] * int(rng.integers(0, 7))}" for kind in kinds)
     pos = tuple(Edge((TAGS[kind],), Span(at, at + 1)) for at, kind in enumerate(kinds))
     ner = tuple(Edge((TAGS[kinds[at]],), Span(at, min(len(words), at + 3))) for at in range(0, len(words), 2))
     dep = tuple(Edge((TAGS[kinds[at]].lower(),), Span(at, at + 1), Span(at - 1, at)) for at in range(1, len(words)))
     srl = tuple(Edge((f"ARG{kinds[0]}",), Span(0, 1), Span(1, int(rng.integers(2, len(words) + 1)))) for _ in range(1))
-    edges = {"pos": pos, "ner": ner, "dep": dep, "srl": srl}
+    mood = tuple(Edge((), Span(at, at + 1), value=10.0 + 4.0 * float(kind)) for at, kind in enumerate(kinds))
+    edges = {"pos": pos, "ner": ner, "dep": dep, "srl": srl, "mood": mood}
     return Text(f"t{number}", words, edges=edges, doc=f"d{number // 4}")
 
 
@@ -67,10 +68,10 @@ class Found(NamedTuple):
 
 @pytest.fixture(scope="session")
 def find(texts: list[Text], stored: StoredActivations) -> Callable[[str], Found]:
-    """Task -> its targets in the texts."""
+    """Task -> its targets in the texts; `mood` is graded."""
 
     def find(name: str) -> Found:
-        task = get_task(name)
+        task = annotation_task(name, texts) if name == "mood" else get_task(name)
         targets = find_targets(task, texts, (each.tokens for each in stored), label_set(task, texts))
         return Found(targets, targets.among(range(60)), targets.among(range(60, 80)))
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from lamina.probes.edge import HIDDEN, Cut, EdgeProbes
+from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
 
+HIDDEN = 24
 CUTS = [Cut("layer", 2), Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 0), Cut("cumulative", 1)]
 
 
@@ -47,8 +48,9 @@ class Plain(torch.nn.Module):
                 self.mix.copy_(stacked.mix[member, : self.cut.layer + 1])
                 self.gamma.copy_(stacked.gamma[member])
             for which, (project, attend) in enumerate(zip(self.project, self.attend, strict=True)):
-                project.weight.copy_(stacked.project[member, which].T)
-                project.bias.copy_(stacked.project_bias[member, which, 0])
+                own = slice(which * HIDDEN, (which + 1) * HIDDEN)
+                project.weight.copy_(stacked.project[member, :, own].T)
+                project.bias.copy_(stacked.project_bias[member, 0, own])
                 attend.weight.copy_(stacked.attend[member, which].T)
             self.inner.weight.copy_(stacked.inner[member].T)
             self.inner.bias.copy_(stacked.inner_bias[member, 0])
@@ -58,9 +60,10 @@ class Plain(torch.nn.Module):
             self.outer.bias.copy_(stacked.outer_bias[member, 0])
 
 
-def shaken(targets, seed: int = 0) -> EdgeProbes:
+def shaken(targets, seed: int | tuple[int, ...] = 0) -> EdgeProbes:
     """Probes whose members differ in every weight."""
-    probes = EdgeProbes(CUTS, layers=3, width=16, labels=len(targets.labels), arity=targets.arity, seed=seed)
+    shape = {"layers": 3, "width": 16, "labels": len(targets.labels), "arity": targets.arity, "hidden": HIDDEN}
+    probes = EdgeProbes(CUTS, **shape, seed=seed)
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for weight in probes.parameters():
@@ -130,6 +133,40 @@ def test_masks_depend_on_seed_and_step_alone(find, stored):
     assert torch.equal(one[0], masks(CUTS, (0, 1), 2)[1])
     assert not torch.equal(one, masks(CUTS, 1, 3))
     assert not torch.equal(one, masks(CUTS, 2, 2))
+
+
+@pytest.mark.parametrize("task", ["ner", "srl"])
+def test_some_members_say_what_they_said_in_the_whole_stack(task, find, stored):
+    targets = find(task).all
+    probes = shaken(targets, seed=3)
+    batch = next(iter(Stream(stored, targets, batch_texts=12).in_order()))
+    masks = probes.draw_masks(batch, 4)
+
+    for members in ([0, 1, 2, 3, 4], [1, 4], [2], [3, 4]):
+        few = probes.some(members)
+        assert few.cuts == [probes.cuts[member] for member in members]
+        assert few.seeds == (3,)
+        assert few.mixing == sum(cut.probe == "cumulative" for cut in few.cuts)
+        for mine, whole in zip(few.draw_masks(batch, 4), masks, strict=True):
+            assert torch.equal(mine, whole)
+        torch.testing.assert_close(few(batch, masks), probes(batch, masks)[members], atol=1e-5, rtol=1e-5)
+        with torch.no_grad():
+            few.outer.zero_()
+    assert probes.outer.any(), "weights are copies"
+
+
+def test_of_seed_takes_the_members_of_a_seed(find, stored):
+    targets = find("srl").all
+    probes = shaken(targets, seed=(4, 9))
+    batch = next(iter(Stream(stored, targets, batch_texts=12).in_order()))
+    said, dropped = probes(batch), probes(batch, probes.draw_masks(batch, 2))
+
+    for seed in (4, 9):
+        own = probes.of_seed(seed)
+        members = [member for member, each in enumerate(probes.seed_of) if each == seed]
+        assert (own.seeds, own.cuts) == ((seed,), sorted(CUTS))
+        torch.testing.assert_close(own(batch), said[members], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(own(batch, own.draw_masks(batch, 2)), dropped[members], atol=1e-5, rtol=1e-5)
 
 
 def test_members_start_alike_and_mix_evenly_what_they_may_see():

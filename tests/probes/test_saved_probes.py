@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from lamina.errors import ResultError
+from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
-from lamina.probes.streams import Stream
+from lamina.probes.streams import Standard, Stream
 
 CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
 
@@ -34,6 +33,7 @@ def test_probes_read_back_are_the_probes_written(saved, find, stored):
 
     read = SavedProbes(path)
 
+    assert (read.graded, read.standard) == (False, None)
     assert (read.task, read.seed, read.encoder, read.labels) == ("srl", 5, "f" * 64, targets.labels)
     assert read.probes.cuts == CUTS
     for one, other in zip(probes.state_dict().values(), read.probes.state_dict().values(), strict=True):
@@ -41,6 +41,35 @@ def test_probes_read_back_are_the_probes_written(saved, find, stored):
     expected = probes(batch).detach().sigmoid()
     assert torch.equal(predict(read, batch), expected)
     assert not predict(read, batch).requires_grad
+
+
+def test_probes_are_saved_with_their_width_and_how_layers_are_standardised(find, stored, tmp_path):
+    targets = find("pos").all
+    standard = Stream(stored, targets).look().standard
+    probes = EdgeProbes(CUTS, layers=3, width=16, labels=3, arity=1, seed=5, hidden=8)
+    save_probes(tmp_path / "p", probes, task="pos", labels=targets.labels, encoder="f", standard=standard)
+
+    read = SavedProbes(tmp_path / "p")
+    assert read.probes.hidden == 8
+    assert isinstance(read.standard, Standard)
+    for one, other in zip(read.standard, standard, strict=True):
+        assert torch.equal(one, other)
+    batch, same = (next(iter(Stream(stored, targets, standard=each).in_order())) for each in (standard, read.standard))
+    assert torch.equal(predict(read, same), probes(batch).detach().sigmoid())
+
+
+def test_graded_probes_predict_values(find, stored, tmp_path):
+    targets = find("mood").all
+    probes = EdgeProbes(CUTS, layers=3, width=16, labels=1, arity=1, seed=5, hidden=8)
+    with torch.no_grad():
+        probes.outer_bias.add_(12)
+    save_probes(tmp_path / "p", probes, task="mood", labels=targets.labels, encoder="f", graded=True)
+    batch = next(iter(Stream(stored, targets).in_order()))
+
+    read = SavedProbes(tmp_path / "p")
+    assert (read.graded, read.standard, read.labels) == (True, None, ("value",))
+    assert torch.equal(predict(read, batch), probes(batch).detach())
+    assert (predict(read, batch) > 1).all()
 
 
 def test_probes_that_mix_nothing_are_saved_too(tmp_path):
@@ -74,14 +103,9 @@ def _missing(path):
 
 def _head(**changed):
     def damage(path):
-        tensors = load_file(path)
-        head = {
-            "format": 1, "task": "srl", "seed": 5, "encoder": "f", "labels": ["ARG0", "ARG1", "ARG2"], "cuts": CUTS,
-            "layers": 3, "width": 16, "arity": 2, "tensors": sorted(tensors),
-        }  # fmt: skip
-        head |= changed
-        head = {name: value for name, value in head.items() if value is not None}
-        save_file(tensors, path, metadata={"lamina": json.dumps(head)})
+        tensors, head = load_tensors(path)
+        told = {name: value for name, value in (head | changed).items() if value is not None}
+        save_tensors(path, tensors, told)
 
     return damage
 
@@ -94,13 +118,26 @@ def _head(**changed):
         _rubbish,
         _other_file,
         _missing,
+        _head(format=1),
         _head(format=99),
         _head(format=None),
         _head(labels=["ARG0"]),
         _head(width=17),
         _head(tensors=["nothing"]),
     ],
-    ids=["short", "flipped", "rubbish", "other", "missing", "format", "no format", "labels", "width", "tensors"],
+    ids=[
+        "short",
+        "flipped",
+        "rubbish",
+        "other",
+        "missing",
+        "before",
+        "format",
+        "no format",
+        "labels",
+        "width",
+        "tensors",
+    ],
 )
 def test_a_file_that_holds_no_probes_is_told(saved, damage):
     _, path = saved

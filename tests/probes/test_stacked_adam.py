@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.probes.bank import StackedAdam
+from lamina.probes.adam import StackedAdam
 
 MEMBERS = 4
 MIXING = 2
@@ -82,3 +82,43 @@ def test_a_parameter_of_no_member_and_one_without_gradient_are_left_alone():
 
     torch.testing.assert_close(weight.detach(), torch.full((2, 3), 0.9), atol=1e-5, rtol=0)
     assert torch.equal(unused.detach(), torch.ones(2, 1))
+
+
+def test_boosted_parameters_move_at_a_multiple_of_the_rate():
+    plain, boosted = (torch.nn.Parameter(torch.ones(2, 3)) for _ in range(2))
+    alone = [torch.nn.Parameter(torch.ones(2, 3)) for _ in range(2)]
+    ours = StackedAdam([plain, boosted], 2, boosts={1: 10.0})
+    theirs = torch.optim.Adam([{"params": [alone[0]], "lr": 1e-2}, {"params": [alone[1]], "lr": 1e-1}], amsgrad=True)
+    for step in range(6):
+        for number, pair in enumerate(((plain, alone[0]), (boosted, alone[1]))):
+            grad = torch.randn(2, 3, generator=torch.Generator().manual_seed(10 * step + number))
+            for parameter in pair:
+                parameter.grad = grad.clone()
+        ours.step(np.full(2, 1e-2), clip=100.0)
+        theirs.step()
+
+    for one, other in zip((plain, boosted), alone, strict=True):
+        torch.testing.assert_close(one.detach(), other.detach(), atol=1e-6, rtol=1e-5)
+
+
+def test_some_members_go_on_from_where_the_whole_was():
+    def stack() -> list[torch.nn.Parameter]:
+        draw = torch.Generator().manual_seed(99)
+        return [torch.nn.Parameter(torch.randn(shape, generator=draw)) for shape in SHAPES]
+
+    def follow(parameters: list[torch.nn.Parameter], adam: StackedAdam, members: list[int], steps: range) -> None:
+        for step in steps:
+            for parameter, grad in zip(parameters, gradients(step), strict=True):
+                parameter.grad = grad[[member for member in members if member < len(grad)]].clone()
+            adam.step(rates[members], clip=5.0)
+
+    rates, chosen = np.array([1e-2, 5e-3, 1e-2, 2.5e-3]), [1, 2]
+    whole, cut = stack(), stack()
+    adams = [StackedAdam(each, MEMBERS) for each in (whole, cut)]
+    follow(whole, adams[0], [0, 1, 2, 3], range(10))
+    follow(cut, adams[1], [0, 1, 2, 3], range(5))
+    few = [torch.nn.Parameter(p.detach()[[m for m in chosen if m < len(p)]].clone()) for p in cut]
+    follow(few, adams[1].some(few, chosen), chosen, range(5, 10))
+
+    for one, other in zip(few, whole, strict=True):
+        torch.testing.assert_close(one.detach(), other.detach()[[m for m in chosen if m < len(other)]])

@@ -1,47 +1,65 @@
-"""Each probe slows down, stops and keeps its best by its own scores."""
+"""Each probe slows down, stops and keeps its best by its own losses."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
+from lamina.analyses.probing.running import PAPER, PAPER_SMALL
 from lamina.probes import bank
-from lamina.probes.bank import Group, Schedule, train
+from lamina.probes.bank import Group, Learned, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
-from lamina.probes.targets import Counts
 
 CUTS = [Cut("cumulative", 0), Cut("cumulative", 2), Cut("layer", 1)]
+SIX = [Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(3)]
+
+
+class Driven(NamedTuple):
+    """What came of training by losses given by hand."""
+
+    probes: EdgeProbes
+    learned: Learned
+    seen: list[dict[str, torch.Tensor]]
+    """The weights of all members at each validation."""
+    rates: np.ndarray
+    """[validation, member] After it; 0: stopped."""
+    stacks: list[list[int]]
+    """The members in the stack after each validation."""
 
 
 @pytest.fixture
 def drive(find, stored, monkeypatch):
-    """Trains with validation scores given by hand: [validation, member]; returns probes, best and what was seen."""
+    """Trains with validation losses given by hand: [validation, member]."""
     found = find("pos")
+    taken = bank._Learner.validate
 
-    def drive(schedule: Schedule, scores: list[list[float]]):
-        probes = EdgeProbes(CUTS, layers=3, width=16, labels=3, arity=1, seed=0)
-        group = Group(probes, found.learn.gold, found.stop)
+    def drive(schedule: Schedule, losses, cuts: list[Cut] = CUTS) -> Driven:
+        probes = EdgeProbes(cuts, layers=3, width=16, labels=3, arity=1, seed=0, hidden=16)
+        streams = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop)
+        group = Group(probes, found.learn, found.stop, streams)
         seen: list[dict[str, torch.Tensor]] = []
         rates: list[np.ndarray] = []
+        stacks: list[list[int]] = []
 
-        def validated(running, valid):
-            seen.append({name: value.detach().clone() for name, value in probes.named_parameters()})
-            told = np.array(scores[len(seen) - 1])[:, None]
-            return [Counts(told, np.ones_like(told), np.ones_like(told))]
+        def validated(learners, *_):
+            (learner,) = learners
+            state = {name.removeprefix("weights/"): value.detach().clone() for name, value in learner.state().items()}
+            seen.append({name: state[name] for name, _ in probes.named_parameters()})
+            return [np.asarray(losses[len(seen) - 1], float)[learner.members]]
 
-        taken = bank._Learner.validate
-
-        def validate(self, counts):
-            taken(self, counts)
+        def validate(self, told, number):
+            taken(self, told, number)
             rates.append(np.where(self.running, self.rates, 0.0))
+            stacks.append(self.members.tolist())
 
         monkeypatch.setattr(bank, "_validated", validated)
         monkeypatch.setattr(bank._Learner, "validate", validate)
-        learn, stop = Stream(stored, found.learn, batch_texts=8), Stream(stored, found.stop)
-        (best,) = train([group], learn, stop, schedule, order_seed=0, what="test")
-        return probes, best, seen, np.array(rates)
+        (learned,) = train([group], schedule, order_seed=0, what="test")
+        return Driven(probes, learned, seen, np.array(rates), stacks)
 
     return drive
 
@@ -51,58 +69,140 @@ def member_weights(state: dict[str, torch.Tensor], member: int) -> list[torch.Te
 
 
 def test_each_member_keeps_the_weights_of_its_own_best_validation(drive):
-    scores = [[0.1, 0.5, 0.2], [0.3, 0.4, 0.2], [0.2, 0.45, 0.7]]
-    probes, best, seen, _ = drive(Schedule(learning_rate=1e-3, validate_every=2, max_validations=3), scores)
+    losses = [[0.9, 0.5, 0.8], [0.7, 0.6, 0.8], [0.8, 0.55, 0.3]]
+    driven = drive(Schedule(learning_rate=1e-3, validate_every=2, max_validations=3), losses)
 
-    np.testing.assert_array_equal(best, [0.3, 0.5, 0.7])
-    now = dict(probes.named_parameters())
+    np.testing.assert_array_equal(driven.learned.loss, [0.7, 0.5, 0.3])
+    np.testing.assert_array_equal(driven.learned.best_step, [4, 2, 6])
+    np.testing.assert_array_equal(driven.learned.steps, [6, 6, 6])
+    np.testing.assert_allclose(driven.learned.last_gain, [0.2 / 0.9, 0, 0.5 / 0.8])
+    assert not driven.learned.converged.any(), "cut off by the most steps"
+    now = dict(driven.probes.named_parameters())
     for member, validation in enumerate([1, 0, 2]):
-        kept = member_weights(seen[validation], member)
+        kept = member_weights(driven.seen[validation], member)
         for one, other in zip(member_weights(now, member), kept, strict=True):
             assert torch.equal(one, other)
-        after = member_weights(seen[(validation + 1) % 3], member)
+        after = member_weights(driven.seen[(validation + 1) % 3], member)
         assert not all(torch.equal(a, b) for a, b in zip(kept, after, strict=True))
-    assert all(parameter.grad is None for parameter in probes.parameters())
+    assert all(parameter.grad is None for parameter in driven.probes.parameters())
 
 
 def test_rates_are_halved_and_members_stopped_one_by_one(drive):
     schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=8, halve_after=2, stop_after=5)
-    rising, flat, late = [0.1 * step for step in range(8)], [0.5] * 8, [0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.2]
-    _, best, seen, rates = drive(schedule, np.array([rising, flat, late]).T.tolist())
+    falling, flat = [0.9 - 0.1 * step for step in range(8)], [0.5] * 8
+    late = [0.9, 0.9, 0.9, 0.8, 0.8, 0.8, 0.8, 0.8]
+    driven = drive(schedule, np.array([falling, flat, late]).T)
+    rates, learned = driven.rates, driven.learned
 
     np.testing.assert_allclose(rates[:, 0], 1e-3)
     # Two without gain halve, four halve again, the fifth stops.
     np.testing.assert_allclose(rates[:, 1], [1e-3, 1e-3, 5e-4, 5e-4, 2.5e-4, 0, 0, 0])
     # A gain sets the patience back, not the rate.
     np.testing.assert_allclose(rates[:, 2], [1e-3, 1e-3, 5e-4, 5e-4, 5e-4, 2.5e-4, 2.5e-4, 1.25e-4])
-    for one, other in zip(member_weights(seen[5], 1), member_weights(seen[7], 1), strict=True):
+    for one, other in zip(member_weights(driven.seen[5], 1), member_weights(driven.seen[7], 1), strict=True):
         assert torch.equal(one, other), "a stopped probe must not move"
-    np.testing.assert_allclose(best, [0.7, 0.5, 0.2])
+    np.testing.assert_allclose(learned.loss, [0.2, 0.5, 0.8])
+    assert learned.converged.tolist() == [False, True, False]
+    assert learned.steps.tolist() == [8, 6, 8]
+    assert learned.best_step.tolist() == [8, 1, 4]
+    # Over the last five validations: from .7 to .2, from .5 to .5, from .9 to .8.
+    np.testing.assert_allclose(learned.last_gain, [0.5 / 0.7, 0, 0.1 / 0.9])
 
 
-def test_a_gain_below_the_least_is_none(drive):
+def test_a_gain_below_the_least_share_is_none(drive):
     schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=3, halve_after=1, min_gain=1e-2)
-    _, best, _, rates = drive(schedule, [[0.5] * 3, [0.505] * 3, [0.515] * 3])
+    driven = drive(schedule, [[0.5] * 3, [0.4975] * 3, [0.48] * 3])
 
-    np.testing.assert_allclose(rates, [[1e-3] * 3, [5e-4] * 3, [5e-4] * 3])
-    np.testing.assert_allclose(best, 0.515)
+    np.testing.assert_allclose(driven.rates, [[1e-3] * 3, [5e-4] * 3, [5e-4] * 3])
+    np.testing.assert_allclose(driven.learned.loss, 0.48)
+    # The same share of a loss a thousand times as high: losses have no unit.
+    scaled = drive(schedule, [[500.0] * 3, [497.5] * 3, [480.0] * 3])
+    np.testing.assert_array_equal(scaled.rates, driven.rates)
+
+
+def test_many_gains_below_the_least_are_one_in_the_end(drive):
+    schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=4, min_gain=1e-2)
+    driven = drive(schedule, [[1.0] * 3, [0.996] * 3, [0.992] * 3, [0.988] * 3])
+
+    # Each is compared with the last that counted, not with the one before.
+    assert driven.learned.best_step.tolist() == [4] * 3
 
 
 def test_training_ends_when_all_have_stopped(drive):
     schedule = Schedule(
-        learning_rate=1e-3, validate_every=1, max_validations=50, halve_after=1, min_learning_rate=2.4e-4
+        learning_rate=1e-3, validate_every=2, max_validations=50, halve_after=1, stop_after=3, min_learning_rate=4e-4
     )
-    _, best, seen, rates = drive(schedule, [[0.5, 0.6, 0.7]] * 50)
+    driven = drive(schedule, [[0.5, 0.6, 0.7]] * 50)
 
-    # 1e-3, 5e-4, 2.5e-4, then below the least.
-    assert len(seen) == 4
-    assert not rates[-1].any()
-    np.testing.assert_allclose(best, [0.5, 0.6, 0.7])
+    assert driven.rates[:3, 0].tolist() == [1e-3, 5e-4, 4e-4], "the rate is never below the least"
+    assert len(driven.seen) == 4
+    assert not driven.rates[-1].any()
+    np.testing.assert_allclose(driven.learned.loss, [0.5, 0.6, 0.7])
+    assert driven.learned.converged.all()
+    assert driven.learned.steps.tolist() == [8] * 3
+    assert driven.learned.best_step.tolist() == [2] * 3
+    assert driven.learned.last_gain.tolist() == [0.0] * 3
+
+
+def test_a_probe_whose_loss_is_no_number_has_not_converged(drive):
+    schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=9, stop_after=2)
+    driven = drive(schedule, [[np.nan, np.nan, 0.5]] * 2 + [[np.nan, 0.6, 0.5]] + [[np.nan] * 3] * 6)
+
+    assert driven.learned.converged.tolist() == [False, False, True]
+    assert driven.learned.loss[2] == 0.5
+    assert not np.isfinite(driven.learned.loss[:2]).any()
+    assert driven.learned.best_step.tolist() == [0, 0, 1]
+
+
+STAGGERED = np.array([
+    # Members 0, 2 and 5 stop after the third validation, 3 after the fifth, 1 after the seventh, 4 never.
+    [0.9, 0.9, 0.9, 0.9, 0.9, 0.9],
+    [0.9, 0.8, 0.9, 0.8, 0.8, 0.9],
+    [0.9, 0.7, 0.9, 0.7, 0.7, 0.9],
+    [0.9, 0.6, 0.9, 0.7, 0.6, 0.9],
+    [0.9, 0.5, 0.9, 0.7, 0.5, 0.9],
+    [0.9, 0.5, 0.9, 0.7, 0.4, 0.9],
+    [0.9, 0.5, 0.9, 0.7, 0.3, 0.9],
+    [0.9, 0.5, 0.9, 0.7, 0.2, 0.9],
+])  # fmt: skip
+STOPPING = Schedule(learning_rate=1e-3, validate_every=3, max_validations=8, halve_after=1, stop_after=2)
+
+
+def test_members_that_have_stopped_leave_the_stack_and_nothing_else_changes(drive, monkeypatch):
+    few = drive(STOPPING, STAGGERED, SIX)
+    assert few.stacks == [[0, 1, 2, 3, 4, 5]] * 2 + [[1, 3, 4]] * 4 + [[4]] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(bank._Learner, "shrink", lambda self: None)
+        whole = drive(STOPPING, STAGGERED, SIX)
+    assert whole.stacks == [[0, 1, 2, 3, 4, 5]] * 8
+
+    for one, other in zip(few.learned, whole.learned, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert few.learned.steps.tolist() == [9, 21, 9, 15, 24, 9]
+    assert few.learned.best_step.tolist() == [3, 15, 3, 9, 24, 3]
+    assert few.learned.converged.tolist() == [True, True, True, True, False, True]
+    # Smaller stacks round otherwise.
+    for one, other in zip(few.probes.parameters(), whole.probes.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=STOPPING.learning_rate, rtol=0)
+
+
+@pytest.mark.parametrize("member", range(6))
+def test_a_member_of_a_shrinking_stack_is_what_it_is_alone(member, drive):
+    bank_ = drive(STOPPING, STAGGERED, SIX)
+    alone = drive(STOPPING, STAGGERED[:, [member]], [SIX[member]])
+
+    for together, own in zip(bank_.learned, alone.learned, strict=True):
+        assert together[member] == own[0]
+    pairs = zip(bank_.probes.named_parameters(), alone.probes.parameters(), strict=True)
+    for (name, together), own in pairs:
+        if len(own):
+            torch.testing.assert_close(together[member], own[0], atol=STOPPING.learning_rate, rtol=0, msg=name)
 
 
 def test_the_paper_s_schedules_are_as_published():
-    for schedule, every, most in ((bank.PAPER, 1000, 250), (bank.PAPER_SMALL, 100, 100)):
+    for schedule, every, most in ((PAPER, 1000, 250), (PAPER_SMALL, 100, 100)):
         assert (schedule.learning_rate, schedule.clip, schedule.batch_texts) == (1e-4, 5.0, 32)
         assert (schedule.halve_after, schedule.stop_after, schedule.min_gain) == (5, 20, 1e-4)
-        assert schedule.min_learning_rate == 1e-6
+        assert (schedule.min_learning_rate, schedule.hidden, schedule.mixing_rate) == (1e-6, 256, 1.0)
         assert (schedule.validate_every, schedule.max_validations, schedule.max_steps) == (every, most, every * most)
+        assert schedule.batch_targets is None

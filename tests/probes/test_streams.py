@@ -98,3 +98,61 @@ def test_pairs_list_every_token_of_every_range(ranges):
 
     expected = [(at, start + step) for at, (start, size) in enumerate(ranges) for step in range(size)]
     assert list(zip(target.tolist(), token.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("task", ["pos", "srl"])
+def test_standardised_states_have_mean_0_and_one_deviation_over_the_tokens_of_targets(task, find, stored):
+    targets = find(task).learn
+    looked = Stream(stored, targets, batch_texts=7).look()
+    seen = torch.cat([batch.states for batch in Stream(stored, targets, standard=looked.standard).in_order()], dim=1)
+
+    torch.testing.assert_close(seen.mean(1), torch.zeros(3, 16), atol=1e-4, rtol=0)
+    # Vectors of 16 dimensions have a length of 1 then.
+    torch.testing.assert_close(seen.std(1, correction=0), torch.full((3, 16), 0.25), atol=1e-3, rtol=0)
+    again = Stream(stored, targets, standard=looked.standard).look().standard
+    torch.testing.assert_close(again.shift, torch.zeros(3, 16), atol=1e-4, rtol=0)
+
+
+def test_a_look_tells_means_deviations_and_lengths_of_each_token_once(find, stored):
+    targets = find("ner").learn
+    tokens = {
+        (text, token)
+        for text, ((start, end),) in zip(targets.text.tolist(), targets.tokens.tolist(), strict=True)
+        for token in range(start, end)
+    }
+    states = np.stack([stored.load(text)[token].double().numpy() for text, token in sorted(tokens)])
+
+    for size in (7, 1000):
+        standard, norms = Stream(stored, targets, batch_texts=size).look()
+        np.testing.assert_allclose(norms, np.linalg.norm(states, axis=-1).mean(0), rtol=1e-6)
+        np.testing.assert_allclose(standard.shift, states.mean(0), atol=1e-6)
+        np.testing.assert_allclose(standard.scale, 4 * states.std(0), rtol=1e-5)
+
+
+class Constant:
+    """States with a dimension that never changes, one that hardly does, and a layer that is always the same."""
+
+    token_bytes = 2 * 4 * 4
+
+    def __init__(self) -> None:
+        self._states = torch.randn(80, 30, 2, 4, generator=torch.Generator().manual_seed(0))
+        self._states[..., 0] = 7.0
+        self._states[..., 1] = 3 + 1e-9 * self._states[..., 1]
+        self._states[:, :, 1] = -2.0
+
+    def size(self, index: int) -> int:
+        return 30
+
+    def load(self, index: int) -> torch.Tensor:
+        return self._states[index]
+
+
+def test_a_constant_dimension_stays_at_0(find):
+    targets = find("pos").learn
+    looked = Stream(Constant(), targets).look()
+    seen = torch.cat([batch.states for batch in Stream(Constant(), targets, standard=looked.standard).in_order()], 1)
+
+    assert torch.isfinite(seen).all()
+    assert seen[0, :, :2].abs().max() < 1e-2
+    assert seen[1].abs().max() < 1e-2
+    torch.testing.assert_close(seen[0, :, 2:].std(0, correction=0), torch.full((2,), 0.5), atol=1e-3, rtol=0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.probes.targets import find_targets
-from lamina.tasks import get_task
+from lamina.tasks import annotation_task, get_task
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -118,3 +118,57 @@ def test_texts_without_targets_keep_their_numbers_and_lists_must_match():
     assert (len(none), none.texts, none.tokens.shape, none.gold.shape) == (0, 1, (0, 1, 2), (0, 1))
     with pytest.raises(ValueError, match="zip"):
         find_targets(get_task("pos"), texts, tokens[:1], ("N",))
+
+
+def test_values_of_graded_targets_go_with_them():
+    values = (1.5, -2.0, 0.25)
+    edges = tuple(Edge((), Span(at, at + 1), value=value) for at, value in enumerate(values))
+    texts = [Text("a", ("x", "y", "z"), edges={"mood": edges}), Text("b", ("x",), edges={"mood": edges[:1]})]
+    task = annotation_task("mood", texts)
+    found = find_targets(task, texts, [ENCODER.tokenize(text) for text in texts], ("value",))
+
+    assert found.graded
+    assert not found.single_label
+    assert found.values is not None
+    assert found.values.tolist() == [1.5, -2.0, 0.25, 1.5]
+    assert found.rated.all()
+    assert not found.gold.any()
+    for some, expected in ((found.among([1]), [1.5]), (found.chosen(np.array([2, 0])), [0.25, 1.5])):
+        assert some.values is not None
+        assert some.values.tolist() == expected
+
+
+def test_chosen_takes_some_targets_by_number_or_by_yes_and_no():
+    edges = tuple(Edge(("NV"[at % 2],), Span(at, at + 1)) for at in range(4))
+    texts = [Text("a", tuple("wxyz"), edges={"pos": edges})]
+    found = find_targets(get_task("pos"), texts, [ENCODER.tokenize(text) for text in texts], ("N", "V"))
+
+    one, other = found.chosen(np.array([1, 3])), found.chosen(np.array([False, True, False, True]))
+    assert one.words.tolist() == other.words.tolist() == [[[1, 2]], [[3, 4]]]
+    assert one.gold.tolist() == [[False, True]] * 2
+    assert (one.texts, one.labels) == (1, ("N", "V"))
+
+
+@pytest.mark.parametrize(
+    ("edges", "labels", "expected"),
+    [
+        ([("N",), ("V",)], ("N", "V"), True),
+        ([("N",), ("NEW",)], ("N", "V"), True),
+        ([("N", "V"), ("V",)], ("N", "V"), False),
+        ([(), ("V",)], ("N", "V"), False),
+        ([("N",), ("N",)], ("N",), False),
+    ],
+    ids=["one each", "unseen", "two", "none", "a single label in all"],
+)
+def test_single_label_is_one_label_out_of_several_for_every_target(edges, labels, expected):
+    made = tuple(Edge(each, Span(at, at + 1)) for at, each in enumerate(edges))
+    texts = [Text("a", ("x", "y"), edges={"pos": made})]
+    found = find_targets(get_task("pos"), texts, [ENCODER.tokenize(text) for text in texts], labels)
+    assert found.single_label is expected
+
+
+def test_labels_rated_in_part_are_not_one_out_of_all():
+    edge = Edge(("N",), Span(0, 1), rated=("N",))
+    texts = [Text("a", ("x",), edges={"pos": (edge,)})]
+    found = find_targets(get_task("pos"), texts, [ENCODER.tokenize(text) for text in texts], ("N", "V"))
+    assert not found.single_label

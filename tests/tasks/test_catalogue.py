@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
-from lamina.tasks import TASKS, corpora_of, get_task, tasks_of
+from lamina.tasks import TASKS, annotation_task, corpora_of, get_task, tasks_of
 from lamina.tasks.catalogue import NEAREST
 from lamina.types import Edge, Span, Text
 
@@ -38,6 +38,44 @@ def test_what_a_corpus_carries():
     assert [task.name for task in tasks_of({"chains", "const"})] == ["const", "coref"]
     assert tasks_of(()) == ()
     assert get_task("pos").targets(_text(ner=())) == ()
+
+
+def test_any_annotation_is_a_task():
+    pair = Edge(("y",), Span(0, 1), Span(1, 2))
+    texts = [_text(), _text(xpos=(Edge(("NN",), Span(0, 1)),), link=(pair,))]
+
+    xpos, link = (annotation_task(name, texts) for name in ("xpos", "link"))
+    assert (xpos.name, xpos.arity, xpos.graded, xpos.metric) == ("xpos", 1, False, "f1")
+    assert (link.arity, link.targets(texts[1])) == (2, (pair,))
+    assert xpos.targets(texts[0]) == ()
+
+
+def test_an_annotation_whose_targets_all_have_values_is_graded():
+    values = tuple(Edge((), Span(at, at + 1), value=at / 2) for at in range(3))
+    some = (*values, Edge(("yes",), Span(4, 5)))
+
+    graded = annotation_task("factuality", [_text(factuality=values)])
+    assert (graded.graded, graded.metric, graded.scoring) == (True, "r2", "R2 and correlation")
+    assert [edge.value for edge in graded.targets(_text(factuality=values))] == [0, 0.5, 1]
+    assert not annotation_task("factuality", [_text(factuality=some)]).graded
+
+
+def test_an_annotation_that_is_no_task_is_said():
+    mixed = (Edge(("x",), Span(0, 1)), Edge(("x",), Span(0, 1), Span(1, 2)))
+    with pytest.raises(TaskError, match="no text carries the annotation 'xpos'"):
+        annotation_task("xpos", [_text(pos=())])
+    with pytest.raises(TaskError, match="odd: some targets are one span and others two; a task has one kind of target"):
+        annotation_task("odd", [_text(odd=mixed)])
+
+
+def test_a_task_describes_itself_in_plain_values():
+    import json
+
+    for task in TASKS:
+        told = json.loads(json.dumps(task.describe()))
+        assert told["name"] == task.name
+        assert told["unscored"] == sorted(task.unscored)
+    assert get_task("dep").describe() != get_task("dep", faithful=True).describe()
 
 
 def test_every_task_has_a_corpus():

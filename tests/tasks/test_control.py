@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import TaskError
-from lamina.tasks import control_labels, control_task, get_task, label_set, share_seen
+from lamina.tasks import (
+    annotation_task,
+    control_labels,
+    control_task,
+    get_task,
+    label_set,
+    seen_targets,
+    share_seen,
+)
 from lamina.types import Edge, Span, Text
 
 POS = get_task("pos")
@@ -81,6 +90,55 @@ def test_the_control_keeps_the_tasks_filters_and_metric():
     assert control.targets(Text("other", ("x",))) == ()
 
 
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from([-1.0, 0.5, 2.0])), min_size=1, max_size=30),
+    st.integers(0, 5),
+    st.randoms(use_true_random=False),
+)
+def test_control_values_are_one_a_word_type_and_of_those_in_training(pairs, seed, random):
+    texts = [
+        Text(str(number), (word,), edges={"mood": (Edge((), Span(0, 1), value=value),)})
+        for number, (word, value) in enumerate(pairs)
+    ]
+    task = annotation_task("mood", texts)
+    one = control_task(task, texts, seed)
+    other = control_task(task, random.sample(texts, len(texts)), seed)
+    given_values: dict[str, set] = {}
+    for text in texts:
+        assert one.targets(text) == other.targets(text)
+        given_values.setdefault(text.words[0], set()).add(one.targets(text)[0].value)
+    assert all(len(values) == 1 for values in given_values.values())
+    assert set().union(*given_values.values()) <= {value for _, value in pairs}
+    assert (one.graded, one.metric) == (True, "r2")
+
+
+def test_control_values_follow_the_training_distribution():
+    train = [
+        Text(str(at), ("x",), edges={"mood": (Edge((), Span(0, 1), value=1.0 if at < 7 else 3.0),)}) for at in range(10)
+    ]
+    edges = tuple(Edge((), Span(at, at + 1), value=0.0) for at in range(4000))
+    scored = Text("s", tuple(f"w{at}" for at in range(4000)), edges={"mood": edges})
+    drawn = [edge.value for edge in control_task(annotation_task("mood", train), train, 0).targets(scored)]
+    assert Counter(drawn)[1.0] / len(drawn) == pytest.approx(0.7, abs=0.03)
+    assert set(drawn) == {1.0, 3.0}
+
+
+def test_seen_targets_are_those_whose_words_training_has_in_the_same_roles():
+    dep = get_task("dep")
+
+    def text(*pairs):
+        words = tuple(word for pair in pairs for word in pair)
+        edges = tuple(Edge(("x",), Span(2 * at, 2 * at + 1), Span(2 * at + 1, 2 * at + 2)) for at in range(len(pairs)))
+        return Text("s", words, edges={"dep": edges})
+
+    train, scored = text("ab", "cd"), text("ab", "ba", "ad", "Ab", "cd")
+    expected = [True, False, False, False, True]
+    assert seen_targets(dep, [train], [scored, Text("none", ("x",)), train]) == [*expected, True, True]
+    assert seen_targets(dep, [], [scored]) == [False] * 5
+    assert share_seen(dep, [train], [scored]).targets == pytest.approx(2 / 5)
+
+
 def test_share_seen_counts_targets_and_keys():
     train = [_tagged("ab", "XX")]
     assert share_seen(POS, train, [_tagged("aaac", "XXXX")]) == (0.75, 0.5)
@@ -89,5 +147,7 @@ def test_share_seen_counts_targets_and_keys():
 def test_nothing_to_draw_from_or_to_score_is_said():
     with pytest.raises(TaskError, match="no target to draw"):
         control_labels(POS, [], seed=0)
+    with pytest.raises(TaskError, match="no target to draw control values"):
+        control_task(replace(POS, graded=True), [], seed=0)
     with pytest.raises(TaskError, match="nothing to score"):
         share_seen(POS, [], [])

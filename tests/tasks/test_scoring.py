@@ -105,7 +105,7 @@ def test_the_best_constant_under_macro_f1_says_everything(texts):
     constant = best_constant(macro, texts)
     assert constant == tuple(label for label, is_held in zip(labels, held, strict=True) if is_held)
     assert score_constant(macro, constant, texts) == pytest.approx(np.mean(expected) if expected else 0.0)
-    assert macro.metric == "macro-F1 over all labels but d"
+    assert (macro.metric, macro.scoring) == ("macro_f1", "macro-F1 over all labels but d")
 
 
 def test_a_plain_majority_would_score_nothing_in_relations():
@@ -117,6 +117,22 @@ def test_a_plain_majority_would_score_nothing_in_relations():
     # Of two scored targets one is A: 2 * 1 / (2 predicted + 2 gold).
     assert constant_baseline(get_task("rel"), train, [related("A"), related("B")]) == pytest.approx(0.5)
     assert score_constant(get_task("rel"), ("Other",), train) == 0.0
+
+
+def test_a_graded_task_is_not_scored_by_f1():
+    graded = Task("mood", "Mood", "mood", 1, graded=True)
+    assert graded.metric == "r2"
+    for average in ("micro", "macro"):
+        with pytest.raises(TaskError, match=f"mood is graded: it is scored by R2 and correlation, not by {average}-F1"):
+            graded.averaged(average)
+
+
+def test_a_graded_task_has_one_label_and_targets_with_a_value():
+    graded = Task("mood", "Mood", "mood", 1, graded=True)
+    edges = (Edge(("x",), Span(0, 1), value=1.5), Edge(("y",), Span(0, 1)))
+    text = Text("s", ("w",), edges={"mood": edges})
+    assert label_set(graded, [text]) == ("value",)
+    assert graded.targets(text) == (Edge((), Span(0, 1), value=1.5),)
 
 
 def test_labels_are_sorted_and_nothing_scores_nothing():

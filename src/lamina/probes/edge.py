@@ -18,11 +18,13 @@ from torch import Tensor
 
 from lamina.errors import DamagedError, ResultError
 from lamina.files.checking import load_tensors, save_tensors
-from lamina.probes.streams import Batch, SpanTokens
+from lamina.probes.dropout import kept
+from lamina.probes.streams import Batch, SpanTokens, Standard
 
 INPUT_DROPOUT = 0.2
 HIDDEN_DROPOUT = 0.3
 HIDDEN = 256
+"""Width of the projection and of the classifier in the paper."""
 
 
 class Cut(NamedTuple):
@@ -54,9 +56,18 @@ class EdgeProbes(torch.nn.Module):
     """[member] Index of its seed."""
 
     def __init__(
-        self, cuts: Sequence[Cut], *, layers: int, width: int, labels: int, arity: int, seed: int | tuple[int, ...]
+        self,
+        cuts: Sequence[Cut],
+        *,
+        layers: int,
+        width: int,
+        labels: int,
+        arity: int,
+        seed: int | tuple[int, ...],
+        hidden: int = HIDDEN,
     ) -> None:
         super().__init__()
+        self.arity, self.hidden = arity, hidden
         self.seeds = (seed,) if isinstance(seed, int) else seed
         members = [(number, cut) for number in range(len(self.seeds)) for cut in cuts]
         members.sort(key=lambda member: (member[1].probe, member[0], member[1].layer))
@@ -71,32 +82,31 @@ class EdgeProbes(torch.nn.Module):
         self.mix = torch.nn.Parameter(torch.zeros(self.mixing, layers))
         self.gamma = torch.nn.Parameter(torch.ones(self.mixing))
         draws = [torch.Generator().manual_seed(seed) for seed in self.seeds]
-        self.project = self._drawn((arity, width, HIDDEN), width, draws)
-        self.project_bias = self._drawn((arity, 1, HIDDEN), width, draws)
-        self.attend = self._drawn((arity, HIDDEN, 1), HIDDEN, draws)
-        self.inner = self._drawn((arity * HIDDEN, HIDDEN), arity * HIDDEN, draws)
-        self.inner_bias = self._drawn((1, HIDDEN), arity * HIDDEN, draws)
-        self.norm = torch.nn.Parameter(torch.ones(len(members), 1, HIDDEN))
-        self.norm_bias = torch.nn.Parameter(torch.zeros(len(members), 1, HIDDEN))
-        self.outer = self._drawn((HIDDEN, labels), HIDDEN, draws)
-        self.outer_bias = self._drawn((1, labels), HIDDEN, draws)
+        # The projections of both spans side by side: one product for the two.
+        self.project = self._drawn((width, arity * hidden), width, draws)
+        self.project_bias = self._drawn((1, arity * hidden), width, draws)
+        self.attend = self._drawn((arity, hidden, 1), hidden, draws)
+        self.inner = self._drawn((arity * hidden, hidden), arity * hidden, draws)
+        self.inner_bias = self._drawn((1, hidden), arity * hidden, draws)
+        self.norm = torch.nn.Parameter(torch.ones(len(members), 1, hidden))
+        self.norm_bias = torch.nn.Parameter(torch.zeros(len(members), 1, hidden))
+        self.outer = self._drawn((hidden, labels), hidden, draws)
+        self.outer_bias = self._drawn((1, labels), hidden, draws)
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Float[Tensor, "member target label"]:
         """Logits of every label for every target, from every member."""
         mixed, alone = self._inputs(batch.states, masks)
-        pooled = []
-        for which, span in enumerate(batch.spans):
-            weight, bias = self.project[:, which], self.project_bias[:, which]
-            # Two products: single layers have no mixing weights, so they need no gradient.
-            tokens = torch.cat(
-                [
-                    torch.baddbmm(bias[: self.mixing], mixed, weight[: self.mixing]),
-                    torch.baddbmm(bias[self.mixing :], alone, weight[self.mixing :]),
-                ]
-            )
-            pooled.append(_pool(tokens, self.attend[:, which], span, len(batch.rows)))
+        # Two products: single layers have no mixing weights, so they need no gradient.
+        sizes = [self.mixing, len(self.cuts) - self.mixing]
+        parts = zip((mixed, alone), self.project_bias.split(sizes), self.project.split(sizes), strict=True)
+        projected = [torch.baddbmm(bias, seen, weight) for seen, bias, weight in parts if len(seen)]
+        tokens = projected[0] if len(projected) == 1 else torch.cat(projected)
+        pooled = [
+            _pool(own, self.attend[:, which], span, len(batch.rows))
+            for which, (own, span) in enumerate(zip(tokens.split(self.hidden, dim=-1), batch.spans, strict=True))
+        ]
         hidden = torch.baddbmm(self.inner_bias, torch.cat(pooled, dim=-1), self.inner).tanh()
-        hidden = torch.nn.functional.layer_norm(hidden, (HIDDEN,)) * self.norm + self.norm_bias
+        hidden = torch.nn.functional.layer_norm(hidden, (self.hidden,)) * self.norm + self.norm_bias
         if masks is not None:
             hidden = hidden * (masks.hidden if len(self.seeds) == 1 else masks.hidden[self.owner])
         return torch.baddbmm(self.outer_bias, hidden, self.outer)
@@ -107,37 +117,50 @@ class EdgeProbes(torch.nn.Module):
 
     def draw_masks(self, batch: Batch, step: int) -> Masks:
         """The dropout of one step: depends only on (seed, step), so that no member depends on the others."""
-        device = batch.states.device
         _, tokens, width = batch.states.shape
-        kept, hidden = [], []
-        for seed in self.seeds:
-            draw = torch.Generator(device).manual_seed(seed * 1_000_003 + step)
-            kept.append(torch.rand(tokens, width, generator=draw, device=device) >= INPUT_DROPOUT)
-            hidden.append(torch.rand(len(batch.rows), HIDDEN, generator=draw, device=device) >= HIDDEN_DROPOUT)
         return Masks(
-            torch.stack(kept).float() / (1 - INPUT_DROPOUT), torch.stack(hidden).float() / (1 - HIDDEN_DROPOUT)
+            self._mask((tokens, width), INPUT_DROPOUT, step, 0, batch.states.device),
+            self._mask((len(batch.rows), self.hidden), HIDDEN_DROPOUT, step, 1, batch.states.device),
         )
+
+    def _mask(self, shape: tuple[int, int], rate: float, step: int, which: int, device: torch.device) -> Tensor:
+        drawn = [kept(shape, rate, key=(seed, step, which), device=device) for seed in self.seeds]
+        return torch.stack(drawn).float() / (1 - rate)
 
     def of_seed(self, seed: int) -> EdgeProbes:
         """The members of one seed, with copies of their weights."""
-        chosen = [member for member, each in enumerate(self.seed_of) if each == seed]
-        cuts = [self.cuts[member] for member in chosen]
-        arity, width = self.project.shape[1:3]
-        shape = {"layers": self.closed.shape[1], "width": width, "labels": self.outer.shape[-1], "arity": arity}
-        one = EdgeProbes(cuts, **shape, seed=seed).to(self.project.device)
+        return self.some([member for member, each in enumerate(self.seed_of) if each == seed])
+
+    def some(self, members: Sequence[int]) -> EdgeProbes:
+        """These members, all of one seed and in their order, with copies of their weights."""
+        few = EdgeProbes(
+            [self.cuts[member] for member in members],
+            layers=self.closed.shape[1],
+            width=self.project.shape[1],
+            labels=self.outer.shape[-1],
+            arity=self.arity,
+            seed=self.seed_of[members[0]],
+            hidden=self.hidden,
+        ).to(self.project.device)
         with torch.no_grad():
-            for mine, whole in zip(one.parameters(), self.parameters(), strict=True):
-                mine.copy_(whole[[member for member in chosen if member < len(whole)]])
-        return one
+            for mine, whole in zip(few.parameters(), self.parameters(), strict=True):
+                mine.copy_(whole[[member for member in members if member < len(whole)]])
+        return few
 
     def _inputs(self, states: Float[Tensor, "layer token width"], masks: Masks | None) -> tuple[Tensor, Tensor]:
         layers, tokens, width = states.shape
         seeds = len(self.seeds)
         seen = states.expand(seeds, -1, -1, -1) if masks is None else states * masks.tokens.unsqueeze(1)
         scaled = (self.gamma.unsqueeze(1) * self.weights()).view(seeds, -1, layers)
-        # Token by token: as one product, the gradient would be a sum over all tokens and widths, slow on a GPU.
-        mixed = (scaled.unsqueeze(1) @ seen.transpose(1, 2)).transpose(1, 2).reshape(self.mixing, tokens, width)
-        return mixed, seen[:, self.alone].reshape(-1, tokens, width)
+        if states.is_cuda:
+            # Token by token: as one product, the gradient would be a sum over all tokens and widths, slow on a GPU.
+            mixed = (scaled.unsqueeze(1) @ seen.transpose(1, 2)).transpose(1, 2)
+        else:
+            mixed = scaled @ seen.reshape(seeds, layers, tokens * width)
+        mixed = mixed.reshape(self.mixing, tokens, width)
+        # With all layers in their order there is nothing to pick.
+        alone = seen if len(self.alone) == layers else seen[:, self.alone]
+        return mixed, alone.reshape(-1, tokens, width)
 
     def _drawn(self, shape: tuple[int, ...], fan_in: int, draws: list[torch.Generator]) -> torch.nn.Parameter:
         """One draw per seed, as torch initialises a linear layer, repeated for every member of the seed."""
@@ -152,10 +175,10 @@ def _pool(
     targets: int,
 ) -> Float[Tensor, "member target hidden"]:
     """Within each span: one score per token, softmax, weighted sum."""
-    picked = tokens[:, span.token]
+    picked = tokens.index_select(1, span.token)
     if span.single:
         return picked
-    scores = torch.bmm(tokens, attend).squeeze(-1)[:, span.token]
+    scores = torch.bmm(picked, attend).squeeze(-1)
     # The span's top score is subtracted before the exponential, to avoid overflow.
     where = span.target.expand_as(scores)
     top = torch.full((len(tokens), targets), -torch.inf, device=tokens.device)
@@ -176,7 +199,7 @@ def _sums(values: Float[Tensor, "member pair *rest"], span: SpanTokens) -> Float
     return out.index_add(1, span.target, values)
 
 
-FORMAT = 1
+FORMAT = 2
 
 
 class SavedProbes:
@@ -197,6 +220,10 @@ class SavedProbes:
         self.encoder: str = head["encoder"]
         """Fingerprint of the encoder that the probes were trained on."""
         self.labels: tuple[str, ...] = tuple(head["labels"])
+        self.graded: bool = head["graded"]
+        """Whether the probes predict a number instead of labels."""
+        self.standard = Standard(tensors.pop(_SHIFT), tensors.pop(_SCALE)) if _SHIFT in tensors else None
+        """How states are standardised before the probes see them; None: not at all."""
         self.probes = EdgeProbes(
             [Cut(*cut) for cut in head["cuts"]],
             layers=head["layers"],
@@ -204,28 +231,47 @@ class SavedProbes:
             labels=len(self.labels),
             arity=head["arity"],
             seed=self.seed,
+            hidden=head["hidden"],
         )
         self.probes.load_state_dict(tensors)
         self.probes.requires_grad_(False)
 
 
-def save_probes(path: Path, probes: EdgeProbes, *, task: str, labels: tuple[str, ...], encoder: str) -> None:
+_SHIFT, _SCALE = "standard.shift", "standard.scale"
+
+
+def save_probes(
+    path: Path,
+    probes: EdgeProbes,
+    *,
+    task: str,
+    labels: tuple[str, ...],
+    encoder: str,
+    standard: Standard | None = None,
+    graded: bool = False,
+) -> None:
     """Write the probes of one seed so that `SavedProbes` reads them back."""
+    tensors = dict(probes.state_dict())
+    if standard is not None:
+        tensors |= {_SHIFT: standard.shift, _SCALE: standard.scale}
     head = {
         "format": FORMAT,
         "task": task,
         "seed": probes.seeds[0],
         "encoder": encoder,
         "labels": labels,
+        "graded": graded,
         "cuts": probes.cuts,
         "layers": probes.closed.shape[1],
-        "width": probes.project.shape[2],
-        "arity": probes.project.shape[1],
-        "tensors": sorted(probes.state_dict()),
+        "width": probes.project.shape[1],
+        "arity": probes.arity,
+        "hidden": probes.hidden,
+        "tensors": sorted(tensors),
     }
-    save_tensors(path, probes.state_dict(), head)
+    save_tensors(path, tensors, head)
 
 
 def predict(saved: SavedProbes, batch: Batch) -> Float[torch.Tensor, "member target label"]:
-    """The probability of every label for every target, from every member."""
-    return saved.probes(batch).sigmoid()
+    """From every member, for every target: the probability of every label, or the predicted value."""
+    told = saved.probes(batch)
+    return told if saved.graded else told.sigmoid()

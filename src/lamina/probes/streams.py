@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +14,8 @@ from lamina.probes.targets import Targets
 
 _CHUNK = 4096
 """Texts shuffled together: neighbours in the corpus are neighbours on disk, so a chunk is read from few shards."""
+_LEAST_DEVIATION = 1e-4
+"""Of a dimension, as a share of the layer's largest."""
 
 
 class SpanTokens(NamedTuple):
@@ -37,6 +40,30 @@ class Batch(NamedTuple):
     """First and, for pairs, second spans."""
     rows: np.ndarray
     """[target] Which targets these are."""
+
+
+class Standard(NamedTuple):
+    """Every dimension of every layer with mean 0 and one deviation: layers of any scale are mixed and learned alike.
+
+    The deviation is such that vectors have a length of about 1. With a deviation of 1 a probe starts at the edges of
+    its tanh and learns slowly: dependencies lost .03 of F1 in as many steps.
+    """
+
+    shift: Float[torch.Tensor, "layer width"]
+    scale: Float[torch.Tensor, "layer width"]
+
+    def of(self, states: Float[torch.Tensor, "layer token width"]) -> Float[torch.Tensor, "layer token width"]:
+        """The states, standardised."""
+        shift, scale = (each.to(states.device).unsqueeze(1) for each in self)
+        return (states - shift) / scale
+
+
+class Looked(NamedTuple):
+    """What the states of a stream look like."""
+
+    standard: Standard
+    norms: Float[np.ndarray, " layer"]
+    """Mean length of the vectors."""
 
 
 @runtime_checkable
@@ -71,18 +98,24 @@ class Stream:
         *,
         device: str = "cpu",
         batch_texts: int = 32,
+        standard: Standard | None = None,
         resident_bytes: int | None = None,
     ) -> None:
         self.targets = targets
         self._stored = stored
         self.device = device
         self._batch_texts = batch_texts
+        self._standard: Standard | None = None
+        """What is still to be done to states: nothing where those in memory are standardised."""
         order = np.argsort(targets.text, kind="stable")
         self._texts, starts = np.unique(targets.text[order], return_index=True)
         self._rows = dict(zip(self._texts.tolist(), np.split(order, starts[1:]), strict=True))
-        self._resident: torch.Tensor | None = None
+        self._resident: Float[torch.Tensor, "layer token width"] | None = None
         self._offset: dict[int, int] = {}
-        self._settle(_room(device) if resident_bytes is None else resident_bytes)
+        self._room = _room(device) if resident_bytes is None else resident_bytes
+        self._settle()
+        if standard is not None:
+            self._standardise(standard)
 
     @property
     def batches(self) -> int:
@@ -103,6 +136,28 @@ class Stream:
     def in_order(self) -> Iterator[Batch]:
         """All targets once, text by text."""
         return self._batches(self._texts)
+
+    def standardised(self, standard: Standard) -> Stream:
+        """The same stream of standardised states."""
+        other = copy(self)
+        other._standardise(standard)
+        return other
+
+    def look(self) -> Looked:
+        """Means, deviations and lengths over the tokens of all targets, as the stream gives them."""
+        count, sums, squares, lengths = 0, 0.0, 0.0, 0.0
+        for batch in self.in_order():
+            states = batch.states.double()
+            count += states.shape[1]
+            sums, squares = sums + states.sum(1), squares + states.square().sum(1)
+            lengths = lengths + states.norm(dim=-1).sum(1)
+        mean = torch.as_tensor(sums) / count
+        deviation = (torch.as_tensor(squares) / count - mean.square()).clamp_min(0).sqrt()
+        # A dimension that never changes tells nothing: it stays at 0 instead of being blown up.
+        least = _LEAST_DEVIATION * deviation.amax(1, keepdim=True).clamp_min(_LEAST_DEVIATION)
+        length = mean.shape[1] ** 0.5
+        standard = Standard(mean.float(), (length * deviation.clamp_min(least)).float())
+        return Looked(standard, (torch.as_tensor(lengths) / count).cpu().numpy())
 
     def _batches(self, order: np.ndarray) -> Iterator[Batch]:
         for at in range(0, len(order), self._batch_texts):
@@ -125,27 +180,38 @@ class Stream:
     def _states(self, texts: list[int], needed: np.ndarray, starts: dict[int, int]) -> torch.Tensor:
         if self._resident is None:
             states = torch.cat([self._stored.load(text) for text in texts])[torch.from_numpy(needed)].to(self.device)
+            states = states.transpose(0, 1)
         else:
             begins = np.array([starts[text] for text in texts])
             owner = np.searchsorted(begins, needed, side="right") - 1
             moved = np.array([self._offset[text] for text in texts])[owner] + needed - begins[owner]
-            states = self._resident[self._to(moved)]
-        return states.float().transpose(0, 1).contiguous()
+            states = self._resident.index_select(1, self._to(moved))
+        seen = states.float() if self._standard is None else self._standard.of(states.float())
+        return seen.contiguous()
 
-    def _settle(self, resident_bytes: int) -> None:
+    def _settle(self) -> None:
         """Move all states to the device if they fit."""
         total = 0
         for text in self._texts.tolist():
             self._offset[text] = total
             total += self._stored.size(text)
-        if not total or total * self._stored.token_bytes > resident_bytes:
+        if not total or total * self._stored.token_bytes > self._room:
             return
         first = self._stored.load(int(self._texts[0]))
         # Filled text by text: gathering in a list first would need twice the memory.
-        resident = torch.empty(total, *first.shape[1:], dtype=first.dtype, device=self.device)
+        resident = torch.empty(first.shape[1], total, first.shape[2], dtype=first.dtype, device=self.device)
         for text, at in self._offset.items():
-            resident[at : at + self._stored.size(text)] = self._stored.load(text)
+            resident[:, at : at + self._stored.size(text)] = self._stored.load(text).transpose(0, 1)
         self._resident = resident
+
+    def _standardise(self, standard: Standard) -> None:
+        """Once and for all where single precision fits into memory, otherwise batch by batch."""
+        moved = Standard(*(each.to(self.device) for each in standard))
+        resident = self._resident
+        if resident is None or resident.numel() * 4 > self._room:
+            self._standard = moved
+        else:
+            self._resident = moved.of(resident.float())
 
     def _to(self, indices: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(indices).to(self.device)

@@ -1,20 +1,24 @@
 """Text -> labelled targets: the catalogue of tasks, how they are scored, their baseline and their control."""
 
-from lamina.tasks.catalogue import TASKS, corpora_of, get_task, tasks_of
+from lamina.tasks.catalogue import TASKS, annotation_task, corpora_of, get_task, tasks_of
 from lamina.tasks.control import (
+    MIN_SEEN,
     best_constant,
     constant_baseline,
     control_labels,
     control_task,
     score_constant,
+    seen_targets,
     share_seen,
 )
 from lamina.tasks.scoring import decisions, label_set, micro_f1
 from lamina.tasks.task import Task
 
 __all__ = [
+    "MIN_SEEN",
     "TASKS",
     "Task",
+    "annotation_task",
     "best_constant",
     "constant_baseline",
     "control_labels",
@@ -25,6 +29,7 @@ __all__ = [
     "label_set",
     "micro_f1",
     "score_constant",
+    "seen_targets",
     "share_seen",
     "tasks_of",
 ]

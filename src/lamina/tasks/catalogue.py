@@ -189,7 +189,7 @@ TASKS = (
 """In the order of the classical pipeline, then the question tasks. Only windows and documents have `coref_window`,
 since it needs the `sentence` annotation."""
 
-_FAITHFUL = {"dep": replace(_DEP, metric=f"{_ALL}, the root kept (faithful)", keep=None)}
+_FAITHFUL = {"dep": replace(_DEP, scoring=f"{_ALL}, the root kept (faithful)", keep=None)}
 """Tasks that the original edge-probing work defined differently."""
 
 
@@ -197,9 +197,9 @@ def get_task(name: str, *, faithful: bool = False) -> Task:
     """The task with this name; `faithful` gives the original definition if it differs (`dep` keeps the root).
 
     Example:
-        >>> get_task("coref").metric
+        >>> get_task("coref").scoring
         'F1 of label 1'
-        >>> get_task("dep", faithful=True).metric
+        >>> get_task("dep", faithful=True).scoring
         'micro-F1 over all labels, the root kept (faithful)'
     """
     for task in TASKS:
@@ -209,6 +209,31 @@ def get_task(name: str, *, faithful: bool = False) -> Task:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     meant = f"did you mean {close[0]}? " if close else ""
     raise TaskError(f"unknown task {name!r}; {meant}known tasks: {', '.join(known)}")
+
+
+def annotation_task(annotation: str, texts: Iterable[Text]) -> Task:
+    """An annotation as it comes, as a task: spans or pairs of spans with labels, or with values where all have one.
+
+    Example:
+        >>> text = Text("s1", ("Dogs", "bark"), edges={"mood": (Edge(("good",), Span(0, 2)),)})
+        >>> annotation_task("mood", [text]).arity
+        1
+    """
+    arities: set[int] = set()
+    valued = set()
+    for text in texts:
+        for edge in text.edges.get(annotation, ()):
+            arities.add(edge.arity)
+            valued.add(edge.value is not None)
+    if not arities:
+        raise TaskError(f"no text carries the annotation {annotation!r}")
+    if len(arities) > 1:
+        raise TaskError(f"{annotation}: some targets are one span and others two; a task has one kind of target")
+    graded = valued == {True}
+    scoring = "R2 and correlation" if graded else _ALL
+    return Task(
+        annotation, annotation, annotation, arities.pop(), scoring, f"the {annotation} of a target", graded=graded
+    )
 
 
 def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:

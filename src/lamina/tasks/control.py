@@ -104,6 +104,10 @@ def _count(task: Task, texts: Iterable[Text]) -> _Counts:
 
 Labels = tuple[str, ...]
 
+MIN_SEEN = 0.25
+"""Share of scored targets whose key occurs in training, below which a control task says nothing: there is too little
+that a probe could remember."""
+
 
 def target_key(text: Text, edge: Edge) -> str:
     """The key of a control label: the words of the target's spans.
@@ -163,13 +167,41 @@ def control_labels(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Te
 
 def control_task(task: Task, texts: Iterable[Text], seed: int) -> Task:
     """The task with the same targets, metric and masks, but control labels drawn from `texts` (the training set)."""
-    labels_of = control_labels(task, texts, seed)
-
-    def relabelled(text: Text) -> tuple[Edge, ...]:
-        return tuple(replace(edge, labels=labels_of(text, edge)) for edge in task.targets(text))
+    relabelled = _control_values(task, texts, seed) if task.graded else _control_labelled(task, texts, seed)
 
     name, title = f"{task.name} (control)", f"{task.title} (control)"
     return replace(task, name=name, title=title, normalise=as_annotated, keep=None, source=relabelled)
+
+
+def _control_labelled(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Text], tuple[Edge, ...]]:
+    labels_of = control_labels(task, texts, seed)
+    return lambda text: tuple(replace(edge, labels=labels_of(text, edge)) for edge in task.targets(text))
+
+
+def _control_values(task: Task, texts: Iterable[Text], seed: int) -> Callable[[Text], tuple[Edge, ...]]:
+    """The value of a random training target, always the same for a key."""
+    values = sorted(edge.value for text in texts for edge in task.targets(text) if edge.value is not None)
+    if not values:
+        raise TaskError(f"{task.name}: no target to draw control values from; the training texts do not have the task")
+
+    def drawn(text: Text, edge: Edge) -> float:
+        return values[_chance(seed, target_key(text, edge)) % len(values)]
+
+    return lambda text: tuple(replace(edge, value=drawn(text, edge)) for edge in task.targets(text))
+
+
+def seen_targets(task: Task, train: Iterable[Text], texts: Iterable[Text]) -> list[bool]:
+    """For every target of these texts, in their order: whether its key occurs in training.
+
+    Example:
+        >>> from lamina.tasks.catalogue import get_task
+        >>> from lamina.types import Span
+        >>> one, two = (Text(w, (w,), edges={"pos": (Edge(("X",), Span(0, 1)),)}) for w in ("a", "b"))
+        >>> seen_targets(get_task("pos"), [one], [one, two])
+        [True, False]
+    """
+    known = {target_key(text, edge) for text in train for edge in task.targets(text)}
+    return [target_key(text, edge) in known for text in texts for edge in task.targets(text)]
 
 
 class Seen(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lamina.errors import TaskError
-from lamina.tasks.task import Task
+from lamina.tasks.task import VALUE, Task
 from lamina.types import Edge, Text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Decisions(NamedTuple):
 
 
 def label_set(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
-    """The labels that occur on some target, sorted.
+    """The labels that occur on some target, sorted; `value` for a graded task.
 
     Example:
         >>> from lamina.tasks.catalogue import get_task
@@ -39,6 +39,8 @@ def label_set(task: Task, texts: Iterable[Text]) -> tuple[str, ...]:
         >>> label_set(get_task("pos"), [Text("s", ("a", "b"), edges={"pos": (Edge(("X",), Span(0, 1)),)})])
         ('X',)
     """
+    if task.graded:
+        return (VALUE,)
     return tuple(sorted({label for text in texts for edge in task.targets(text) for label in edge.labels}))
 
 

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
+from lamina.errors import TaskError
 from lamina.types import Edge, Text
+
+Metric = Literal["f1", "macro_f1", "accuracy", "r2", "correlation"]
+"""Names of scores in tables: micro-F1, macro-F1, the share of right highest answers; of graded tasks, R2 and Pearson's
+correlation."""
+
+METRIC_NAMES: dict[str, str] = {
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "r2": "R2",
+    "correlation": "correlation",
+}
+"""Metric -> what sentences and figures call it."""
+
+VALUE = "value"
+"""The one label of a graded task: its prediction is a number."""
 
 Average = Literal["micro", "macro"]
 """F1 over all decisions together, or the mean F1 of the labels that some target has."""
@@ -26,7 +43,7 @@ class Task:
 
     Example:
         >>> from lamina.types import Span
-        >>> task = Task("pos", "Part of speech", "pos", 1, "micro-F1 over all labels", "the tag of a word")
+        >>> task = Task("pos", "Part of speech", "pos", 1)
         >>> text = Text("s1", ("Dogs", "bark"), edges={"pos": (Edge(("NOUN",), Span(0, 1)),)})
         >>> [edge.labels for edge in task.targets(text)]
         [('NOUN',)]
@@ -40,9 +57,9 @@ class Task:
     """The annotation its targets come from."""
     arity: int
     """1 if a target is a span, 2 if it is a pair of spans."""
-    metric: str
+    scoring: str = "micro-F1 over all labels"
     """Description of the score."""
-    what: str
+    what: str = ""
     """Description of the question."""
     normalise: Normalise = as_annotated
     """Annotated label -> the task's label."""
@@ -60,6 +77,13 @@ class Task:
     """How many edges of a text `source` leaves out because there would be too many."""
     average: Average = "micro"
     """Whether all decisions are scored together (micro) or the labels' scores are averaged (macro)."""
+    graded: bool = False
+    """Whether a target has a value (`Edge.value`), which a probe predicts, instead of labels."""
+
+    @property
+    def metric(self) -> Metric:
+        """The score of the task."""
+        return "r2" if self.graded else "macro_f1" if self.average == "macro" else "f1"
 
     def available(self, annotations: Iterable[str]) -> bool:
         """Whether texts with these annotations have the task."""
@@ -83,18 +107,27 @@ class Task:
         """The same task, scored by micro- or macro-F1; if only one label is scored, the two are equal.
 
         Example:
-            >>> task = Task("pos", "Part of speech", "pos", 1, "micro-F1 over all labels", "the tag of a word")
-            >>> task.averaged("macro").metric
-            'macro-F1 over all labels'
+            >>> Task("pos", "Part of speech", "pos", 1).averaged("macro").metric
+            'macro_f1'
         """
-        return replace(self, average=average, metric=self.metric.replace(f"{self.average}-F1", f"{average}-F1"))
+        if self.graded:
+            raise TaskError(f"{self.name} is graded: it is scored by R2 and correlation, not by {average}-F1")
+        return replace(self, average=average, scoring=self.scoring.replace(f"{self.average}-F1", f"{average}-F1"))
+
+    def describe(self) -> dict[str, Any]:
+        """What makes it this task, for provenance and keys; functions by their names."""
+        made = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in made.items()}
+        return {name: getattr(value, "__qualname__", value) for name, value in plain.items()}
 
     def scored(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The labels that count in the score, in the given order."""
         return tuple(label for label in labels if label not in self.unscored)
 
     def _asked(self, edge: Edge) -> Edge | None:
-        """The edge with the task's labels; None if it had labels but the task uses none of them."""
+        """The edge with the task's labels; None if it had labels but the task uses none of them, or has no value."""
+        if self.graded:
+            return None if edge.value is None else Edge((), edge.span, edge.other, value=edge.value)
         if self.normalise is as_annotated:
             return edge
         labels = self._normalised(edge.labels)

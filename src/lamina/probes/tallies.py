@@ -1,0 +1,138 @@
+"""What probes decided, summed by text: enough for their score on any resampling of the texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from lamina.probes.targets import Targets
+from lamina.tasks.task import Metric
+
+_PARTS = {"f1": 3, "macro_f1": 3, "accuracy": 2, "r2": 6, "correlation": 6}
+"""Metric -> sums that it is made of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums over the decisions of each member on each text, and the score that they give.
+
+    The parts are: predicted and gold, predicted, gold for `f1`, and the same label by label for `macro_f1` (labels
+    unseen in training come last); right and asked for `accuracy`; for `r2` and `correlation` the number of targets and
+    the sums of gold, gold squared, predicted, predicted squared and their product.
+    """
+
+    metric: Metric
+    sums: Float[np.ndarray, "part member text *label"]
+
+    @classmethod
+    def none(cls, metric: Metric, members: int, targets: Targets) -> Tally:
+        """Nothing counted yet."""
+        shape = (_PARTS[metric], members, targets.texts)
+        if metric != "macro_f1":
+            return cls(metric, np.zeros(shape))
+        # One number per label: single precision saves memory and counts exactly up to 16 million.
+        return cls(metric, np.zeros((*shape, len(targets.labels) + len(targets.unseen_labels)), np.float32))
+
+    def add(self, told: Float[torch.Tensor, "member target label"], targets: Targets, rows: np.ndarray) -> None:
+        """Count what members told of these rows of the targets: logits, or values where targets are graded."""
+        text = targets.text[rows]
+        for into, part in zip(self.sums, self._parts(told, targets, rows), strict=True):
+            # [member, target, ...] -> the sum of every text's own.
+            np.add.at(into.swapaxes(0, 1), text, part.swapaxes(0, 1))
+
+    def value(self, weights: Float[np.ndarray, "sample text"] | None = None) -> np.ndarray:
+        """The score of each member: [member], or [sample, member] when texts are weighted; NaN where there is none."""
+        if weights is None:
+            parts = self.sums.sum(2, dtype=float)
+        else:
+            parts = np.stack([np.tensordot(weights, part, (1, 1)) for part in self.sums])
+        return _SCORES[self.metric](*parts)
+
+    def among(self, texts: np.ndarray) -> Tally:
+        """The sums of these texts only."""
+        return Tally(self.metric, self.sums[:, :, texts])
+
+    def touched(self) -> np.ndarray:
+        """The texts with anything counted."""
+        some = (self.sums != 0).any((0, 1))
+        return np.flatnonzero(some.any(-1) if some.ndim == 2 else some)
+
+    def _parts(self, told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+        if self.metric == "accuracy":
+            return _right(told, targets, rows)
+        if self.metric in ("r2", "correlation"):
+            return _moments(told, targets, rows)
+        right, said, gold = _decided(told, targets, rows)
+        if self.metric == "f1":
+            return [right.sum(-1), said.sum(-1), gold.sum(-1)]
+        unseen = len(targets.unseen_labels)
+        widened = [np.pad(each, ((0, 0), (0, 0), (0, unseen))) for each in (right, said)]
+        return [*widened, gold]
+
+
+def _decided(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+    """Predicted and gold, predicted, gold (unseen labels among them); a label is predicted from a logit of 0 on."""
+    scored = targets.scored[rows]
+    true = targets.gold[rows] & scored
+    said = (told >= 0).cpu().numpy() & scored
+    gold = np.concatenate([true, targets.unseen[rows]], axis=1)
+    return [said & true, said, gold[None]]
+
+
+def _right(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+    """The label with the highest logit holds; an unseen label cannot be told, so that its target counts as wrong."""
+    best = told.argmax(-1).cpu().numpy()
+    right = targets.gold[rows][np.arange(len(rows)), best]
+    return [right, np.ones((1, len(rows)))]
+
+
+def _moments(told: torch.Tensor, targets: Targets, rows: np.ndarray) -> list[np.ndarray]:
+    if targets.values is None:
+        raise ValueError("only graded targets have values to compare with")
+    said, gold = told[..., 0].double().cpu().numpy(), targets.values[rows][None]
+    return [np.ones_like(gold), gold, gold**2, said, said**2, said * gold]
+
+
+def _f1(right: np.ndarray, said: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    asked = said + gold
+    return np.divide(2 * right, asked, out=np.zeros_like(right), where=asked > 0)
+
+
+def _macro_f1(right: np.ndarray, said: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """The mean over the labels that are gold in some text."""
+    held = gold > 0
+    return np.where(held, _f1(right, said, gold), 0).sum(-1) / held.sum(-1).clip(min=1)
+
+
+def _accuracy(right: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    return np.divide(right, asked, out=np.zeros_like(right), where=asked > 0)
+
+
+def _r2(count: np.ndarray, y: np.ndarray, yy: np.ndarray, _: np.ndarray, pp: np.ndarray, py: np.ndarray) -> np.ndarray:
+    """1 - squared error / squared distance from the mean; none where all gold values are equal."""
+    spread = yy - y**2 / count.clip(min=1)
+    return 1 - np.divide(yy - 2 * py + pp, spread, out=np.full_like(spread, np.nan), where=spread > 1e-12)
+
+
+def _correlation(
+    count: np.ndarray, y: np.ndarray, yy: np.ndarray, p: np.ndarray, pp: np.ndarray, py: np.ndarray
+) -> np.ndarray:
+    """Pearson's; none where either side is constant."""
+    many = count.clip(min=1)
+    square = (yy - y**2 / many) * (pp - p**2 / many)
+    return np.divide(py - p * y / many, np.sqrt(square.clip(min=0)), out=np.full_like(py, np.nan), where=square > 1e-12)
+
+
+_SCORES = {"f1": _f1, "macro_f1": _macro_f1, "accuracy": _accuracy, "r2": _r2, "correlation": _correlation}
+
+
+def constant_tally(metric: Metric, answer: Bool[np.ndarray, " label"] | float, targets: Targets) -> Tally:
+    """The tally of one member that tells the same of every target: these labels, or this value."""
+    row = np.array([answer]) if isinstance(answer, float) else np.where(answer, 1.0, -1.0)
+    tally = Tally.none(metric, 1, targets)
+    told = torch.from_numpy(row).expand(1, len(targets), -1)
+    tally.add(told, targets, np.arange(len(targets)))
+    return tally
