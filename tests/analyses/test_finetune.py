@@ -92,7 +92,7 @@ def test_what_is_missing_does_not_stop_it() -> None:
 
 
 def test_what_is_declared_is_what_comes(model_folder, tmp_path) -> None:
-    settings = {"task": "babi", "babi_tasks": (1, 2), "limit": 12, "batch": 4, "max_steps": 2, "grid": True}
+    settings = {"task": "babi", "babi_tasks": (1, 2), "limit": 12, "batch": 4, "max_steps": 2, "grid": True, "seeds": 2}
     result = lamina.finetune(str(model_folder("bert")), "stories", **settings, out=tmp_path / "out", device="cpu")
     assert {name: tuple(table.columns) for name, table in result.tables.items()} == {
         name: table.columns for name, table in finetune.tables.items()

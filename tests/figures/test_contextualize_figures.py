@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from lamina.analyses.contextualization.finetuning import FINETUNING, SIMILARITY
 from lamina.figures import to_svg
 from lamina.figures.contextualize import draw
 from lamina.results import Provenance, Result
 
-COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "count", "value", "low", "high"]
+COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "chose", "count", "value", "low", "high"]
 
 
-def score(name: str, layer: int | None, context: str, value: float) -> list[tuple]:
+def score(name: str, layer: int | None, context: str, value: float, *, chose: bool = True) -> list[tuple]:
+    """`chose`: dev words chose the epoch."""
     rows = []
     for label in ("food", "all"):
         for split, shift in (("dev", 0.05), ("test", 0.0)):
             at = value + shift
-            rows.append((name, layer, context, label, "all", split, 10, at, at - 0.03, at + 0.03))
+            rows.append(
+                (name, layer, context, label, "all", split, split == "dev" and chose, 10, at, at - 0.03, at + 0.03)
+            )
     return rows
 
 
@@ -36,10 +42,23 @@ def made(*, finetuned: bool = False, sizes: tuple[int, ...] = (0, 2), **paramete
         "contexts": pd.DataFrame({"split": ["train", "test", "test"], "contexts": [1, 1, 7], "pairs": [30, 10, 5]}),
     }
     if finetuned:
-        each = [("pos", setup, layer, 0.5, 0.4, 0.6) for setup in ("pretrained", "a", "b") for layer in range(3)]
-        tables["finetuning"] = pd.DataFrame(each, columns=["task", "setup", "layer", "value", "low", "high"])
-        heads = [("pos", layer, head, 0.9, 0.3) for layer in (1, 2) for head in (1, 2)]
-        tables["attention_similarity"] = pd.DataFrame(heads, columns=["task", "layer", "head", "value", "baseline"])
+        each = [
+            (task, window, setup, layer, seed, 0.5, 0.4, 0.6)
+            for task, window in (("pos", "all"), ("near", "2"))
+            for setup in ("pretrained", "a", "b")
+            for layer in range(3)
+            for seed in (("all",) if setup == "pretrained" else ("0", "1", "all"))
+        ]
+        tables["finetuning"] = pd.DataFrame(each, columns=list(FINETUNING))
+        heads = [
+            ("pos", seed, layer, head, value, 0.3)
+            for seed, value in (("0", 0.8), ("1", 1.0))
+            for layer in (1, 2)
+            for head in (1, 2)
+        ]
+        tables["attention_similarity"] = pd.DataFrame(heads, columns=list(SIMILARITY))
+    if parameters.get("faithful"):
+        tables |= {name: tables[name].assign(chose=False) for name in ("sclass", "context")}
     told = Provenance({"name": "minilm", "fingerprint": "f"}, {"name": "ewt", "fingerprint": "c"}, parameters)
     return Result("contextualize", tables, told)
 
@@ -90,6 +109,30 @@ def test_everything_draws(finetuned):
     assert set(charts) == {"layers", "context", "contexts"} | ({"finetuning", "attention"} if finetuned else set())
     for chart in charts.values():
         assert "<svg" in to_svg(chart)
+
+
+def test_seeds_are_marks_beside_their_mean_and_a_window_is_named():
+    spec = draw(made(finetuned=True))["finetuning"].to_dict()
+    assert [panel["title"]["subtitle"] for panel in spec["concat"]] == [
+        "", "both models through a window of 2 words on each side",
+    ]  # fmt: skip
+    for panel in spec["concat"]:
+        *_, line, _, marks = panel["layer"]
+        assert {row["seed"] for row in values(line if "data" in line else panel, spec)} == {"all"}
+        assert {row["seed"] for row in values(marks, spec)} == {"0", "1"}
+    attention = draw(made(finetuned=True))["attention"].to_dict()
+    assert attention["description"] == "Mean cosine of attention: pos 0.90 (other heads 0.30)."
+
+
+def test_results_without_seeds_and_marks_still_draw():
+    result = made(finetuned=True)
+    old = {name: table.drop(columns="chose", errors="ignore") for name, table in result.tables.items()}
+    table = old["finetuning"]
+    old["finetuning"] = table[table["seed"] == "all"].drop(columns=["seed", "window"])
+    old["attention_similarity"] = old["attention_similarity"].drop(columns="seed")
+    charts = draw(replace(result, tables=old))
+    assert "minilm 0.70 at layer 2" in charts["layers"].to_dict()["description"]
+    assert set(charts) == {"layers", "context", "contexts", "finetuning", "attention"}
 
 
 def test_missing_values_draw():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForTokenClassification
 
 from lamina.analyses.finetune import finetune
+from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError
-from lamina.training.attention import Sight, make_sight, visible
+from lamina.testing import check_encoder
+from lamina.training.attention import Sight, WindowedEncoder, make_sight, visible
 from lamina.training.objective import Row
 from lamina.training.reading import Sets
+from lamina.types import Text
 
 WORDS = np.array([-1, 0, 0, 1, 2, 3, 3, 4, 5, -1])
 
@@ -88,3 +93,67 @@ def test_tagging_learns_through_a_window(model_folder, tmp_path, toy_texts) -> N
     # A word's tag is its first letter: no neighbour is needed.
     assert result.tables["scores"]["value"].item() > 0.8
     assert result.provenance.parameters["attention_window"] == 0
+
+
+@pytest.mark.parametrize("architecture", ["bert", "gpt2", "mpnet"])
+def test_an_encoder_through_a_window_keeps_the_contract(encoder, architecture: str) -> None:
+    base = encoder(architecture)
+    near = WindowedEncoder(base, 1)
+    check_encoder(near)
+    assert near.fingerprint not in (base.fingerprint, WindowedEncoder(base, 2).fingerprint)
+    assert near.name == f"{base.name} (window 1)"
+
+
+def by_word(encoder: HuggingFaceEncoder, text: Text) -> list[torch.Tensor]:
+    made = next(encoder.encode([text]))
+    return [made.states[torch.from_numpy(made.tokens.words == word)].mean(0) for word in range(len(text.words))]
+
+
+def test_an_encoder_through_a_window_sees_what_training_showed(encoder) -> None:
+    base = encoder("bert")
+    text = Text("a", ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog"))
+    near = next(WindowedEncoder(base, 1).encode([text])).states
+    row = Row(0, *base.pieces(text)[0][:1], np.zeros(0), base.tokenize(text).words)
+    mask = make_sight(base.model, 1, causal=False)([row], len(row.ids))
+    with torch.no_grad():
+        expected = base.model(torch.from_numpy(row.ids[None]).long(), attention_mask=mask).last_hidden_state[0]
+    assert torch.allclose(near[:, -1], expected, atol=1e-5)
+    # Three blocks of one word each: a word that is four words away changes nothing.
+    # Of as many pieces: all words see the separator, which would move otherwise.
+    others = (replace(text, words=(*text.words[:7], word)) for word in text.words[:7])
+    far = next(each for each in others if len(base.tokenize(each).ids) == len(base.tokenize(text).ids))
+    changed = [
+        word
+        for word, (one, other) in enumerate(
+            zip(*(by_word(WindowedEncoder(base, 1), each) for each in (text, far)), strict=True)
+        )
+        if not torch.allclose(one, other, atol=1e-5)
+    ]
+    assert changed == [4, 5, 6, 7]
+    whole = next(WindowedEncoder(base, 50).encode([text])).states
+    assert not torch.allclose(near, whole, atol=1e-3)
+
+
+def test_attention_through_a_window_is_none_outside_it(encoder) -> None:
+    base = encoder("bert")
+    text = Text("a", ("the", "quick", "brown", "fox", "jumps"))
+    made = next(WindowedEncoder(base, 1).encode([text], ("maps",)))
+    seen = torch.from_numpy(visible(made.tokens.words, 1))
+    assert float(made.maps[..., ~seen].abs().max()) < 1e-6
+    assert torch.allclose(made.maps.sum(-1), torch.ones(()), atol=1e-4)
+
+
+def test_several_seeds_are_scored_and_the_first_model_is_kept(model_folder, tmp_path, toy_texts) -> None:
+    sets = Sets("toy", toy_texts(16, 1), toy_texts(8, 2), toy_texts(8, 3))
+    settings = {"task": "pos", "max_steps": 4, "epochs": 99, "batch": 8, "lr": 1e-2, "device": "cpu"}
+    several, first, second = (
+        finetune(str(model_folder("bert")), sets, out=tmp_path / name, **settings, **more)
+        for name, more in (("several", {"seeds": 2, "seed": 3}), ("first", {"seed": 3}), ("second", {"seed": 4}))
+    )
+    table = several.tables["seeds"].set_index("seed")["value"]
+    assert list(table.index) == ["3", "4", "all"]
+    assert table["3"] == first.tables["scores"]["value"].item() == several.tables["scores"]["value"].item()
+    assert table["4"] == second.tables["scores"]["value"].item()
+    assert table["all"] == pytest.approx((table["3"] + table["4"]) / 2)
+    assert "seeds" not in first.tables
+    assert any("Over 2 seeds accuracy is" in each.text for each in several.findings)

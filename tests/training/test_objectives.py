@@ -14,10 +14,20 @@ from lamina.corpora.questions import make_question
 from lamina.errors import ModelError, SpanError, TaskError
 from lamina.training.classes import Classifying, class_of
 from lamina.training.masked import Masking
-from lamina.training.objective import IGNORED, UNSEEN, Outcome, Sum, means, score_table, text_of
+from lamina.training.objective import (
+    IGNORED,
+    UNSEEN,
+    Outcome,
+    Sum,
+    drawn_score,
+    means,
+    over_seeds,
+    score_table,
+    text_of,
+)
 from lamina.training.running import Collator
 from lamina.training.spans import Answering, best_span, borders, place, windows
-from lamina.training.tags import Tagging, entities, last_pieces, word_labels
+from lamina.training.tags import Tagging, entities, guess_by_word, last_pieces, word_labels
 from lamina.types import Edge, Span, Text
 
 CONTEXT = " ".join(["the lazy dog barked", "cats sat on the mat", "unhesitatingly over"] * 6)
@@ -238,3 +248,31 @@ def test_the_baseline_of_a_masked_model_knows_how_frequent_pieces_are(encoder) -
 def test_a_question_is_its_text(toy_questions) -> None:
     question = toy_questions(1, 0)[0]
     assert text_of(question) is question.text
+
+
+def test_seeds_are_drawn_from_five_on_and_differences_are_paired() -> None:
+    draw = np.random.default_rng(0)
+    right = draw.random((6, 40)) < np.linspace(0.3, 0.8, 6)[:, None]
+    scores = [
+        drawn_score([Outcome(f"d{at}", {"f1": Sum(float(hit), 1)}) for at, hit in enumerate(own)], "f1", seed=0)
+        for own in right
+    ]
+    few, many = over_seeds(scores[::5]), over_seeds(scores)
+    assert few.value == pytest.approx(right[::5].mean())
+    assert many.value == pytest.approx(right.mean())
+    fixed = np.mean([each.draws for each in scores], axis=0)
+    # Over documents alone it would be narrower: the models differ.
+    assert np.ptp(many.interval) > np.ptp(np.quantile(fixed, [0.025, 0.975]))
+    assert np.allclose(few.draws, (scores[0].draws + scores[5].draws) / 2)
+    same = scores[0].minus(scores[0])
+    assert (same.value, *same.interval) == (0, 0, 0)
+
+
+def test_labels_looked_up_by_word(encoder, toy_texts) -> None:
+    train, scored = toy_texts(30, 1), toy_texts(4, 2)
+    pieces = encoder("bert").pieces
+    objective = Tagging.learn(pieces, 64, "pos", train)
+    # A word's tag is its first letter: looking it up is always right, and a new word gets the most frequent tag.
+    assert means(guess_by_word(objective, train, scored)) == {"accuracy": 1.0}
+    new = Text("new", ("zebra", "dog"), edges={"pos": (Edge(("z",), Span(0, 1)), Edge(("d",), Span(1, 2)))})
+    assert means(guess_by_word(objective, train, [new])) == {"accuracy": 0.5}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -20,7 +20,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
 from lamina.results import Finding, Result
 from lamina.training.heads import source_of, with_padding
-from lamina.training.objective import ALL, COLUMNS, text_of
+from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart, load_sets
 from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, make_plans
@@ -43,6 +43,9 @@ _SCORED = {"pos": "words", "ner": "entities", "classify": "texts", "pairs": "pai
 class TrainingSets(Reads):
     """A transformer and data with three sets: for training, for selection, and for scoring."""
 
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `finetune` that another analysis does not have, with their values."""
+
     inputs: ClassVar = (
         MODEL,
         Input(
@@ -62,6 +65,7 @@ class TrainingSets(Reads):
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> Loaded:
         """See `Reads.load`; what may not be scored is refused here."""
+        settings = {**self.fixed, **settings}
         task: Task = settings["task"]
         _plans(settings)
         if settings["attention_window"] is not None and RECIPES[task].kind != "tags":
@@ -97,6 +101,11 @@ class TrainingSets(Reads):
         "scores": Table("One row per task of the data (all: all together) and metric, on the scored texts.", COLUMNS),
         "baseline": Table("One row per metric: the score of what is most frequent in training.", _BASELINE),
         "grid": Table("One row per setting tried; only with --grid.", _GRID, optional=True),
+        "seeds": Table(
+            "One row per seed and metric, on the scored texts (all: the mean); only with --seeds.",
+            SEED_COLUMNS,
+            optional=True,
+        ),
     },
     chapter="answering",
     report={
@@ -144,6 +153,9 @@ def finetune(
     babi_tasks: Annotated[  # noqa: ARG001 - how `TrainingSets` reads the data
         Sequence[int] | None, Setting("Some of bAbI's tasks (or of the stories'); all by default.", min=1)
     ] = None,
+    seeds: Annotated[
+        int, Setting("How often it is trained, each time with the next seed; the folder is the first model.", min=1)
+    ] = 1,
     seed: Seed = 0,
     resume: Annotated[bool, Setting("Continue a run that was stopped.", counts=False)] = True,
     work: Path,
@@ -161,11 +173,11 @@ def finetune(
         >>> result.tables["scores"]  # doctest: +SKIP
     """
     asked = {"epochs": epochs, "lr": lr, "batch": batch, "schedule": schedule, "max_steps": max_steps, "grid": grid}
-    learning = _learning(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
+    learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     if not resume:
         shutil.rmtree(work)
         work.mkdir()
-    made = learning.run(_plans({"task": task, "seed": seed, **asked}), work)
+    made = learning.run(_plans({"task": task, "seed": seed, **asked}), work, seeds=seeds)
     return Tables(made.tables, made.skipped, files=made.files)
 
 
@@ -179,6 +191,7 @@ def _findings(result: Result) -> Iterable[Finding]:
     if whole.empty:
         return
     yield _beside_baseline(result, whole.to_dict("records")[0])
+    yield from _between_seeds(result.tables.get("seeds"), str(whole["metric"].iloc[0]))
     yield from _between_tasks(scores[(tasks != ALL) & (scores["metric"] == whole["metric"].iloc[0])])
     yield from _still_learning(result.tables["curve"])
 
@@ -206,20 +219,26 @@ def _cost(
     length: int | None,
     attention_window: int | None,
     seed: int,
+    seeds: int,
     **settings: Any,
 ) -> Cost:
     """A few real steps, a part of an evaluation and a checkpoint are timed."""
     plans = _plans({"task": task, "seed": seed, **settings})
-    learning = _learning(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
-    expected = learning.expect(plans)
+    learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
+    expected = learning.expect(plans, seeds=seeds)
     texts = len(sets.train) + len(sets.select) + len(sets.scored)
     return Cost(
-        passes=len(plans), texts=texts, tokens=expected.tokens, steps=expected.steps, seconds=expected.seconds,
-        memory=memory_now(), disk=expected.size,
-    )  # fmt: skip
+        passes=len(plans) + seeds - 1,
+        texts=texts,
+        tokens=expected.tokens,
+        steps=expected.steps,
+        seconds=expected.seconds,
+        memory=memory_now(),
+        disk=expected.size,
+    )
 
 
-def _learning(
+def learning_of(
     encoder: HuggingFaceEncoder, sets: Sets, task: Task, *, length: int | None, **settings: Any
 ) -> Finetuning:
     """What is to be learned; imported here, since transformers' Trainer is slow to import."""
@@ -283,6 +302,19 @@ def _between_tasks(rows: pd.DataFrame) -> Iterator[Finding]:
     clear = worst["high"] < best["low"]
     text = f"It does best on {said[0]} and worst on {said[1]}" + ("." if clear else "; the intervals overlap.")
     yield Finding(text, "clear" if clear else "open", *_interval(best), against=float(worst["value"]))
+
+
+def _between_seeds(table: pd.DataFrame | None, metric: str) -> Iterator[Finding]:
+    """How far models of other seeds differ."""
+    if table is None:
+        return
+    own = table[table["metric"] == metric]
+    mean, single = own[own["seed"] == ALL].to_dict("records")[0], own[own["seed"] != ALL]["value"]
+    yield Finding(
+        f"Over {len(single)} seeds {_METRICS.get(metric, metric)} is {number(*_interval(mean))} on average, from "
+        f"{number(single.min())} to {number(single.max())}; the model kept is that of the first seed.",
+        "open", *_interval(mean),
+    )  # fmt: skip
 
 
 def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:

@@ -39,6 +39,8 @@ class Row(NamedTuple):
     text: int
     ids: np.ndarray
     types: list[int]
+    words: np.ndarray
+    """[token] The word of each token; SPECIAL for special tokens."""
     keep: slice
     """The tokens of the row that are kept ..."""
     to: slice
@@ -147,7 +149,7 @@ class HuggingFaceEncoder(Encoder):
     def _rows(self, text: int, tokens: Tokens, types: list[int], head: int, tail: int) -> list[Row]:
         size = len(tokens.ids)
         if size <= self.limit:
-            return [Row(text, tokens.ids, types, slice(0, size), slice(0, size))]
+            return [Row(text, tokens.ids, types, tokens.words, slice(0, size), slice(0, size))]
         if head > self.limit // 2:
             # Leading segments that are too long to repeat in every window are cut into windows as well.
             head = int(np.argmax(tokens.words >= 0))
@@ -160,7 +162,7 @@ class HuggingFaceEncoder(Encoder):
                 len(chosen) if last else head + window.keep_stop - window.start,
             )
             to = slice(0 if first else head + window.keep_start, size if last else head + window.keep_stop)
-            rows.append(Row(text, tokens.ids[chosen], [types[i] for i in chosen], keep, to))
+            rows.append(Row(text, tokens.ids[chosen], [types[i] for i in chosen], tokens.words[chosen], keep, to))
         return rows
 
     def _run(
@@ -196,25 +198,30 @@ class HuggingFaceEncoder(Encoder):
     def _forward(self, batch: list[Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         width = len(batch[0].ids)
         ids = torch.full((len(batch), width), self._pad)
-        mask = torch.zeros((len(batch), width), dtype=torch.long)
         types = torch.zeros((len(batch), width), dtype=torch.long)
         for b, row in enumerate(batch):
             size = len(row.ids)
             ids[b, :size] = torch.from_numpy(row.ids)
-            mask[b, :size] = 1
             types[b, :size] = torch.tensor(row.types)
-        device = self.model.device
-        inputs = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
-        if self._takes_types:
-            inputs["token_type_ids"] = types.to(device)
         if "maps" in want and self.model.config._attn_implementation != "eager":
             # Other implementations return no maps, with only a log line.
             self.model.set_attn_implementation("eager")
+        device = self.model.device
+        inputs = {"input_ids": ids.to(device), "attention_mask": self._mask(batch, width).to(device)}
+        if self._takes_types:
+            inputs["token_type_ids"] = types.to(device)
         with torch.no_grad():
             out = self.model(**inputs, output_hidden_states="states" in want, output_attentions="maps" in want)
         hidden = [layer.cpu() for layer in out.hidden_states] if "states" in want else []
         attentions = [block.cpu() for block in out.attentions] if "maps" in want else []
         return hidden, attentions
+
+    def _mask(self, batch: list[Row], width: int) -> Tensor:
+        """What may be looked at: all tokens of a row, and no padding."""
+        mask = torch.zeros((len(batch), width), dtype=torch.long)
+        for b, row in enumerate(batch):
+            mask[b, : len(row.ids)] = 1
+        return mask
 
 
 def _is_causal(model: PreTrainedModel) -> bool:

@@ -136,6 +136,11 @@ class StaticEncoder(Encoder):
         """See `Encoder.fingerprint`."""
         return self._fingerprint
 
+    @property
+    def table(self) -> tuple[list[str], np.ndarray]:
+        """Its words, each once, and their vectors."""
+        return [*self._row], self._vectors[[*self._row.values()]]
+
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""
         rows = [self._find(word) for word in text.words]

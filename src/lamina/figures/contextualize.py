@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.contextualization.tables import overall
+from lamina.analyses.contextualization.tables import over_seeds, overall
 from lamina.figures.theme import INK, Table, layer_axis, series, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "layers": (
-        "Micro-F1 over words and classes, by layer; shaded: 95 % intervals over words and seeds. “One vector per word” "
+        "Micro-F1 over words and classes that chose nothing, by layer; shaded: 95 % intervals over words (from 5 seeds "
+        "on over words and seeds). “One vector per word” "
         "has vectors that are the same in every context, “One vector per context” those that are not. A layer uses "
         "context as far as it lies above the same layer's average over contexts (AVG); random vectors and permuted "
         "classes show what can be had without meaning."
@@ -26,7 +27,8 @@ CAPTIONS = {
     "finetuning": (
         "Micro-F1 by layer, shaded: 95 % intervals. (a) is the old probes on the fine-tuned model's vectors, (b) new "
         "probes; compare both with the pretrained model. Where (a) falls and (b) holds, the classes are still there "
-        "but are told in another way."
+        "but are told in another way. Of several seeds, lines are the mean and small marks single models. A model "
+        "fine-tuned through an attention window is probed through it, and so is the pretrained model in its panel."
     ),
     "attention": (
         "Mean cosine of each head's attention before and after fine-tuning, one grid per fine-tuned model, one cell "
@@ -129,25 +131,27 @@ def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
 def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
     """One panel per task: before, (a) old probes on new vectors, (b) new probes."""
     names = {"pretrained": "pretrained", "a": "(a) old probes, new vectors", "b": "(b) new probes"}
-    shown = table.assign(model=table["setup"].map(names))
+    every = table.assign(model=table["setup"].map(names)).astype({"layer": float})
+    shown = over_seeds(every)
     look = series(list(names.values()))
+    last = int(shown["layer"].max())
     panels = []
     for task, own in shown.groupby("task", sort=False):
-        base = alt.Chart(own.astype({"layer": float}), width=300, height=200).encode(
-            x=layer_axis(int(shown["layer"].max())), color=look.colour
-        )
+        base = alt.Chart(own, width=300, height=200).encode(x=layer_axis(last), color=look.colour)
         value = alt.Y("value:Q", title="micro-F1", scale=alt.Scale(domain=[0, 1]))
-        panels.append(
-            alt.LayerChart(
-                layer=[
-                    base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
-                    base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-                    base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
-                ],
-                title=str(task),
+        marks = [
+            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+            base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
+        ]
+        single = every[(every["task"] == task) & ~every.index.isin(own.index)]
+        if "seed" in single.columns and single["seed"].nunique() > 1:
+            few = alt.Chart(single).encode(
+                x=layer_axis(last), y=value, color=look.colour, tooltip=["seed:N", "value:Q"]
             )
-        )
-    tops = shown[shown["layer"] == shown["layer"].max()]
+            marks.append(few.mark_tick(orient="horizontal", size=9, opacity=0.6))
+        panels.append(alt.LayerChart(layer=marks, title=alt.TitleParams(str(task), subtitle=_window(own))))
+    tops = shown[shown["layer"] == last]
     words = "; ".join(f"{row.task}, {row.model} {row.value:.2f}" for row in tops.itertuples())
     said = alt.TitleParams(f"Semantic classes after fine-tuning: {title}")
     return alt.concat(
@@ -155,10 +159,18 @@ def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
     )
 
 
+def _window(own: Table) -> str:
+    """What the words of a model saw, for the title of its panel."""
+    size = str(own["window"].iloc[0]) if "window" in own.columns else "all"
+    return "" if size == "all" else f"both models through a window of {size} words on each side"
+
+
 def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
     """Heads by layer, one panel per task: lighter heads changed less."""
     if table.empty:
         return None
+    # The mean over the seeds of a task.
+    table = table.groupby(["task", "layer", "head"], sort=False, as_index=False)[["value", "baseline"]].mean()
     panels = []
     for task, own in table.groupby("task", sort=False):
         panels.append(

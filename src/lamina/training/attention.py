@@ -1,17 +1,19 @@
-"""Attention limited to nearby words, by a mask that the model is called with."""
+"""Attention limited to nearby words, by a mask that the model is called with: in training, and when it is probed."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lamina.encoders.contract import SPECIAL
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.huggingface import Row as EncoderRow
 from lamina.errors import InputError, ModelError
-from lamina.training.objective import Row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
 Form = Literal["seen", "added", "flat"]
 """How a model takes a custom mask: true where seen; 0 where seen and very negative elsewhere; without heads."""
 _FORMS: tuple[Form, ...] = ("seen", "added", "flat")
+
+
+@runtime_checkable
+class Row(Protocol):
+    """A row of a batch, of training or of an encoder."""
+
+    @property
+    def ids(self) -> np.ndarray: ...
+
+    @property
+    def words(self) -> np.ndarray:
+        """[token] The word of each token; SPECIAL for special tokens."""
+        ...
 
 
 class Sight:
@@ -95,3 +110,28 @@ def _obeys(model: PreTrainedModel, form: Form, *, causal: bool) -> bool:
         body.train(training)
     apart = (limited[0, :2] - limited[1, :2]).abs().max()
     return bool(apart < 1e-5) and bool(torch.allclose(full, plain, atol=1e-4)) and not torch.equal(limited, plain)
+
+
+class WindowedEncoder(HuggingFaceEncoder):
+    """An encoder whose words see at most `reach` words to each side in every block: as it was fine-tuned."""
+
+    def __init__(self, base: HuggingFaceEncoder, reach: int) -> None:
+        super().__init__(base.model, base.tokenizer, name=f"{base.name} (window {reach})", limit=base.limit)
+        self._base, self._reach = base, reach
+        self._sights: dict[str, Sight] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Encoder.fingerprint`."""
+        return hashlib.sha256(f"{self._base.fingerprint} window {self._reach}".encode()).hexdigest()
+
+    def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> WindowedEncoder:
+        """See `Encoder.random_twin`."""
+        return WindowedEncoder(self._base.random_twin(seed, keep_embeddings=keep_embeddings), self._reach)
+
+    def _mask(self, batch: list[EncoderRow], width: int) -> Tensor:
+        # Implementations of attention take masks in different forms.
+        how = str(self.model.config._attn_implementation)
+        if how not in self._sights:
+            self._sights[how] = make_sight(self.model, self._reach, causal=self.causal)
+        return self._sights[how](batch, width)

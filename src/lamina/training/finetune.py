@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -12,12 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import DamagedError
+from lamina.files.checking import read_json, write_json
 from lamina.files.writing import told, write_text
 from lamina.training.attention import make_sight
 from lamina.training.classes import Classifying
 from lamina.training.heads import load_with_head, reload, source_of
 from lamina.training.masked import Masking
-from lamina.training.objective import IGNORED, UNSEEN, Item, Objective, Row, means, score_table, text_of
+from lamina.training.objective import (
+    IGNORED,
+    UNSEEN,
+    Item,
+    Objective,
+    Outcome,
+    Row,
+    Sum,
+    means,
+    score_table,
+    seed_table,
+    text_of,
+)
 from lamina.training.provenance import ABOUT, FORMAT, TEXTS, text_hash, used_texts
 from lamina.training.reading import Sets
 from lamina.training.recipes import RECIPES, Plan, Task
@@ -38,6 +53,8 @@ if TYPE_CHECKING:
     import pandas
     from transformers import PreTrainedTokenizerFast
 
+_SCORED = "scored.json"
+"""In the folder of a training whose model is not kept: how it did."""
 _TRIED = 100
 """Texts of each set that an estimate looks at."""
 
@@ -56,6 +73,15 @@ class Finetuned(NamedTuple):
     skipped: dict[str, int]
     files: dict[str, Path]
     """The model folder, file by file."""
+
+
+class Learned(NamedTuple):
+    """What one plan learned, without its model."""
+
+    step: int
+    """The one that did best on the selection set."""
+    curve: list[Point]
+    scored: list[Outcome]
 
 
 class Expected(NamedTuple):
@@ -93,23 +119,23 @@ class Finetuning:
         """With the labels of the training texts; raises an InputError where these cannot be learned."""
         return cls(encoder, sets, task, _objective(task, encoder, sets, length, seed), attention_window)
 
-    def run(self, plans: Sequence[Plan], work: Path) -> Finetuned:
-        """Train every plan in `work`, choose on the selection set, score once; continues what was stopped."""
+    def run(self, plans: Sequence[Plan], work: Path, *, seeds: int = 1) -> Finetuned:
+        """Train every plan in `work`, choose on the selection set, score once; continues what was stopped.
+
+        With several `seeds` the chosen plan is trained again with the following seeds. The folder is the model of the
+        first: to keep the best of them would make it look better than it is.
+        """
         import pandas as pd
 
         objective, sets = self.objective, self.sets
-        select = rows_of(objective, sets.select)
-        # Noted for what is trained on and for what is scored; not for what is only selected by.
-        objective.noted.clear()
-        rows = _training_rows(objective, sets.train)
+        rows, select = self._rows()
+        learned = Counter(objective.noted)
         trials = try_all(plans, work, lambda plan, folder: self._train(plan, folder, rows, select))
         chosen = best_of(trials, greater=objective.greater)
         folder = chosen.trained.folder
-        model: Any = reload(folder, objective.head)
-        model = model.to(self.encoder.model.device)
-        learned = Counter(objective.noted)
         objective.noted.clear()
-        scored = judge(model, objective, sets.scored, rows_of(objective, sets.scored), self._collator(model))
+        scored = self._judge(folder)
+        noted = Counter(objective.noted)
         baseline = objective.baseline(sets.train, sets.scored)
         tables = {
             "curve": pd.DataFrame(chosen.trained.curve, columns=list(Point._fields)),
@@ -118,13 +144,48 @@ class Finetuning:
         }
         if len(trials) > 1:
             tables["grid"] = grid_table(trials, chosen, objective.metric)
+        if seeds > 1:
+            first = chosen.plan.seed
+            others = {seed: chosen.plan._replace(seed=seed) for seed in range(first + 1, first + seeds)}
+            by_seed = {seed: self.learn(plan, work / f"seed-{seed}").scored for seed, plan in others.items()}
+            tables["seeds"] = seed_table({first: scored, **by_seed}, seed=first)
         skipped = dict(sets.left_out)
         skipped |= {f"training: {what}": count for what, count in learned.items() if what != UNSEEN}
-        skipped |= {f"scored: {what}": count for what, count in objective.noted.items()}
+        skipped |= {f"scored: {what}": count for what, count in noted.items()}
         about = self._about(chosen.plan, chosen.trained.step)
         return Finetuned(tables, skipped, model_files(folder, self.encoder.tokenizer, about, self._used()))
 
-    def expect(self, plans: Sequence[Plan]) -> Expected:
+    def learn(self, plan: Plan, work: Path) -> Learned:
+        """Train one plan and score it; the model itself is not kept, and what was finished before is read."""
+        path = work / _SCORED
+        try:
+            kept = read_json(path)
+            return Learned(kept["step"], [Point(*each) for each in kept["curve"]], _outcomes(kept["scored"]))
+        except (FileNotFoundError, DamagedError, KeyError):
+            with told(work):
+                work.mkdir(parents=True, exist_ok=True)
+        trained = self._train(plan, work, *self._rows())
+        made = Learned(trained.step, trained.curve, self._judge(trained.folder))
+        said = [[each.unit, each.task, {name: [*own] for name, own in each.sums.items()}] for each in made.scored]
+        write_json(path, {"step": made.step, "curve": made.curve, "scored": said})
+        shutil.rmtree(trained.folder, ignore_errors=True)
+        return made
+
+    def _rows(self) -> tuple[list[Row], list[Row]]:
+        """For training, and for selection; what was left out of the first is noted."""
+        select = rows_of(self.objective, self.sets.select)
+        # Noted for what is trained on and for what is scored; not for what is only selected by.
+        self.objective.noted.clear()
+        return _training_rows(self.objective, self.sets.train), select
+
+    def _judge(self, folder: Path) -> list[Outcome]:
+        """How the model of a folder does on the scored texts."""
+        model: Any = reload(folder, self.objective.head)
+        model = model.to(self.encoder.model.device)
+        rows = rows_of(self.objective, self.sets.scored)
+        return judge(model, self.objective, self.sets.scored, rows, self._collator(model))
+
+    def expect(self, plans: Sequence[Plan], *, seeds: int = 1) -> Expected:
         """What `run` would take, by timing a few steps, a part of an evaluation and a checkpoint."""
         objective, sets = self.objective, self.sets
         some = _spread(sets.train, _TRIED)
@@ -136,8 +197,9 @@ class Finetuning:
         judging = self._time_judging(model, collator)
         saving = _time_saving(model)
         by_batch = {plan.batch: time_step(model, rows, collator, plan) for plan in plans}
-        steps, seconds = 0, judging * len(sets.scored)
-        for plan in plans:
+        steps, seconds = 0, seeds * judging * len(sets.scored)
+        # Which plan is trained with further seeds is not known yet.
+        for plan in (*plans, *[plans[0]] * (seeds - 1)):
             own = plan.steps(round(len(rows) * share))
             steps += own
             seconds += own * by_batch[plan.batch]
@@ -188,6 +250,10 @@ class Finetuning:
             "plan": plan._asdict(),
             "best_step": step,
         }
+
+
+def _outcomes(kept: Any) -> list[Outcome]:
+    return [Outcome(unit, {name: Sum(*own) for name, own in sums.items()}, task) for unit, task, sums in kept]
 
 
 def try_all(plans: Sequence[Plan], folder: Path, run: Callable[[Plan, Path], Trained]) -> list[Trial]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -130,6 +131,8 @@ def unit_of(text: Text) -> str:
 UNSEEN = "labels unseen in training (scored as errors)"
 """Noted when texts are judged."""
 SAMPLES = 1000
+FEW_SEEDS = 5
+"""Seeds from which on they are drawn too: fewer would say too little about others."""
 ALL = "all"
 """The task of scores over all tasks together."""
 
@@ -163,19 +166,79 @@ def score_table(split: str, outcomes: Sequence[Outcome], *, seed: int, samples: 
 
 
 def _scores(split: str, task: str, outcomes: Sequence[Outcome], seed: int, samples: int) -> Iterator[Line]:
+    for metric in outcomes[0].sums:
+        found = drawn_score(outcomes, metric, seed=seed, samples=samples)
+        yield split, task, metric, found.count, found.value, *found.interval
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One metric over all texts, with draws for its interval."""
+
+    count: int
+    """How many things were scored."""
+    value: float
+    draws: np.ndarray
+    """[sample] Over documents drawn with replacement; the same draws for all scores of the same texts and seed."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %; not available where no draw has a value."""
+        real = self.draws[np.isfinite(self.draws)]
+        low, high = np.quantile(real, [0.025, 0.975]) if len(real) else (np.nan, np.nan)
+        return float(low), float(high)
+
+    def minus(self, other: Score) -> Score:
+        """The difference from another score of the same texts, draw by draw."""
+        return Score(self.count, self.value - other.value, self.draws - other.draws)
+
+
+def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples: int = SAMPLES) -> Score:
+    """One metric over all texts.
+
+    Example:
+        >>> score = drawn_score([Outcome("a", {"f1": Sum(1, 1)}), Outcome("b", {"f1": Sum(0, 1)})], "f1", seed=0)
+        >>> score.value, score.interval
+        (0.5, (0.0, 1.0))
+    """
     units = {unit: number for number, unit in enumerate(dict.fromkeys(each.unit for each in outcomes))}
     draw = np.random.default_rng(seed)
     weights = draw.multinomial(len(units), np.full(len(units), 1 / len(units)), size=samples)
-    for metric in outcomes[0].sums:
-        sums = np.zeros((len(units), 2))
-        for each in outcomes:
-            sums[units[each.unit]] += each.sums[metric][:2]
-        drawn = weights @ sums
-        values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=drawn[:, 1] > 0)
-        real = values[np.isfinite(values)]
-        low, high = np.quantile(real, [0.025, 0.975]) if len(real) else (np.nan, np.nan)
-        count = sum(each.sums[metric].judged for each in outcomes)
-        yield split, task, metric, count, _ratio(*_totals(outcomes, metric)), float(low), float(high)
+    sums = np.zeros((len(units), 2))
+    for each in outcomes:
+        sums[units[each.unit]] += each.sums[metric][:2]
+    drawn = weights @ sums
+    values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=drawn[:, 1] > 0)
+    count = sum(each.sums[metric].judged for each in outcomes)
+    return Score(count, _ratio(*_totals(outcomes, metric)), values)
+
+
+def over_seeds(scores: Sequence[Score]) -> Score:
+    """The mean over models of several seeds; documents are drawn, from `FEW_SEEDS` on seeds with them."""
+    every = np.stack([each.draws for each in scores])
+    if len(scores) >= FEW_SEEDS:
+        # Counted by the number of seeds alone, so that two scores of as many seeds are drawn alike.
+        chosen = np.random.default_rng(len(scores)).integers(len(scores), size=every.shape[::-1])
+        draws = np.take_along_axis(every.T, chosen, axis=1).mean(1)
+    else:
+        draws = every.mean(0)
+    return Score(scores[0].count, float(np.mean([each.value for each in scores])), draws)
+
+
+SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")
+"""Of `seeds.csv`."""
+
+
+def seed_table(by_seed: Mapping[int, Sequence[Outcome]], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
+    """Every metric by seed, and `all`: their mean."""
+    import pandas as pd
+
+    rows = []
+    for metric in next(iter(by_seed.values()))[0].sums:
+        own = {str(at): drawn_score(said, metric, seed=seed, samples=samples) for at, said in by_seed.items()}
+        own[ALL] = over_seeds(list(own.values()))
+        rows += [(at, metric, score.count, score.value, *score.interval) for at, score in own.items()]
+    return pd.DataFrame(rows, columns=list(SEED_COLUMNS))
 
 
 def _totals(outcomes: Iterable[Outcome], metric: str) -> tuple[float, float]:

@@ -85,6 +85,34 @@ class Tagging(Objective):
             yield self.judge(item, [dict.fromkeys(range(len(text_of(item).words)), most)])
 
 
+def guess_by_word(objective: Tagging, train: Sequence[Item], scored: Sequence[Item]) -> list[Outcome]:
+    """How each scored text would be done by giving every word its most frequent label in training.
+
+    What can be had from the word alone; a word that training has not gets the most frequent label of all.
+    """
+    counts: dict[str, Counter[str]] = {}
+    every: Counter[str] = Counter()
+    for text in map(text_of, train):
+        for word, label in zip(text.words, word_labels(text, objective.annotation), strict=True):
+            if label is not None:
+                counts.setdefault(word.lower(), Counter())[label] += 1
+                every[label] += 1
+    (most, _) = min(every.items(), key=_frequent_first)
+    best = {word: min(own.items(), key=_frequent_first)[0] for word, own in counts.items()}
+    noted = Counter(objective.noted)
+    judged = [
+        objective.judge(item, [{at: best.get(word.lower(), most) for at, word in enumerate(text_of(item).words)}])
+        for item in scored
+    ]
+    objective.noted = noted
+    return judged
+
+
+def _frequent_first(counted: tuple[str, int]) -> tuple[int, str]:
+    """The most frequent, and of equals the first by name."""
+    return -counted[1], counted[0]
+
+
 def last_pieces(words: np.ndarray) -> list[int]:
     """The last token of every word.
 

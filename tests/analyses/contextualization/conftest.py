@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lamina.analyses.contextualization.answers import PRESETS
+from lamina.analyses.contextualization.representations import Representations
+from lamina.analyses.contextualization.vectors import Workspace
+from lamina.analyses.contextualization.words_in_context import WordsInContext
 from lamina.corpora import Corpus
 from lamina.probes.mlp import MLPTraining
 from lamina.types import Edge, Span, Text
@@ -36,6 +41,14 @@ def corpus_of(texts: list[Text], name: str = "made up") -> Corpus:
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
     return corpus_of(sentences())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[[WordsInContext], Representations]]:
+    """Words -> what makes their vectors, in a store of the test."""
+    with ExitStack() as stack:
+        workspace = Workspace(tmp_path / "vectors", stack)
+        yield lambda data: Representations(data, workspace)
 
 
 @pytest.fixture(scope="session", autouse=True)

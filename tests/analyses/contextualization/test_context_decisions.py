@@ -89,8 +89,9 @@ def test_intervals_hold_the_value_and_seeds_widen_them():
     one, other = (draws.f1(Grid.of(DATA, "test").count(said)) for said in (answers(1), DATA.gold))
     low, high = interval(one.draws[:, -1])
     assert low < one.value[-1] < high
-    both = draws.pooled([one, other])
-    assert both.value[-1] == pytest.approx((one.value[-1] + other.value[-1]) / 2)
-    wide = interval(both.draws[:, -1])
-    assert wide[1] - wide[0] > high - low
+    few, many = draws.pooled([one, other]), draws.pooled([one, other] * 3)
+    assert few.value[-1] == many.value[-1] == pytest.approx((one.value[-1] + other.value[-1]) / 2)
+    narrow, wide = (interval(each.draws[:, -1]) for each in (few, many))
+    # Two seeds say too little about others; from five on they are drawn with the words.
+    assert narrow[1] - narrow[0] < high - low < wide[1] - wide[0]
     assert interval(np.array([np.nan])) != interval(np.array([1.0]))

@@ -18,7 +18,19 @@ NAN = float("nan")
 
 def rows(name: str, values: list[float], *, context: str = "full", layers: bool = True, spread: float = 0.02):
     return [
-        (name, layer if layers else pd.NA, context, "all", "all", split, 10, value, value - spread, value + spread)
+        (
+            name,
+            layer if layers else pd.NA,
+            context,
+            "all",
+            "all",
+            split,
+            split == "dev",
+            10,
+            value,
+            value - spread,
+            value + spread,
+        )
         for layer, value in enumerate(values)
         for split in ("dev", "test")
     ]
@@ -72,18 +84,20 @@ def test_missing_numbers_are_not_spoken_of():
     assert said(replace(result, tables={})) == {}
 
 
-def test_fine_tuning_is_told_by_what_old_probes_lose():
+@pytest.mark.parametrize(("seeds", "mean"), [(("0", "all"), ""), (("0", "1", "all"), " (mean of 2 seeds)")])
+def test_fine_tuning_is_told_by_what_old_probes_lose(seeds, mean):
     result = scored([0.5, 0.7], glove=[0.6])
     table = [
-        ("pos", setup, layer, value, value - 0.01, value + 0.01)
+        ("pos", "all", setup, layer, seed, value, value - 0.01, value + 0.01)
         for setup, values in (("pretrained", (0.5, 0.7)), ("a", (0.5, 0.3)), ("b", (0.5, 0.66)))
         for layer, value in enumerate(values)
+        for seed in (seeds if setup != "pretrained" else ("all",))
     ]
     columns = lamina.contextualize.tables["finetuning"].columns
     tuned = replace(result, tables={**result.tables, "finetuning": pd.DataFrame(table, columns=columns)})
     assert said(tuned)[
-        "After fine-tuning for pos, the old probes reach micro-F1 .30 [.29, .31] at layer 1, before it .70 [.69, .71]; "
-        "new probes reach .66 [.65, .67]."
+        f"After fine-tuning for pos{mean}, the old probes reach micro-F1 .30 [.29, .31] at layer 1, before it .70 "
+        "[.69, .71]; new probes reach .66 [.65, .67]."
     ] == "clear"  # fmt: skip
 
 

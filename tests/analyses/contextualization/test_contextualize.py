@@ -5,29 +5,22 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from lamina.activations import Runtime
 from lamina.analyses.contextualization import finetuning
 from lamina.analyses.contextualization.answers import PRESETS, Setup, answer
 from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.finetuning import attention_similarity, load_finetuned
-from lamina.analyses.contextualization.representations import (
-    averaged,
-    bags,
-    contextual,
-    random_vectors,
-    window_vectors,
-    windows,
-)
 from lamina.analyses.contextualization.words_in_context import find_words
 from lamina.errors import FormatError, InputError, ModelError
+from lamina.probes.mlp import load_probes
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import text_hash
 
-COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "count", "value", "low", "high"]
+COLUMNS = ["representation", "layer", "context", "class", "seed", "split", "chose", "count", "value", "low", "high"]
 SETTINGS = {"vectors": [], "context_sizes": [0, 1], "samples": 50}
 
 
@@ -137,34 +130,69 @@ def test_the_same_question_is_answered_from_the_folder(asked, corpus):
 def test_each_distinct_window_is_encoded_once(asked, corpus):
     _, encoder, _ = asked
     data = find_words(corpus, encoder, most_contexts=8)
-    seen = windows(data, [0, 1])
-    cut = {text.words for text in seen.cut}
-    assert len(cut) == len(seen.cut)
-    assert sorted(encoder.encoded) == sorted({text.words for text in data.texts} | cut)
+    texts = list(data.texts)
+    seen = {text.words for text in texts}
+    for size in (0, 1):
+        for at, (start, end) in zip(data.text, data.spans, strict=True):
+            seen.add(texts[at].words[max(0, start - size) : end + size])
+    assert sorted(encoder.encoded) == sorted(seen)
 
 
-def test_a_window_is_what_the_model_sees_alone(corpus, tmp_path):
-    encoder = TinyEncoder()
-    data = find_words(corpus, encoder, most_contexts=3)
-    whole, stored = contextual(encoder, data, Runtime(tmp_path))
-    by_size = window_vectors(encoder, data, [0, 1, 50], stored=stored)
-    assert torch.allclose(by_size[50].float(), whole.vectors, atol=2e-3)
-    text, span = data.texts[data.text[5]], data.spans[5]
-    alone = next(encoder.encode([type(text)("w", text.words[span.start - 1 : span.end + 1])]))
-    inside = torch.from_numpy(alone.tokens.words == 1)
-    assert torch.allclose(by_size[1][:, 5].float(), alone.states[inside].mean(0), atol=2e-3)
+def test_dev_scores_of_words_that_chose_the_epoch_are_marked(asked, corpus, tmp_path):
+    table = asked[0].tables["sclass"]
+    assert (table["chose"] == (table["split"] == "dev")).all()
+    paper = contextualize(
+        TinyEncoder(blocks=1), corpus, vectors=[], context_sizes=[], samples=5, faithful=True, device="cpu",
+        store=tmp_path,
+    )  # fmt: skip
+    assert not paper.tables["sclass"]["chose"].any()
+    (shown,) = contextualize.overview(paper)
+    assert shown.columns[-1] == "micro-F1, dev words"
+    assert len(shown.rows) == len(overall(paper.tables["sclass"], "dev"))
 
 
-def test_averages_and_bags(corpus, tmp_path):
-    encoder = TinyEncoder()
-    data = find_words(corpus, encoder, most_contexts=3)
-    whole, _ = contextual(encoder, data, Runtime(tmp_path))
-    mean = averaged(whole, data, "AVG")
-    assert torch.allclose(mean.vectors[1, 4], whole.vectors[1, data.word == 4].mean(0), atol=1e-5)
-    (bag,) = bags([random_vectors()], data)
-    words = [word.lower() for word in data.texts[data.text[7]].words]
-    each = [next(random_vectors().encode([type(data.texts[0])("w", (word,))])).states[0, 0] for word in words]
-    assert torch.allclose(bag.vectors[0, 7], torch.stack(each).mean(0), atol=1e-5)
+def test_occurrence_predictions_are_those_that_were_scored(asked, corpus):
+    result, encoder, folder = asked
+    told = pd.read_parquet(folder / "out" / "occurrences.parquet")
+    data = find_words(corpus, encoder, most_contexts=8)
+    test = data.of("test")
+    # Two layers with the whole text and two sizes, two seeds.
+    assert len(told) == len(test) * 2 * 3 * 2
+    one = told.query("layer == 1 and context == 'full' and seed == 0").reset_index()
+    texts = {text.id: text for text in data.texts}
+    for row, at in zip(one.to_dict("records"), test, strict=True):
+        words = texts[row["text_id"]].words[row["start"] : row["end"]]
+        assert " ".join(words).lower() == row["word"] == data.words[data.word[at]]
+        assert set(row["classes"]) == set(np.array(data.classes)[data.gold[at]])
+    # Decided pair by pair from the file, as it is scored: at least half of the contexts.
+    pairs = result.tables["pairs"].query("representation == 'tiny' and layer == 1 and context == 'full'")
+    by_seed = [told.query(f"layer == 1 and context == 'full' and seed == {seed}").reset_index() for seed in (0, 1)]
+    order = {int(at): number for number, at in enumerate(test)}
+    scored = [pair for pair in data.pairs if data.split[pair.word] == "test"]
+    for pair, found in zip(scored, pairs["found"], strict=True):
+        name = data.classes[pair.label]
+        votes = [np.mean([name in own["said"][order[int(at)]] for at in pair.contexts]) >= 0.5 for own in by_seed]
+        assert found == np.mean(votes)
+
+
+def test_saved_probes_answer_as_they_did(asked, corpus):
+    _, encoder, folder = asked
+    data = find_words(corpus, encoder, most_contexts=8)
+    probes = load_probes(folder / "out" / "probes-layer-1.safetensors")
+    assert probes.about["classes"] == list(data.classes)
+    assert (probes.about["model"], probes.about["layer"]) == ("tiny", 1)
+    told = pd.read_parquet(folder / "out" / "occurrences.parquet").query("layer == 1 and context == 'full'")
+    texts = list(data.texts)
+    vectors = []
+    for at in data.of("test"):
+        made = next(TinyEncoder(blocks=1).encode([texts[data.text[at]]]))
+        start, end = data.spans[at]
+        inside = torch.from_numpy((made.tokens.words >= start) & (made.tokens.words < end))
+        vectors.append(made.states[inside, 1].mean(0))
+    said = probes.says(torch.stack(vectors))
+    for probe, own in zip(probes.trained.probes, said, strict=True):
+        before = [data.classes[probe.label] in each for each in told.query(f"seed == {probe.seed}")["said"]]
+        assert np.mean(own != np.array(before)) < 0.05
 
 
 def test_wrong_settings_are_said(corpus):
@@ -189,8 +217,14 @@ def test_vectors_of_another_width_or_with_nan_are_refused(corpus, tmp_path):
 def models(monkeypatch):
     """Fine-tuned folders by name, without any folder."""
     known = {"same": TinyEncoder(), "other": TinyEncoder(seed=5), "deeper": TinyEncoder(blocks=3)}
-    monkeypatch.setattr(finetuning, "load_encoder", lambda name: known[name.rpartition("/")[2]])
+    monkeypatch.setattr(finetuning, "load_encoder", lambda name: known[str(name).rpartition("/")[2]])
     return known
+
+
+def about(folder, **said):
+    folder.mkdir(parents=True)
+    (folder / "lamina.json").write_text(json.dumps({"format": 1, **said}))
+    return str(folder)
 
 
 def test_a_model_of_another_architecture_is_refused(models):
@@ -198,33 +232,66 @@ def test_a_model_of_another_architecture_is_refused(models):
         load_finetuned(TinyEncoder(), ["deeper"])
 
 
+def test_a_folder_given_twice_is_refused(models):
+    with pytest.raises(InputError, match="other is given twice; name every fine-tuned folder once"):
+        load_finetuned(TinyEncoder(), ["other", "other"])
+
+
+def test_a_window_needs_a_transformer(models, tmp_path):
+    folder = about(tmp_path / "same", task="pos", attention_window=2)
+    with pytest.raises(ModelError, match="tiny has no attention that can be limited to a window"):
+        load_finetuned(TinyEncoder(), [folder])
+
+
+def test_seeds_of_one_task_are_one_task_and_other_settings_are_not(models, tmp_path):
+    first = about(tmp_path / "pos" / "same", task="pos", plan={"lr": 1, "seed": 0}, best_step=10)
+    second = about(tmp_path / "pos" / "other", task="pos", plan={"lr": 1, "seed": 1}, best_step=20)
+    assert [(each.task, each.seed) for each in load_finetuned(TinyEncoder(), [first, second])] == [
+        ("pos", "0"), ("pos", "1"),
+    ]  # fmt: skip
+    third = about(tmp_path / "faster" / "other", task="pos", plan={"lr": 2, "seed": 1}, best_step=20)
+    named = [(each.task, each.seed) for each in load_finetuned(TinyEncoder(), [first, second, third])]
+    assert named == [("same", "0"), ("same", "1"), ("other", "1")]
+
+
 def test_an_unchanged_model_keeps_its_scores_in_both_setups(models, corpus, tmp_path):
-    folder = tmp_path / "same"
-    folder.mkdir()
+    folder = about(tmp_path / "same", task="pos")
     first = next(iter(corpus))
-    (folder / "lamina.json").write_text(json.dumps({"format": 1, "task": "pos"}))
-    (folder / "lamina_texts.txt").write_text(text_hash(first))
+    (tmp_path / "same" / "lamina_texts.txt").write_text(text_hash(first))
     result = contextualize(
-        TinyEncoder(), corpus, vectors=[], context_sizes=[], finetuned=[str(folder), "other"], samples=20,
+        TinyEncoder(), corpus, vectors=[], context_sizes=[], finetuned=[folder, "other"], samples=20,
         device="cpu", store=tmp_path / "store",
     )  # fmt: skip
     assert set(result.tables) == set(contextualize.tables)
     assert result.provenance.skipped["texts that a model was fine-tuned on, left out"] >= 1
     table = result.tables["finetuning"]
-    assert list(table.columns) == ["task", "setup", "layer", "value", "low", "high"]
-    values = table.pivot_table(index="layer", columns=["task", "setup"], values="value")
+    assert list(table.columns) == ["task", "window", "setup", "layer", "seed", "value", "low", "high"]
+    mean = table[table["seed"] == "all"]
+    values = mean.pivot_table(index="layer", columns=["task", "setup"], values="value")
     for setup in ("a", "b"):
         assert np.allclose(values["pos", setup], values["pos", "pretrained"])
     assert (values["other", "a"] < values["other", "pretrained"] - 0.1).any()
     heads = result.tables["attention_similarity"]
-    assert list(heads.columns) == ["task", "layer", "head", "value", "baseline"]
+    assert list(heads.columns) == ["task", "seed", "layer", "head", "value", "baseline"]
     assert np.allclose(heads[heads["task"] == "pos"]["value"], 1)
     assert (heads["baseline"] < heads["value"])[heads["task"] == "pos"].all()
 
 
+def test_several_seeds_have_their_mean(models, corpus, tmp_path):
+    folders = [about(tmp_path / name, task="pos", plan={"seed": seed}) for seed, name in enumerate(("same", "other"))]
+    result = contextualize(
+        TinyEncoder(), corpus, vectors=[], context_sizes=[], finetuned=folders, samples=20, device="cpu",
+        store=tmp_path / "store",
+    )  # fmt: skip
+    table = result.tables["finetuning"].query("setup == 'a'")
+    wide = table.pivot_table(index="layer", columns="seed", values="value")
+    assert np.allclose(wide["all"], (wide["0"] + wide["1"]) / 2)
+    assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"])).all()
+
+
 def test_attention_similarity_by_hand(models, corpus):
     base, texts = TinyEncoder(), list(corpus)[:5]
-    table = attention_similarity(base, load_finetuned(base, ["other"]), texts)
+    table = attention_similarity(load_finetuned(base, ["other"]), texts)
     cosine = torch.nn.functional.cosine_similarity
     pairs = zip(base.encode(texts, ("maps",)), models["other"].encode(texts, ("maps",)), strict=True)
     maps = [(before.maps[1], after.maps[1]) for before, after in pairs]
@@ -235,9 +302,12 @@ def test_attention_similarity_by_hand(models, corpus):
     assert row["baseline"] == pytest.approx(other, abs=1e-5)
 
 
-def test_faithful_takes_vectors_as_they_are_and_the_last_epoch(corpus, tmp_path):
+def test_faithful_takes_vectors_as_they_are_and_the_last_epoch(corpus, made, tmp_path):
     encoder = TinyEncoder(scale=100.0)
     data = find_words(corpus, encoder, most_contexts=3)
-    whole, _ = contextual(encoder, data, Runtime(tmp_path))
-    said = [next(answer(Setup(data, PRESETS["quick"], 0, faithful, "cpu"), whole)).said for faithful in (True, False)]
+    whole = made(data).contextual(encoder)
+    said = [
+        next(answer(Setup(data, PRESETS["quick"], 0, faithful, "cpu", tmp_path), whole)).said
+        for faithful in (True, False)
+    ]
     assert not np.array_equal(*said)

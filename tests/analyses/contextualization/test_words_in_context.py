@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,17 +32,24 @@ def test_no_word_is_in_two_splits_and_no_pair_has_too_many_contexts(seed, most):
         for at in pair.contexts:
             assert data.word[at] == pair.word
             assert data.gold[at, pair.label]
-        used |= set(pair.contexts)
+        used |= set(pair.contexts.tolist())
     assert used == set(range(len(data.spans)))
-    for text, span, word in zip(data.text, data.spans, data.word, strict=True):
-        said = data.texts[text].words[span.start : span.end]
+    texts = list(data.texts)
+    assert len(texts) == len(data.texts)
+    for text, (start, end), word in zip(data.text, data.spans, data.word, strict=True):
+        said = texts[text].words[start:end]
         assert " ".join(said).lower() == data.words[word]
 
 
 def test_the_same_seed_draws_the_same_and_an_occurrence_counts_in_each_of_its_pairs(corpus):
     one, same = (find_words(corpus, ENCODER, most_contexts=2, seed=3) for _ in range(2))
-    assert one.pairs == same.pairs
+    assert [(*pair[:2], pair.contexts.tolist()) for pair in one.pairs] == [
+        (*pair[:2], pair.contexts.tolist()) for pair in same.pairs
+    ]
     assert one.split == same.split
+    assert (one.places, one.labels) == (same.places, same.labels)
+    other = find_words(corpus, ENCODER, most_contexts=3, seed=3)
+    assert other.places != one.places
     data = find_words(corpus, ENCODER)
     several = next(at for at in range(len(data.gold)) if data.gold[at].sum() == 2)
     assert sum(several in pair.contexts for pair in data.pairs) == 2
@@ -63,7 +72,7 @@ def test_a_word_that_is_cut_off_is_counted():
     far = Text("far", ("pad",) * 60 + ("foo1",), edges={"supersense": (Edge(("food",), Span(60, 61)),)})
     data = find_words(corpus_of([*sentences(), far]), ENCODER, most_pieces=40)
     assert data.skipped[wic.TRUNCATED] == 1
-    assert "far" not in {data.texts[text].id for text in data.text}
+    assert "far" not in {text.id for text in data.texts}
 
 
 def test_what_has_no_class_or_was_not_rated_is_counted():
@@ -90,6 +99,24 @@ def test_texts_a_model_was_fine_tuned_on_are_left_out(corpus):
     same = sum(text.words == first.words for text in corpus)
     assert data.skipped[wic.SEEN] == same
     assert first.words not in {text.words for text in data.texts}
+
+
+def test_an_occurrence_is_a_few_numbers_and_texts_are_read_again():
+    reads = []
+
+    def source():
+        reads.append(1)
+        return iter(texts)
+
+    texts = sentences()
+    corpus = replace(corpus_of(texts), source=source)
+    data = find_words(corpus, ENCODER)
+    before = len(reads)
+    assert [text.words for text in data.texts] == [text.words for text in data.texts]
+    assert len(reads) == before + 2
+    arrays = (data.text, data.spans, data.word, data.gold)
+    held = sum(each.nbytes for each in arrays) + sum(pair.contexts.nbytes for pair in data.pairs)
+    assert held / len(data.text) < 64
 
 
 def test_a_corpus_without_classes_says_what_it_has(corpus):

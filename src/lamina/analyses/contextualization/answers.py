@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Int
 
 from lamina.analyses.contextualization.representations import Representation
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext
-from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, decide
+from lamina.corpora.corpus import fingerprint_of
+from lamina.errors import DamagedError
+from lamina.files.checking import load_tensors, save_tensors
+from lamina.probes.mlp import ClassProbe, Examples, MLPTraining, Source, Trained, Vectors, save_probes, train
+from lamina.progress import say
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,14 @@ PRESETS = {
 }
 
 
+FORMAT = 1
+"""Raised when the same vectors and classes would give other answers."""
 FULL = "full"
 """The context of a word that has its whole text around it."""
 
 
-class Answers(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Answers:
     """One row, one seed."""
 
     representation: str
@@ -51,11 +60,17 @@ class Answers(NamedTuple):
     """`full`, or how many words each side."""
     seed: int
     of_types: bool
-    said: Bool[np.ndarray, "occurrence label"]
-    """Of every occurrence of dev and test; train stays False. With `of_types` the same for all of a word's."""
+    read: Callable[[], Bool[np.ndarray, "occurrence label"]]
+    """Gets them from disk: those of all rows together would not fit into memory."""
+
+    @property
+    def said(self) -> Bool[np.ndarray, "occurrence label"]:
+        """Of every occurrence of dev and test; train stays False. With `of_types` the same for all of a word's."""
+        return self.read()
 
 
-class Setup(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Setup:
     """What the probes of all rows share."""
 
     data: WordsInContext
@@ -65,11 +80,26 @@ class Setup(NamedTuple):
     faithful: bool
     """The last epoch instead of the best on dev words, and vectors as they are."""
     device: str
+    folder: Path
+    """Where answers are kept: a run that was stopped goes on with the first row that has none."""
 
     @property
     def training(self) -> MLPTraining:
         """As the preset says."""
         return replace(self.preset.training, select=not self.faithful)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal where the same vectors give the same answers."""
+        return fingerprint_of(
+            FORMAT,
+            self.data.places,
+            self.data.labels,
+            asdict(self.training),
+            self.preset.seeds,
+            self.seed,
+            self.faithful,
+        )
 
 
 def answer(
@@ -77,101 +107,124 @@ def answer(
     whole: Representation,
     *,
     context: str = FULL,
-    instead: Sequence[tuple[str, Float[torch.Tensor, "row item width"]]] = (),
+    instead: Sequence[Representation] = (),
+    save: bool = False,
 ) -> Iterator[Answers]:
     """Train every class's probe on every row and seed, and let each answer about dev and test words.
 
-    `instead` are other vectors of the same items (a fine-tuned model's): the same probes answer about them too, under
-    the names given.
+    `instead` are other vectors of the same items (a fine-tuned model's): the same probes answer about them too. With
+    `save` the probes are kept too, see `probe_files`.
     """
-    yield from _answer(setup, whole, context, permuted=False, instead=instead)
+    for row in range(len(whole.layers)):
+        yield from _Row(setup, whole, row, context, permuted=False, save=save).answers([whole, *instead])
 
 
 def answer_permuted(setup: Setup, whole: Representation) -> Iterator[Answers]:
     """The control: classes permuted over training words in context, and over those that choose the epoch."""
     rows = slice(None) if setup.preset.permuted == "all" else slice(-1, None)
-    some = Representation(f"permuted {whole.name}", whole.layers[rows], whole.vectors[rows], whole.of_types)
-    yield from _answer(setup, some, FULL, permuted=True, instead=())
+    some = whole.rows(rows, f"permuted {whole.name}")
+    for row in range(len(some.layers)):
+        yield from _Row(setup, some, row, FULL, permuted=True, save=False).answers([some])
 
 
-def _answer(
-    setup: Setup,
-    whole: Representation,
-    context: str,
-    *,
-    permuted: bool,
-    instead: Sequence[tuple[str, torch.Tensor]],
-) -> Iterator[Answers]:
-    data, preset = setup.data, setup.preset
-    gold = _gold(data, whole.of_types)
-    train, dev, test = (_items(data, split, whole.of_types) for split in SPLITS)
-    shape = _Shape(0.0, 1.0) if setup.faithful else _Shape.of(whole.vectors, train)
-    shown = [(whole.name, whole.vectors), *instead]
-    scored = np.concatenate([dev, test])
-    learn, choose = (
-        Examples(shape.undo(whole.vectors[:, items]), _labels(gold[items], permuted, setup.seed))
-        for items in (train, dev)
-    )
-    probes = [
-        ClassProbe(row, label, seed)
-        for row in range(len(whole.layers))
-        for seed in range(preset.seeds)
-        for label in range(len(data.classes))
-    ]
-    where = f"{whole.name}, context {context}"
-    decided = decide(
-        learn,
-        choose,
-        [shape.undo(vectors[:, scored]) for _, vectors in shown],
-        probes,
-        setup.training,
-        device=setup.device,
-        what=f"class probes of {where}",
-    )
-    for (name, _), said in zip(shown, decided, strict=True):
-        by_probe = said.reshape(len(whole.layers), preset.seeds, len(data.classes), len(scored))
-        for row, layer in enumerate(whole.layers):
-            for seed in range(preset.seeds):
-                every = np.zeros(gold.shape, bool)
-                every[scored] = by_probe[row, seed].T
-                every = every[data.word] if whole.of_types else every
-                yield Answers(name, layer, context, seed, whole.of_types, every)
+def probe_files(setup: Setup, whole: Representation) -> dict[str, Path]:
+    """The probes that `answer(..., save=True)` kept, one file per layer, by their name in a result."""
+    rows = [_Row(setup, whole, row, FULL, permuted=False, save=True) for row in range(len(whole.layers))]
+    return {f"probes-layer-{row.layer}.safetensors": row.probes_path for row in rows}
 
 
-def _gold(data: WordsInContext, of_types: bool) -> Bool[np.ndarray, "item label"]:
-    """A word's own classes are those of all its contexts together."""
-    if not of_types:
-        return data.gold
+class _Row:
+    """One layer, whose probes answer about its own vectors and about others of the same words."""
+
+    def __init__(
+        self, setup: Setup, whole: Representation, row: int, context: str, *, permuted: bool, save: bool
+    ) -> None:
+        self._setup, self._whole, self._row, self._context = setup, whole, row, context
+        self._permuted, self._save = permuted, save
+        self.layer = whole.layers[row]
+        self._trained_on = fingerprint_of(setup.key, whole.key, row, permuted)
+        self.probes_path = setup.folder / f"probes-{self._trained_on[:24]}.safetensors"
+
+    def answers(self, shown: Sequence[Representation]) -> Iterator[Answers]:
+        """Of every seed, about the vectors of each representation; those kept before are not computed again."""
+        missing = [each for each in shown if not self._is_kept(self._path(each))]
+        unsaved = self._save and not self._is_kept(self.probes_path)
+        if missing or unsaved:
+            self._compute(missing, unsaved=unsaved)
+        for each in shown:
+            for seed in range(self._setup.preset.seeds):
+                about = (each.name, self.layer, self._context, seed, self._whole.of_types)
+                yield Answers(*about, partial(self._read, self._path(each), seed))
+
+    def _path(self, shown: Representation) -> Path:
+        about = fingerprint_of(self._trained_on, shown.key)
+        return self._setup.folder / f"answers-{about[:24]}.safetensors"
+
+    def _is_kept(self, path: Path) -> bool:
+        try:
+            load_tensors(path)
+        except OSError:
+            return False
+        except DamagedError as error:
+            say(f"{error}; its probes are trained again")
+            return False
+        return True
+
+    def _compute(self, missing: Sequence[Representation], *, unsaved: bool) -> None:
+        setup, own = self._setup, self._whole.read(self._row)
+        train_items, dev, test = (self._items(split) for split in SPLITS)
+        learn = Vectors(own, train_items)
+        learn = learn if setup.faithful else learn.centred()
+        trained = self._train(own, learn, train_items, dev)
+        if unsaved:
+            save_probes(self.probes_path, trained, learn, self._about())
+        scored = np.concatenate([dev, test])
+        for each in missing:
+            vectors = Vectors(own if each is self._whole else each.read(self._row), scored).like(learn)
+            said = trained.says(vectors.on(setup.device), setup.device)
+            # Seed by seed, and one bit per answer.
+            by_seed = said.reshape(setup.preset.seeds, len(setup.data.classes), len(scored))
+            packed = {str(seed): torch.from_numpy(np.packbits(own.T)) for seed, own in enumerate(by_seed)}
+            save_tensors(self._path(each), packed, {"format": FORMAT})
+
+    def _train(self, own: Source, learn: Vectors, train_items: np.ndarray, dev: np.ndarray) -> Trained:
+        setup = self._setup
+        probes = [
+            ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(len(setup.data.classes))
+        ]
+        told = Examples(learn, self._labels(train_items))
+        choose = Examples(Vectors(own, dev).like(learn), self._labels(dev))
+        at = "" if self.layer is None else f", layer {self.layer}"
+        what = f"class probes of {self._whole.name}{at}, context {self._context}"
+        return train(told, choose, probes, setup.training, device=setup.device, what=what)
+
+    def _read(self, path: Path, seed: int) -> Bool[np.ndarray, "occurrence label"]:
+        data, of_types = self._setup.data, self._whole.of_types
+        scored = np.concatenate([self._items(split) for split in SPLITS[1:]])
+        shape = len(scored), len(data.classes)
+        every = np.zeros((len(data.words) if of_types else len(data.word), shape[1]), bool)
+        packed = load_tensors(path)[0][str(seed)].numpy()
+        every[scored] = np.unpackbits(packed, count=shape[0] * shape[1]).reshape(shape)
+        return every[data.word] if of_types else every
+
+    def _items(self, split: str) -> Int[np.ndarray, " item"]:
+        data = self._setup.data
+        if not self._whole.of_types:
+            return data.of(split)
+        return np.flatnonzero([own == split for own in data.split])
+
+    def _labels(self, items: np.ndarray) -> Bool[torch.Tensor, "labelling item label"]:
+        gold = own_classes(self._setup.data) if self._whole.of_types else self._setup.data.gold
+        order = np.random.default_rng(self._setup.seed).permutation(len(items)) if self._permuted else slice(None)
+        return torch.from_numpy(gold[items][order]).unsqueeze(0)
+
+    def _about(self) -> dict[str, Any]:
+        about = {"model": self._whole.name, "layer": self.layer, "context": self._context}
+        return about | {"classes": self._setup.data.classes, "training": asdict(self._setup.training)}
+
+
+def own_classes(data: WordsInContext) -> Bool[np.ndarray, "word label"]:
+    """A word's own classes: those of all its contexts together."""
     gold = np.zeros((len(data.words), len(data.classes)), bool)
     np.logical_or.at(gold, data.word, data.gold)
     return gold
-
-
-def _items(data: WordsInContext, split: str, of_types: bool) -> np.ndarray:
-    if not of_types:
-        return data.of(split)
-    return np.flatnonzero([own == split for own in data.split])
-
-
-def _labels(gold: np.ndarray, permuted: bool, seed: int) -> Bool[torch.Tensor, "labelling item label"]:
-    order = np.random.default_rng(seed).permutation(len(gold)) if permuted else slice(None)
-    return torch.from_numpy(gold[order]).unsqueeze(0)
-
-
-class _Shape(NamedTuple):
-    """Where a row's training vectors lie and how far they spread: taken off, so that a learning rate means the same
-    for vectors of any length."""
-
-    middle: Float[torch.Tensor, "row 1 width"] | float
-    spread: Float[torch.Tensor, "row 1 1"] | float
-
-    @classmethod
-    def of(cls, vectors: Float[torch.Tensor, "row item width"], train: np.ndarray) -> _Shape:
-        """One vector and one number per row."""
-        own = vectors[:, train].float()
-        middle = own.mean(1, keepdim=True)
-        return cls(middle, (own - middle).square().mean((1, 2), keepdim=True).sqrt().clamp_min(1e-12))
-
-    def undo(self, vectors: Float[torch.Tensor, "row item width"]) -> Float[torch.Tensor, "row item width"]:
-        """Any vectors of the same rows, without it."""
-        return (vectors.float() - self.middle) / self.spread

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
-from lamina.activations import Runtime, StoredActivations
-from lamina.analyses.contextualization.answers import PRESETS, Amounts, Answers, Setup, answer, answer_permuted
-from lamina.analyses.contextualization.costs import probed_rows, skipgram_seconds, training_cost
+from lamina.activations import Runtime
+from lamina.analyses.contextualization.answers import (
+    FULL,
+    PRESETS,
+    Amounts,
+    Answers,
+    Setup,
+    answer,
+    answer_permuted,
+    probe_files,
+)
+from lamina.analyses.contextualization.costs import (
+    disk_bytes,
+    encoding_cost,
+    probed_rows,
+    skipgram_seconds,
+    training_cost,
+)
 from lamina.analyses.contextualization.findings import contextualize_findings
 from lamina.analyses.contextualization.finetuning import (
     FINETUNING,
@@ -17,20 +34,16 @@ from lamina.analyses.contextualization.finetuning import (
     attention_similarity,
     finetuning_table,
     load_finetuned,
-    old_probes,
+    probe_finetuned,
     texts_used,
 )
+from lamina.analyses.contextualization.predictions import NAME, write_predictions
 from lamina.analyses.contextualization.representations import (
     Representation,
-    as_corpus,
-    averaged,
-    bags,
-    contextual,
+    Representations,
+    context_free,
     name_of,
     unknown_words,
-    window_vectors,
-    windows,
-    without_context,
 )
 from lamina.analyses.contextualization.tables import (
     CONTEXTS,
@@ -45,6 +58,7 @@ from lamina.analyses.contextualization.tables import (
     pieces_of,
     scores_by_pieces,
 )
+from lamina.analyses.contextualization.vectors import Workspace
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext, find_words
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
@@ -52,12 +66,16 @@ from lamina.analyses.findings import cell
 from lamina.analyses.inputs import Texts
 from lamina.analyses.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.corpora import Corpus
+from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
 from lamina.results import Finding, Result
 
-_SCORED = "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds."
+_SCORED = (
+    "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "
+    "dev words that chose the epoch of the probes."
+)
 
 
 @analysis(
@@ -67,11 +85,11 @@ _SCORED = "One row per representation, layer, class, seed and split; `all` stand
         "One small probe per semantic class is trained on the vectors of some words and scored on other words: no word "
         "is in two of train, dev and test. A word has a class where the probe says so for at least half of its "
         "contexts. The layers are compared with vectors without context, bags of vectors, random vectors and permuted "
-        "classes; 95 % intervals resample words and seeds."
+        "classes. 95 % intervals resample words, and from 5 seeds on seeds too."
     ),
     cites=("Zhao et al. 2020",),
     reads=Texts(split="all"),
-    version=1,
+    version=2,
     tables={
         "sclass": Table(f"F1. {_SCORED}", SCORES),
         "recall": Table(f"Share of words whose own class is found. {_SCORED}", SCORES),
@@ -82,7 +100,11 @@ _SCORED = "One row per representation, layer, class, seed and split; `all` stand
         "failures": Table("One row per test word and class that fails or is cut into many pieces.", FAILURES),
         "pieces": Table("One row per number of pieces that words are cut into.", PIECES),
         "contexts": Table("One row per split and number of contexts.", CONTEXTS),
-        "finetuning": Table("One row per fine-tuned model, setup and layer.", FINETUNING, optional=True),
+        "finetuning": Table(
+            "One row per task fine-tuned for, setup, layer and seed of the fine-tuning; `all` is their mean.",
+            FINETUNING,
+            optional=True,
+        ),
         "attention_similarity": Table("One row per fine-tuned model and head.", SIMILARITY, optional=True),
     },
     chapter="words",
@@ -100,7 +122,10 @@ def contextualize(
     vectors: Annotated[
         Sequence[str], Setting("Static vectors to compare the model with: an asset or a file.", file=True)
     ] = ("glove",),
-    finetuned: Annotated[Sequence[str], Setting("The folder of a model fine-tuned from this one.", file=True)] = (),
+    finetuned: Annotated[
+        Sequence[str],
+        Setting("The folder of a model fine-tuned from this one; several seeds of one task are averaged.", file=True),
+    ] = (),
     preset: Preset = "quick",
     seeds: Seeds = None,
     faithful: Annotated[
@@ -125,30 +150,39 @@ def contextualize(
     chosen = _chosen(preset, seeds, context_sizes)
     tuned = load_finetuned(encoder, finetuned)
     data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
-    setup = Setup(data, chosen, seed, faithful, runtime.training_device)
-    board = Scoreboard(data, samples=samples, seed=seed)
-    whole, stored = contextual(encoder, data, runtime)
-    beside = without_context(encoder, data, corpus, vectors, seed)
-    changed = [contextual(each.encoder, data, runtime)[0] for each in tuned]
-    answers = list(answer(setup, whole, instead=old_probes(tuned, changed)))
-    own = [each for each in answers if each.representation == whole.name]
-    swept = list(_sweep(setup, encoder, stored))
-    tables = board.tables([*own, *_beside(setup, whole, beside)])
-    tables["context"] = board.f1(swept)
-    tables["pairs"] = board.pairs([*own, *swept])
-    pieces = pieces_of(encoder, data.words)
-    tables["failures"] = failure_cases(tables["pairs"], pieces)
-    tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
-    tables["contexts"] = histogram(data)
-    if tuned:
-        tables["finetuning"] = finetuning_table(setup, board, tuned, changed, answers)
-        tables["attention_similarity"] = attention_similarity(encoder, tuned, data.texts)
-    return Tables(
-        tables,
-        data.skipped | unknown_words([each for each, _ in beside], data),
-        data={"used": _used(data), "settings": asdict(chosen)},
-        seeds=(seed, *range(chosen.seeds)),
-    )
+    with ExitStack() as stack:
+        workspace = Workspace(runtime.store, stack)
+        workspace.refuse_full(
+            disk_bytes(encoder, tuned, chosen, data),
+            f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each",
+        )
+        answers = workspace.folder(fingerprint_of("answers", data.places, data.labels, encoder.fingerprint))
+        setup = Setup(data, chosen, seed, faithful, runtime.training_device, answers)
+        free = context_free(encoder, corpus, vectors, seed, answers)
+        asked = _Question(setup, encoder, free, Representations(data, workspace))
+        board = Scoreboard(data, samples=samples, seed=seed, selects=not faithful)
+        learned = probe_finetuned(setup, asked.made, tuned, asked.whole, save=True)
+        own = [each for each in learned if each.representation == asked.whole.name]
+        swept = list(asked.sweep())
+        tables = board.tables([*own, *asked.beside()])
+        tables["context"] = board.f1(swept)
+        tables["pairs"] = board.pairs([*own, *swept])
+        pieces = pieces_of(encoder, data.words)
+        tables["failures"] = failure_cases(tables["pairs"], pieces)
+        tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
+        tables["contexts"] = histogram(data)
+        if tuned:
+            tables["finetuning"] = finetuning_table(setup, board, tuned, learned)
+            tables["attention_similarity"] = attention_similarity(tuned, data.texts)
+        predicted = answers / f"{fingerprint_of(setup.key, chosen.context_sizes)[:16]}-{NAME}"
+        write_predictions(predicted, data, "dev" if faithful else "test", [*own, *swept])
+        return Tables(
+            tables,
+            data.skipped | unknown_words(free, data),
+            data={"used": _used(data), "settings": asdict(chosen)},
+            seeds=(seed, *range(chosen.seeds)),
+            files={NAME: predicted, **probe_files(setup, asked.whole)},
+        )
 
 
 @contextualize.finds
@@ -180,13 +214,10 @@ def _cost(
     static = [load_encoder(name) for name in vectors]
     # So far it is what the analysis does too.
     seconds = time.perf_counter() - start + skipgram_seconds(corpus)
-    setup = Setup(data, chosen, seed, faithful, estimator.runtime.training_device)
-    cost = estimator.encoding([as_corpus(data.texts)], [encoder, *(each.encoder for each in tuned)])
-    if cut := windows(data, chosen.context_sizes).cut:
-        # Windows are encoded anew and not stored.
-        cost += replace(estimator.encoding([as_corpus(cut)], [encoder]), passes=0, texts=0, tokens=0, disk=0)
-    held = 4 * encoder.layers * len(data.spans) * encoder.width * (2 + len(tuned) + len(chosen.context_sizes))
-    cost += Cost(passes=0, seconds=seconds, memory=cost.memory + held)
+    setup = Setup(data, chosen, seed, faithful, estimator.runtime.training_device, Path())
+    disk = disk_bytes(encoder, tuned, chosen, data)
+    cost = encoding_cost(encoder, tuned, chosen, data)
+    cost += Cost(passes=0, seconds=seconds, memory=cost.memory + 2 * encoder.width * len(data.text), disk=disk)
     return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
 
 
@@ -223,31 +254,43 @@ def _find(
     return find_words(corpus, encoder, annotation=annotation, **most, seed=seed, without=without)
 
 
-def _beside(setup: Setup, whole: Representation, types: Sequence[tuple[Encoder, Representation]]) -> Iterator[Answers]:
-    """Everything that the layers are compared with."""
-    data = setup.data
-    yield from answer(setup, averaged(whole, data, f"AVG-{whole.name}"))
-    for _, one in types:
-        yield from answer(setup, one)
-    # Of skip-gram the paper has no bag.
-    for bag in bags((each for each, _ in types if each.name != "skip-gram"), data):
-        yield from answer(setup, bag)
-    yield from answer_permuted(setup, whole)
+class _Question:
+    """What is probed besides fine-tuned models."""
 
+    def __init__(self, setup: Setup, encoder: Encoder, free: Sequence[Encoder], made: Representations) -> None:
+        """`free` know no context."""
+        self._setup, self._encoder, self._free = setup, encoder, free
+        self.made = made
+        self.whole = made.contextual(encoder)
 
-def _sweep(setup: Setup, encoder: Encoder, stored: StoredActivations) -> Iterator[Answers]:
-    """Other probes for each size: by layer, and for the bag of the model's input embeddings."""
-    sizes = setup.preset.context_sizes
-    if not sizes:
-        return
-    by_size = window_vectors(encoder, setup.data, sizes, stored=stored)
-    layers = tuple(range(encoder.layers))
-    for size, vectors in by_size.items():
-        yield from answer(setup, Representation(encoder.name, layers, vectors), context=str(size))
-    if isinstance(encoder, HuggingFaceEncoder):
-        lexical = encoder.lexical()
-        for size, vectors in window_vectors(lexical, setup.data, sizes, bag=True).items():
-            yield from answer(setup, Representation(f"P-{name_of(lexical)}", (None,), vectors), context=str(size))
+    def beside(self) -> Iterator[Answers]:
+        """Everything that the layers are compared with."""
+        made, whole = self.made, self.whole
+        yield from answer(self._setup, made.averaged(whole, f"AVG-{whole.name}"))
+        for each in self._free:
+            in_place = made.contextual(each)
+            yield from answer(self._setup, made.averaged(in_place, in_place.name))
+            made.done(in_place)
+        # Of skip-gram the paper has no bag.
+        for each in (each for each in self._free if each.name != "skip-gram"):
+            yield from self._once(made.contextual(each, bag=True, name=f"P-{name_of(each)}"))
+        yield from answer_permuted(self._setup, whole)
+
+    def sweep(self) -> Iterator[Answers]:
+        """Other probes for each size: by layer, and for the bag of the model's input embeddings."""
+        sizes = self._setup.preset.context_sizes
+        for size in sizes:
+            yield from self._once(self.made.contextual(self._encoder, size=size), str(size))
+        if isinstance(self._encoder, HuggingFaceEncoder):
+            lexical = self._encoder.lexical()
+            for size in sizes:
+                bag = self.made.contextual(lexical, size=size, bag=True, name=f"P-{name_of(lexical)}")
+                yield from self._once(bag, str(size))
+
+    def _once(self, representation: Representation, context: str = FULL) -> Iterator[Answers]:
+        """Vectors that nothing else is made from: their disk is free afterwards."""
+        yield from answer(self._setup, representation, context=context)
+        self.made.done(representation)
 
 
 def _used(data: WordsInContext) -> dict[str, int | dict[str, int]]:

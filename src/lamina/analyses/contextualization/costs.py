@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -10,16 +11,16 @@ from typing import NamedTuple
 
 import torch
 
-from lamina.analyses.contextualization.answers import Setup
+from lamina.analyses.contextualization.answers import Amounts, Setup
 from lamina.analyses.contextualization.finetuning import Finetuned
 from lamina.analyses.contextualization.representations import RANDOM_WIDTH
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext
-from lamina.analyses.estimate import Cost, Estimator, time_call
+from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import skipgram_epochs, train_skipgram
-from lamina.probes.mlp import ClassProbe, Examples, decide
+from lamina.probes.mlp import ClassProbe, Examples, Vectors, train
 
 _TIMED_BATCHES = 8
 _FORWARD = 1 / 3
@@ -27,6 +28,8 @@ _FORWARD = 1 / 3
 _TIMED_TEXTS = 1000
 """Texts that skip-gram is tried on."""
 _TIMED_EPOCHS = 4
+_ENCODED_TEXTS = 64
+"""Texts that encoding is timed on."""
 
 
 class Rows(NamedTuple):
@@ -57,6 +60,42 @@ def probed_rows(
         yield Rows(1, width, of_types=True)
 
 
+def disk_bytes(encoder: Encoder, tuned: Sequence[Finetuned], chosen: Amounts, data: WordsInContext) -> int:
+    """The most that vectors take on disk at once.
+
+    Those of whole texts stay; those of one other model, window or bag are there beside them, one after the other.
+    """
+    whole = 2 * encoder.layers * encoder.width * len(data.text)
+    through = {each.window for each in tuned if each.window is not None}
+    beside = max((bool(chosen.context_sizes), _most_at_once(tuned, through)))
+    return whole * (1 + beside) + 2 * RANDOM_WIDTH * len(data.text)
+
+
+def _most_at_once(tuned: Sequence[Finetuned], through: set[int]) -> int:
+    """Vectors beside those of the model: the fine-tuned ones of one window, and the pretrained model's through it."""
+    plain = sum(each.window is None for each in tuned)
+    return max([plain, *(1 + sum(each.window == window for each in tuned) for window in through)])
+
+
+def encoding_cost(encoder: Encoder, tuned: Sequence[Finetuned], chosen: Amounts, data: WordsInContext) -> Cost:
+    """What encoding takes: whole texts with every model, and the windows of every size; some texts are timed."""
+    pieces = [len(encoder.tokenize(text).ids) for text in data.texts]
+    per_word = sum(pieces) / max(1, sum(len(text.words) for text in data.texts))
+    models = 1 + len(tuned) + len({each.window for each in tuned if each.window is not None})
+    rate = _seconds_per_token(encoder, data)
+    windows = sum(len(data.text) * per_word * (2 * size + 1) for size in chosen.context_sizes)
+    seconds = rate * (models * sum(pieces) + windows)
+    return Cost(models, len(data.texts), sum(pieces), 0, seconds, memory_now())
+
+
+def _seconds_per_token(encoder: Encoder, data: WordsInContext) -> float:
+    some = list(islice(data.texts, _ENCODED_TEXTS))
+    for _ in encoder.encode(some[:4]):
+        pass  # warm-up; not timed
+    took = time_call(lambda: deque(encoder.encode(some), maxlen=0))
+    return took / sum(len(encoder.tokenize(text).ids) for text in some)
+
+
 def training_cost(estimator: Estimator, setup: Setup, rows: Sequence[Rows]) -> Cost:
     """What training all class probes takes. One step is one batch through the probes of one row."""
     training = setup.training
@@ -81,18 +120,13 @@ def _items(data: WordsInContext, *, of_types: bool) -> tuple[int, ...]:
 def _step_seconds(setup: Setup, width: int) -> float:
     """One batch through one probe, timed on random vectors: what they say does not change how long it takes."""
     training, classes = setup.training, len(setup.data.classes)
-    count, rows = _TIMED_BATCHES * training.batch, 2
-    examples = Examples(torch.randn(rows, count, width), torch.rand(1, count, classes) < 0.1)
-    probes = [
-        ClassProbe(row, label, seed)
-        for row in range(rows)
-        for seed in range(setup.preset.seeds)
-        for label in range(classes)
-    ]
+    count = _TIMED_BATCHES * training.batch
+    examples = Examples(Vectors.of(torch.randn(count, width).half()), torch.rand(1, count, classes) < 0.1)
+    probes = [ClassProbe(label, seed) for seed in range(setup.preset.seeds) for label in range(classes)]
     short = replace(training, epochs=1, select=False)
 
     def work() -> None:
-        decide(examples, examples, [], probes, short, device=setup.device)
+        train(examples, examples, probes, short, device=setup.device)
 
     # Warm-up; not timed.
     work()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.contextualization.tables import Table, overall
+from lamina.analyses.contextualization.tables import Table, over_seeds, overall
 from lamina.analyses.findings import finding, layers_in_words, number
 from lamina.results import Finding, Result
 
@@ -104,19 +104,23 @@ def _with_less_context(sizes: Table, layer: int, score: _Score) -> Iterator[Find
 
 def _after_finetuning(table: Table) -> Iterator[Finding]:
     """The model that fine-tuning changed most, at the layer where old probes lose most."""
-    wide = table.pivot_table(index=["task", "layer"], columns="setup", values="value")
+    mean = over_seeds(table)
+    wide = mean.pivot_table(index=["task", "layer"], columns="setup", values="value")
     if not {"pretrained", "a", "b"} <= set(wide.columns):
         return
     change = wide["a"] - wide["pretrained"]
     task, layer = change.index[int(change.argmin())]
-    own = table[(table["task"] == task) & (table["layer"] == layer)]
+    own = mean[(mean["task"] == task) & (mean["layer"] == layer)]
     before, old, new = (_Score.of(own[own["setup"] == setup]) for setup in ("pretrained", "a", "b"))
-    if before is not None and old is not None and new is not None:
-        yield _compared(
-            f"After fine-tuning for {task}, the old probes reach micro-F1 {{number}} at layer {layer}, before it "
-            f"{{against}}; new probes reach {number(*new)}.",
-            old, before,
-        )  # fmt: skip
+    if before is None or old is None or new is None:
+        return
+    every = table[(table["task"] == task) & (table["layer"] == layer) & (table["setup"] == "a")]
+    seeds = f" (mean of {len(every) - 1} seeds)" if len(every) > 2 else ""
+    yield _compared(
+        f"After fine-tuning for {task}{seeds}, the old probes reach micro-F1 {{number}} at layer {layer}, before it "
+        f"{{against}}; new probes reach {number(*new)}.",
+        old, before,
+    )  # fmt: skip
 
 
 def _compared(text: str, one: _Score, other: _Score) -> Finding:

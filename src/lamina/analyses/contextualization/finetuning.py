@@ -1,10 +1,17 @@
-"""What fine-tuning does to words in context: old probes on new vectors, new probes, and heads before and after."""
+"""What fine-tuning does to words in context: old probes on new vectors, new probes, and heads before and after.
+
+A model that was fine-tuned through an attention window is probed through it, and so is the pretrained model beside it.
+Models that differ in nothing but the seed of their fine-tuning are one task, with a mean and an interval.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,46 +19,111 @@ import torch
 from jaxtyping import Float
 
 from lamina.analyses.contextualization.answers import Answers, Setup, answer
-from lamina.analyses.contextualization.representations import Representation
-from lamina.analyses.contextualization.tables import ALL, Scoreboard
+from lamina.analyses.contextualization.representations import Representation, Representations
+from lamina.analyses.contextualization.tables import ALL, Scoreboard, Scores, interval
 from lamina.analyses.watching import fit
 from lamina.encoders import Encoder, load_encoder
-from lamina.errors import ModelError
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import InputError, ModelError
 from lamina.progress import progress
+from lamina.training.attention import WindowedEncoder
 from lamina.training.provenance import ABOUT, read_about, used_texts
 from lamina.types import Text
 
 COMPARED_TEXTS = 300
 """Whose attention is compared; the first of those probed."""
 PRETRAINED = "pretrained"
-FINETUNING = ("task", "setup", "layer", "value", "low", "high")
+FINETUNING = ("task", "window", "setup", "layer", "seed", "value", "low", "high")
 """Columns of `finetuning.csv`."""
-SIMILARITY = ("task", "layer", "head", "value", "baseline")
+SIMILARITY = ("task", "seed", "layer", "head", "value", "baseline")
 """Columns of `attention_similarity.csv`."""
+WHOLE = "all"
+"""The window of a model whose words see the whole text."""
+_OWN_SEED = ("seed", "best_step")
+"""What two runs may differ in and still be of one task."""
 
 
-class Finetuned(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Finetuned:
     """A model and what it was trained for."""
 
     task: str
+    """As tables call it; the same for models that differ in their seed alone."""
     folder: str
     encoder: Encoder
+    """Through its window, where it was fine-tuned through one."""
+    base: Encoder
+    """The pretrained model, through the same window."""
+    window: int | None
+    seed: str
+
+    @property
+    def run(self) -> str:
+        """A name of its own."""
+        return f"{self.task}, seed {self.seed}"
 
 
 def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[Finetuned]:
-    """The fine-tuned models; one of another architecture than `base` is refused."""
-    tuned = [Finetuned(_task(folder), folder, load_encoder(folder)) for folder in folders]
-    names = [each.task for each in tuned]
-    tuned = [each._replace(task=Path(each.folder).name) if names.count(each.task) > 1 else each for each in tuned]
+    """The fine-tuned models, those of one task together; one of another architecture than `base` is refused."""
+    twice = [folder for at, folder in enumerate(folders) if folder in folders[:at]]
+    if twice:
+        raise InputError(f"{twice[0]} is given twice; name every fine-tuned folder once")
+    about = [read_about(folder) if (Path(folder) / ABOUT).is_file() else {} for folder in folders]
+    names = _names(folders, about)
+    bases: dict[int | None, Encoder] = {None: base}
     probe = Text("a probe of the tokenizer", ("Unhesitating", "dogs", "barked", "."))
-    for each in tuned:
-        before, after = (_shape(model, probe) for model in (base, each.encoder))
+    tuned = []
+    for folder, said, name in zip(folders, about, names, strict=True):
+        encoder, window = load_encoder(folder), said.get("attention_window")
+        before, after = (_shape(model, probe) for model in (base, encoder))
         if before != after:
             raise ModelError(
-                f"{each.folder} is not {base.name} fine-tuned: it has {after}, {base.name} has {before}; name the "
+                f"{folder} is not {base.name} fine-tuned: it has {after}, {base.name} has {before}; name the "
                 "model it was fine-tuned from"
             )
-    return tuned
+        bases.setdefault(window, _through(base, window))
+        tuned.append(Finetuned(name, folder, _through(encoder, window), bases[window], window, _seed(said)))
+    return sorted(tuned, key=lambda each: names.index(each.task))
+
+
+def _names(folders: Sequence[str], about: Sequence[dict[str, Any]]) -> list[str]:
+    """The task of each model; a folder's name where models of one task differ in more than their seed."""
+    tasks = [str(said.get("task", Path(folder).name)) for folder, said in zip(folders, about, strict=True)]
+    runs = [(_way(said) or folder, _seed(said)) for folder, said in zip(folders, about, strict=True)]
+    groups = [run[0] if runs.count(run) == 1 else folder for folder, run in zip(folders, runs, strict=True)]
+    kinds = [task for task, _ in set(zip(tasks, groups, strict=True))]
+    different = {task for task in kinds if kinds.count(task) > 1}
+    firsts = [folders[groups.index(group)] for group in groups]
+    short = [Path(first).name for first in firsts]
+    clash = {
+        name for name in short if len({first for first, own in zip(firsts, short, strict=True) if own == name}) > 1
+    }
+    return [
+        task if task not in different else first if name in clash else name
+        for task, first, name in zip(tasks, firsts, short, strict=True)
+    ]
+
+
+def _seed(about: dict[str, Any]) -> str:
+    return str(about.get("plan", {}).get("seed", 0))
+
+
+def _way(about: dict[str, Any]) -> str:
+    """How a model was trained, without its seed; empty where that is not known."""
+    if not about:
+        return ""
+    plan = {name: value for name, value in about.get("plan", {}).items() if name not in _OWN_SEED}
+    return json.dumps(
+        {**{name: each for name, each in about.items() if name not in _OWN_SEED}, "plan": plan}, sort_keys=True
+    )
+
+
+def _through(encoder: Encoder, window: int | None) -> Encoder:
+    if window is None:
+        return encoder
+    if not isinstance(encoder, HuggingFaceEncoder):
+        raise ModelError(f"{encoder.name} has no attention that can be limited to a window; name a transformer")
+    return WindowedEncoder(encoder, window)
 
 
 def _shape(model: Encoder, text: Text) -> str:
@@ -69,50 +141,76 @@ def texts_used(tuned: Sequence[Finetuned]) -> frozenset[str]:
     return frozenset().union(*(used_texts(each.folder) for each in tuned))
 
 
-def old_probes(tuned: Sequence[Finetuned], changed: Sequence[Representation]) -> list[tuple[str, torch.Tensor]]:
-    """Setup (a): the vectors that probes of the pretrained model are applied to, by name."""
-    return [(_named(each, "a"), own.vectors) for each, own in zip(tuned, changed, strict=True)]
+def probe_finetuned(
+    setup: Setup, made: Representations, tuned: Sequence[Finetuned], whole: Representation, save: bool
+) -> list[Answers]:
+    """Answers about the pretrained model (through each window), about (a) new vectors by old probes, by (b) new probes.
+
+    The pretrained model's own come first; with `save` its probes are kept.
+    """
+    answers = []
+    windows = dict.fromkeys([None, *(each.window for each in tuned)])
+    for window in windows:
+        own = [each for each in tuned if each.window == window]
+        changed = [made.contextual(each.encoder, name=_named(each, "a")) for each in own]
+        before = whole if window is None else made.contextual(own[0].base)
+        answers += answer(setup, before, instead=changed, save=save and window is None)
+        for each, vectors in zip(own, changed, strict=True):
+            answers += answer(setup, vectors.rows(slice(None), _named(each, "b")))
+            made.done(vectors)
+        if window is not None:
+            made.done(before)
+    return answers
 
 
 def finetuning_table(
-    setup: Setup,
-    board: Scoreboard,
-    tuned: Sequence[Finetuned],
-    changed: Sequence[Representation],
-    answers: Sequence[Answers],
+    setup: Setup, board: Scoreboard, tuned: Sequence[Finetuned], answers: Sequence[Answers]
 ) -> pd.DataFrame:
     """Micro-F1 by layer: `pretrained`, setup `a` and setup `b` (new probes), task by task.
 
-    Of test words; with `faithful` of dev words, as in the paper. `answers` are those of the pretrained model's probes.
+    Of test words; with `faithful` of dev words, as in the paper. Seed `all` is the mean over the fine-tuned models of
+    a task; `pretrained` has no other.
     """
-    scores = board.f1([*answers, *_new_probes(setup, tuned, changed)])
     split = "dev" if setup.faithful else "test"
-    scores = scores[(scores["class"] == ALL) & (scores["seed"] == ALL) & (scores["split"] == split)]
-    before = answers[0].representation
+    scores = board.micro(answers, split)
+    layers = sorted({layer for _, layer in scores if layer is not None})
     rows = []
-    for each in tuned:
-        for way, name in ((PRETRAINED, before), ("a", _named(each, "a")), ("b", _named(each, "b"))):
-            own = scores[scores["representation"] == name]
-            rows += [(each.task, way, *row) for row in own[["layer", "value", "low", "high"]].itertuples(index=False)]
+    for task in dict.fromkeys(each.task for each in tuned):
+        models = [each for each in tuned if each.task == task]
+        window = WHOLE if models[0].window is None else str(models[0].window)
+        rows += [
+            (task, window, PRETRAINED, layer, ALL, *_number(scores[models[0].base.name, layer])) for layer in layers
+        ]
+        for way in ("a", "b"):
+            for layer in layers:
+                own = {each.seed: scores[_named(each, way), layer] for each in models}
+                together = own | {ALL: board.pooled(list(own.values()), split)}
+                rows += [(task, window, way, layer, seed, *_number(score)) for seed, score in together.items()]
     return pd.DataFrame(rows, columns=list(FINETUNING))
 
 
-def attention_similarity(base: Encoder, tuned: Sequence[Finetuned], texts: Sequence[Text]) -> pd.DataFrame:
+def _number(score: Scores) -> tuple[float, float, float]:
+    return float(score.value[-1]), *interval(score.draws[:, -1])
+
+
+def attention_similarity(tuned: Sequence[Finetuned], texts: Iterable[Text]) -> pd.DataFrame:
     """Cosine of a head's flattened attention before and after fine-tuning, mean over texts.
 
     The baseline is the mean cosine of the fine-tuned head with the other heads of its layer before fine-tuning; not
     available for a layer of one head.
     """
-    if not base.heads:
-        return pd.DataFrame([], columns=list(SIMILARITY))
-    some = [fit(base, text) for text in texts[:COMPARED_TEXTS]]
+    first = list(islice(texts, COMPARED_TEXTS))
     rows = []
     for each in tuned:
+        base = each.base
+        if not base.heads:
+            continue
+        some = [fit(base, text) for text in first]
         cosines = _cosines(base, each.encoder, some)
         own = np.diagonal(cosines, axis1=1, axis2=2)
         others = (cosines.sum(1) - own) / (base.heads - 1) if base.heads > 1 else np.full(own.shape, np.nan)
         rows += [
-            (each.task, block + 1, head + 1, own[block, head], others[block, head])
+            (each.task, each.seed, block + 1, head + 1, own[block, head], others[block, head])
             for block in range(base.blocks)
             for head in range(base.heads)
         ]
@@ -133,16 +231,5 @@ def _cosines(base: Encoder, tuned: Encoder, texts: Sequence[Text]) -> Float[np.n
     return (sums / max(count, 1)).numpy()
 
 
-def _new_probes(setup: Setup, tuned: Sequence[Finetuned], changed: Sequence[Representation]) -> Iterator[Answers]:
-    for each, own in zip(tuned, changed, strict=True):
-        yield from answer(setup, Representation(_named(each, "b"), own.layers, own.vectors))
-
-
 def _named(each: Finetuned, way: str) -> str:
-    return f"{each.task} ({way})"
-
-
-def _task(folder: str) -> str:
-    """As `lamina finetune` wrote it down; the folder's name where it did not make it."""
-    path = Path(folder)
-    return str(read_about(path).get("task", path.name)) if (path / ABOUT).is_file() else path.name
+    return f"{each.run} ({way})"

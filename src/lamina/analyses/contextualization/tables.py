@@ -83,7 +83,8 @@ def at_least_half(said: Bool[np.ndarray, "occurrence label"], pairs: Sequence[Pa
         return np.zeros((0, said.shape[1]), bool)
     sizes = np.array([len(pair.contexts) for pair in pairs])
     order = np.concatenate([pair.contexts for pair in pairs])
-    votes = np.add.reduceat(said[order].astype(np.int64), np.cumsum(sizes) - sizes, axis=0)
+    # Summed as small numbers: there are millions of contexts.
+    votes = np.add.reduceat(said[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.int32)
     return 2 * votes >= sizes[:, None]
 
 
@@ -131,7 +132,10 @@ class WordBootstrap:
         return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(own).sum(0).astype(int))
 
     def pooled(self, seeds: Sequence[Scores]) -> Scores:
-        """The mean over seeds, seeds and words drawn together."""
+        """The mean over seeds; words are drawn, from `FEW_SEEDS` on seeds with them."""
+        if len(seeds) < FEW_SEEDS:
+            value, draws = (np.mean([each[at] for each in seeds], axis=0) for at in range(2))
+            return Scores(value, draws, seeds[0].pairs)
         drawn = np.random.default_rng([self._seed, len(seeds)]).integers(
             len(seeds), size=(len(self._weights), len(seeds))
         )
@@ -157,6 +161,8 @@ def _ratio(over: np.ndarray, under: np.ndarray) -> np.ndarray:
     return np.divide(over, under, out=np.full(np.shape(over), np.nan, np.float64), where=under > 0)
 
 
+FEW_SEEDS = 5
+"""Seeds from which on they are drawn too: fewer would say too little about others."""
 SCORED = ("dev", "test")
 FREQUENT = 5
 """Contexts from which a pair is scored apart too."""
@@ -172,8 +178,10 @@ class Score:
     class_: str
     """A class, or `all`: every decision together."""
     seed: str
-    """A number, with an interval over words; or `all`: the mean over seeds, with one over seeds and words together."""
+    """A number, or `all`: the mean over seeds. Intervals are over words; of `all`, from 5 seeds on over both."""
     split: str
+    chose: bool
+    """Whether these words chose the epoch of the probes: then the score is too high to be quoted."""
     count: int
     """Pairs of a word and this class."""
     value: float
@@ -201,8 +209,9 @@ class _Judge(NamedTuple):
 class Scoreboard:
     """Scores rows of answers by the words they are about."""
 
-    def __init__(self, data: WordsInContext, *, samples: int, seed: int) -> None:
-        self._data = data
+    def __init__(self, data: WordsInContext, *, samples: int, seed: int, selects: bool = True) -> None:
+        """`selects`: whether dev words chose the epoch of the probes."""
+        self._data, self._selects = data, selects
         self._judges = [self._judge(split, samples, seed) for split in SCORED]
 
     def _judge(self, split: str, samples: int, seed: int) -> _Judge:
@@ -216,14 +225,13 @@ class Scoreboard:
         found: dict[str, list[Score]] = {"sclass": [], "recall": [], "frequent": [], "words": []}
         for own in _rows(answers):
             for judge in self._judges:
-                said = [each.said for each in own]
-                counts = [judge.grid.count(each) for each in said]
-                frequent = [judge.frequent.count(each) for each in said]
+                counts = [judge.grid.count(each.said) for each in own]
+                frequent = [judge.frequent.count(each.said) for each in own]
                 found["sclass"] += self._scored(own, judge, [judge.draws.f1(each) for each in counts])
                 found["recall"] += self._scored(own, judge, [judge.draws.recall(each) for each in counts])
                 found["frequent"] += self._scored(own, judge, [judge.draws.f1(each) for each in frequent])
                 if own[0].of_types:
-                    by_words = [by_word(self._data, judge.split, self._of_words(each)) for each in said]
+                    by_words = [by_word(self._data, judge.split, self._of_words(each.said)) for each in own]
                     found["words"] += self._scored(own, judge, [judge.draws.f1(each) for each in by_words])
         return {name: as_table(rows) for name, rows in found.items()}
 
@@ -235,6 +243,21 @@ class Scoreboard:
                 scores = [judge.draws.f1(judge.grid.count(each.said)) for each in own]
                 rows += self._scored(own, judge, scores)
         return as_table(rows)
+
+    def micro(self, answers: Iterable[Answers], split: str) -> dict[tuple[str, int | None], Scores]:
+        """F1 of a split by representation and layer, pooled over the seeds of the probes, with its draws."""
+        (judge,) = [each for each in self._judges if each.split == split]
+        return {
+            (own[0].representation, own[0].layer): judge.draws.pooled(
+                [judge.draws.f1(judge.grid.count(each.said)) for each in own]
+            )
+            for own in _rows(answers)
+        }
+
+    def pooled(self, scores: Sequence[Scores], split: str) -> Scores:
+        """The mean of several models' scores, on the same draws of words."""
+        (judge,) = [each for each in self._judges if each.split == split]
+        return judge.draws.pooled(scores)
 
     def pairs(self, answers: Iterable[Answers]) -> pd.DataFrame:
         """Of every pair of test words: the share of seeds that find its own class."""
@@ -259,7 +282,8 @@ class Scoreboard:
         named = [(str(each.seed), scores) for each, scores in zip(own, seeds, strict=True)]
         for seed, scores in [*named, (ALL, judge.draws.pooled(seeds))]:
             for at, label in enumerate((*self._data.classes, ALL)):
-                where = (first.representation, first.layer, first.context, label, seed, judge.split)
+                chose = self._selects and judge.split == "dev"
+                where = (first.representation, first.layer, first.context, label, seed, judge.split, chose)
                 value = float(scores.value[at])
                 yield Score(*where, int(scores.pairs[at]), value, *interval(scores.draws[:, at]))
 
@@ -277,8 +301,15 @@ def as_table(rows: Sequence[Score]) -> pd.DataFrame:
 
 
 def overall(table: Table, split: str) -> Table:
-    """The rows of a split that are of all classes and all seeds together."""
-    return table[(table["class"] == ALL) & (table["seed"] == ALL) & (table["split"] == split)]
+    """The rows of a split that are of all classes and all seeds together; none whose words chose the epoch."""
+    rows = table[(table["class"] == ALL) & (table["seed"] == ALL) & (table["split"] == split)]
+    # Results of older versions do not say.
+    return rows[~rows["chose"].astype(bool)] if "chose" in rows.columns else rows
+
+
+def over_seeds(finetuning: Table) -> Table:
+    """The rows of `finetuning.csv` that are means over seeds; all of them in results of versions without seeds."""
+    return finetuning[finetuning["seed"] == ALL] if "seed" in finetuning.columns else finetuning
 
 
 def histogram(data: WordsInContext) -> pd.DataFrame:

@@ -1,10 +1,16 @@
-"""Words in context with their semantic classes: which occurrences are used, and which words teach, choose and score."""
+"""Words in context with their semantic classes: which occurrences are used, and which words teach, choose and score.
+
+Wiki-PSE has millions of them, so an occurrence is a few numbers in arrays, and texts are read again when needed.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +18,11 @@ from jaxtyping import Bool, Int
 
 from lamina.analyses.watching import fit
 from lamina.corpora import Corpus
+from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.training.provenance import text_hash
-from lamina.types import Edge, Span, Text
+from lamina.types import Span, Text
 
 SPLITS = ("train", "dev", "test")
 DEV_SHARE, TEST_SHARE = 0.15, 0.25
@@ -36,13 +43,39 @@ class Pair(NamedTuple):
 
     word: int
     label: int
-    contexts: tuple[int, ...]
+    contexts: Sequence[int] | Int[np.ndarray, " context"]
     """Its occurrences."""
 
 
 @dataclass(frozen=True, eq=False)
+class UsedTexts:
+    """The texts that have a used word, cut to what is encoded; read from the corpus again on every iteration."""
+
+    corpus: Corpus
+    encoder: Encoder
+    """Whose pieces are counted."""
+    most_pieces: int
+    numbers: Int[np.ndarray, " text"]
+    """Which texts of the corpus, in its order."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Text]:
+        wanted = iter(self.numbers.tolist())
+        following = next(wanted, None)
+        for number, text in enumerate(self.corpus):
+            if number == following:
+                cut = fit(self.encoder, text, self.most_pieces)
+                yield Text(cut.id, cut.words, cut.segments, doc=cut.doc)
+                following = next(wanted, None)
+            if following is None:
+                return
+
+
+@dataclass(frozen=True, eq=False)
 class WordsInContext:
-    """Occurrences of words, each with all its classes.
+    """Occurrences of words, each with all its classes, in the order of their texts.
 
     An occurrence with several classes is a context of each of its (word, class) pairs.
     """
@@ -52,11 +85,10 @@ class WordsInContext:
     """Lower-cased; several words joined by spaces."""
     split: tuple[str, ...]
     """[word] train, dev or test."""
-    texts: tuple[Text, ...]
-    """Cut to what is encoded."""
+    texts: UsedTexts
     text: Int[np.ndarray, " occurrence"]
-    spans: tuple[Span, ...]
-    """[occurrence] Within its text."""
+    spans: Int[np.ndarray, "occurrence 2"]
+    """Start and end within its text."""
     word: Int[np.ndarray, " occurrence"]
     gold: Bool[np.ndarray, "occurrence label"]
     pairs: tuple[Pair, ...]
@@ -64,16 +96,67 @@ class WordsInContext:
 
     def of(self, split: str) -> Int[np.ndarray, " occurrence"]:
         """The occurrences of a split's words."""
-        return np.flatnonzero(np.isin(self.word, [at for at, own in enumerate(self.split) if own == split]))
+        return np.flatnonzero(np.array([own == split for own in self.split])[self.word])
+
+    @cached_property
+    def places(self) -> str:
+        """A fingerprint of the texts and of where the words are in them, whatever their classes."""
+        arrays = (self.texts.numbers, self.text, self.spans)
+        digests = [hashlib.sha256(np.ascontiguousarray(each, np.int64).data).hexdigest() for each in arrays]
+        return fingerprint_of(self.texts.corpus.fingerprint, self.texts.most_pieces, digests)
+
+    @cached_property
+    def labels(self) -> str:
+        """A fingerprint of classes, words and splits."""
+        arrays = (self.word, self.gold)
+        digests = [hashlib.sha256(np.ascontiguousarray(each, np.int64).data).hexdigest() for each in arrays]
+        return fingerprint_of(self.classes, self.words, self.split, digests)
 
 
-class _Found(NamedTuple):
-    text: int
-    span: Span
-    word: str
-    labels: tuple[str, ...]
-    rated: frozenset[str] | None
-    """The classes that annotators were asked about; None: all."""
+@dataclass
+class _Found:
+    """All annotated words, column by column."""
+
+    texts: array = field(default_factory=lambda: array("q"))
+    """The number of the text in the corpus."""
+    starts: array = field(default_factory=lambda: array("i"))
+    ends: array = field(default_factory=lambda: array("i"))
+    words: array = field(default_factory=lambda: array("i"))
+    keys: array = field(default_factory=lambda: array("d"))
+    """What contexts are drawn by."""
+    labels: array = field(default_factory=lambda: array("i"))
+    """Its set of classes, by number."""
+    rated: array = field(default_factory=lambda: array("i"))
+    """The set of classes that annotators were asked about, by number."""
+    known_words: dict[str, int] = field(default_factory=dict)
+    known_labels: dict[tuple[str, ...], int] = field(default_factory=dict)
+    known_rated: dict[frozenset[str] | None, int] = field(default_factory=dict)
+    listed: dict[str, str] = field(default_factory=dict)
+    """Word -> the split that a list of the corpus gives it."""
+
+    def add(
+        self, number: int, text: Text, span: Span, labels: tuple[str, ...], rated: frozenset[str] | None, seed: int
+    ):
+        """One occurrence."""
+        word = _word(text, span)
+        self.texts.append(number)
+        self.starts.append(span.start)
+        self.ends.append(span.end)
+        self.words.append(self.known_words.setdefault(word, len(self.known_words)))
+        self.keys.append(_share(seed, f"{text.id} {span.start}", word))
+        self.labels.append(self.known_labels.setdefault(labels, len(self.known_labels)))
+        self.rated.append(self.known_rated.setdefault(rated, len(self.known_rated)))
+
+    def sets(self) -> Bool[np.ndarray, "set class"]:
+        """[set of classes, class] Which classes a set has; classes in alphabetical order."""
+        return np.array([[name in labels for name in self.classes] for labels in self.known_labels], bool).reshape(
+            len(self.known_labels), len(self.classes)
+        )
+
+    @property
+    def classes(self) -> list[str]:
+        """All classes, in alphabetical order."""
+        return sorted({name for labels in self.known_labels for name in labels})
 
 
 def find_words(
@@ -108,13 +191,20 @@ def find_words(
     """
     chosen = annotation_of(corpus, annotation)
     skipped: Counter[str] = Counter()
-    texts, found, listed = _collect(corpus, encoder, chosen, most_pieces, without, skipped)
-    split_of = _split(found, listed, seed)
+    found = _collect(corpus, encoder, chosen, most_pieces, without, seed, skipped)
+    rows = _fully_rated(found, skipped)
+    split = _splits(found, rows, seed)
+    word, sets = (np.frombuffer(each, np.int32) for each in (found.words, found.labels))
     if most_words is not None:
-        drawn = set(sorted(split_of, key=lambda word: _share(seed, "word", word))[:most_words])
-        found = [each for each in found if each.word in drawn]
-    classes = _usable_classes(found, split_of, corpus, chosen, skipped)
-    return _sampled(texts, found, split_of, classes, most_contexts, seed, skipped)
+        rows = rows[_drawn_words(found, split, most_words, seed)[word[rows]]]
+    usable = _usable_classes(found, rows, split, corpus, chosen, skipped)
+    # Which usable classes an occurrence has, by the number of its set.
+    has = found.sets()[:, usable]
+    left = rows[np.any(has[sets[rows]], axis=1)]
+    skipped[LOST_WORDS] += len(rows) - len(left)
+    classes = tuple(np.array(found.classes, object)[usable].tolist())
+    read = partial(UsedTexts, corpus, encoder, most_pieces)
+    return _sampled(found, left, split, classes, has, read, most_contexts, skipped)
 
 
 def annotation_of(corpus: Corpus, asked: str | None) -> str:
@@ -131,13 +221,11 @@ def annotation_of(corpus: Corpus, asked: str | None) -> str:
 
 
 def _collect(
-    corpus: Corpus, encoder: Encoder, annotation: str, most: int, without: frozenset[str], skipped: Counter[str]
-) -> tuple[list[Text], list[_Found], dict[str, str]]:
-    """Texts that have annotated words, those words, and the split that lists of the corpus give them."""
-    texts: list[Text] = []
-    found: list[_Found] = []
-    listed: dict[str, str] = {}
-    for text in corpus:
+    corpus: Corpus, encoder: Encoder, annotation: str, most: int, without: frozenset[str], seed: int,
+    skipped: Counter[str],
+) -> _Found:  # fmt: skip
+    found = _Found()
+    for number, text in enumerate(corpus):
         if not text.edges.get(annotation):
             continue
         if without and text_hash(text) in without:
@@ -146,36 +234,45 @@ def _collect(
         cut = fit(encoder, text, most)
         skipped[TRUNCATED] += len(text.edges[annotation]) - len(cut.edges[annotation])
         # Several edges over one span are several classes of one occurrence.
-        said: dict[Span, Edge] = {}
+        said: dict[Span, set[str]] = {}
+        rated: dict[Span, frozenset[str] | None] = {}
         for edge in cut.edges[annotation]:
             if edge.labels:
-                before = said[edge.span].labels if edge.span in said else ()
-                said[edge.span] = Edge(tuple(sorted({*before, *edge.labels})), edge.span, rated=edge.rated)
+                said.setdefault(edge.span, set()).update(edge.labels)
+                rated[edge.span] = None if edge.rated is None else frozenset(edge.rated)
             else:
                 skipped[NO_CLASS] += 1
-        found += [_found(len(texts), cut, edge) for edge in said.values()]
-        listed |= {_word(cut, edge.span): edge.labels[0] for edge in cut.edges.get("sclass_split", ())}
-        texts.append(cut)
-    every = {label for each in found for label in each.labels}
-    rated = [each for each in found if each.rated is None or every <= each.rated]
-    skipped[PARTLY_RATED] += len(found) - len(rated)
-    return texts, rated, listed
+        for span, labels in said.items():
+            found.add(number, cut, span, tuple(sorted(labels)), rated[span], seed)
+        found.listed |= {_word(cut, edge.span): edge.labels[0] for edge in cut.edges.get("sclass_split", ())}
+    return found
 
 
-def _found(text: int, cut: Text, edge: Edge) -> _Found:
-    rated = None if edge.rated is None else frozenset(edge.rated)
-    return _Found(text, edge.span, _word(cut, edge.span), edge.labels, rated)
+def _fully_rated(found: _Found, skipped: Counter[str]) -> Int[np.ndarray, " found"]:
+    """The occurrences of which every class is known to hold or not."""
+    every = set(found.classes)
+    full = np.array([rated is None or every <= rated for rated in found.known_rated], bool)
+    rows = np.flatnonzero(full[np.frombuffer(found.rated, np.int32)]) if len(full) else np.zeros(0, np.int64)
+    skipped[PARTLY_RATED] += len(found.rated) - len(rows)
+    return rows
 
 
 def _word(text: Text, span: Span) -> str:
     return " ".join(text.words[span.start : span.end]).lower()
 
 
-def _split(found: list[_Found], listed: dict[str, str], seed: int) -> dict[str, str]:
-    """Word -> its split: as listed, with dev cut out of train where no list is called so; by hash otherwise."""
-    split_of = {}
-    cut_dev = "dev" not in listed.values()
-    for word in dict.fromkeys(each.word for each in found):
+def _splits(found: _Found, rows: Int[np.ndarray, " found"], seed: int) -> Int[np.ndarray, " word"]:
+    """Word -> the number of its split, -1 for a word without occurrence.
+
+    As listed, with dev cut out of train where no list is called so; by hash otherwise.
+    """
+    split = np.full(len(found.known_words), -1)
+    listed, cut_dev = found.listed, "dev" not in found.listed.values()
+    there = np.zeros(len(split), bool)
+    there[np.frombuffer(found.words, np.int32)[rows]] = True
+    for word, at in found.known_words.items():
+        if not there[at]:
+            continue
         share = _share(seed, "split", word)
         if not listed:
             given = "dev" if share < DEV_SHARE else "test" if share < DEV_SHARE + TEST_SHARE else "train"
@@ -183,68 +280,91 @@ def _split(found: list[_Found], listed: dict[str, str], seed: int) -> dict[str, 
             # A word that no list has is learned from: what is scored stays as it was given.
             given = listed.get(word, "train")
             given = "dev" if given == "train" and cut_dev and share < _LISTED_DEV_SHARE else given
-        split_of[word] = given
-    return split_of
+        split[at] = SPLITS.index(given)
+    return split
+
+
+def _drawn_words(found: _Found, split: np.ndarray, most: int, seed: int) -> Bool[np.ndarray, " word"]:
+    there = [word for word, at in found.known_words.items() if split[at] >= 0]
+    drawn = np.zeros(len(split), bool)
+    for word in sorted(there, key=lambda word: _share(seed, "word", word))[:most]:
+        drawn[found.known_words[word]] = True
+    return drawn
 
 
 def _usable_classes(
-    found: list[_Found], split_of: dict[str, str], corpus: Corpus, annotation: str, skipped: Counter[str]
-) -> tuple[str, ...]:
-    where: defaultdict[str, set[str]] = defaultdict(set)
-    for each in found:
-        for label in each.labels:
-            where[label].add(split_of[each.word])
-    usable = tuple(sorted(label for label, splits in where.items() if len(splits) == len(SPLITS)))
-    skipped[LOST_CLASSES] += len(where) - len(usable)
-    if not usable:
+    found: _Found, rows: np.ndarray, split: np.ndarray, corpus: Corpus, annotation: str, skipped: Counter[str]
+) -> Bool[np.ndarray, " class"]:
+    """The classes that have a word in every split."""
+    word, sets = (np.frombuffer(each, np.int32)[rows] for each in (found.words, found.labels))
+    seen = np.zeros((len(SPLITS), len(found.known_labels)), bool)
+    seen[split[word], sets] = True
+    in_split = np.stack([found.sets()[own].any(0) for own in seen])
+    usable = np.asarray(in_split.all(0))
+    skipped[LOST_CLASSES] += int(in_split.any(0).sum() - usable.sum())
+    if not usable.any():
         raise CorpusError(
             f"{corpus.name}: no class of {annotation!r} has a word in each of train, dev and test; words are split, so "
-            f"a class needs several words. Found {len(where)} classes over {len(split_of)} words; give more text"
+            f"a class needs several words. Found {int(in_split.any(0).sum())} classes over {int((split >= 0).sum())} "
+            "words; give more text"
         )
     return usable
 
 
 def _sampled(
-    texts: list[Text], found: list[_Found], split_of: dict[str, str], classes: tuple[str, ...], most: int, seed: int,
-    skipped: Counter[str],
+    found: _Found, rows: np.ndarray, split: np.ndarray, classes: tuple[str, ...], has: Bool[np.ndarray, "set class"],
+    read: Callable[[np.ndarray], UsedTexts], most: int, skipped: Counter[str],
 ) -> WordsInContext:  # fmt: skip
-    place = {label: at for at, label in enumerate(classes)}
-    usable = [each for each in found if any(label in place for label in each.labels)]
-    skipped[LOST_WORDS] += len(found) - len(usable)
-    contexts: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for at, each in enumerate(usable):
-        for label in each.labels:
-            if label in place:
-                contexts[each.word, place[label]].append(at)
-    keyed = {pair: sorted(own, key=lambda at: _key(texts, usable[at], seed))[:most] for pair, own in contexts.items()}
-    kept = sorted({at for own in keyed.values() for at in own})
-    skipped[OVER_THE_CAP] += len(usable) - len(kept)
-    renumbered = {at: number for number, at in enumerate(kept)}
-    words = tuple(sorted({usable[at].word for at in kept}))
-    word_at = {word: number for number, word in enumerate(words)}
-    text_at = {old: new for new, old in enumerate(sorted({usable[at].text for at in kept}))}
-    gold = np.zeros((len(kept), len(classes)), bool)
-    for number, at in enumerate(kept):
-        gold[number, [place[label] for label in usable[at].labels if label in place]] = True
+    """At most so many contexts of each pair, those with the lowest keys."""
+    word, sets = (np.frombuffer(each, np.int32)[rows] for each in (found.words, found.labels))
+    key = np.frombuffer(found.keys, np.float64)[rows]
+    kept = np.zeros(len(rows), bool)
+    chosen: list[tuple[int, np.ndarray, np.ndarray]] = []
+    for label in range(len(classes)):
+        own = np.flatnonzero(has[sets, label])
+        # By word, then by key; the rank within the word says who stays.
+        own = own[np.lexsort((key[own], word[own]))]
+        first = np.r_[True, np.diff(word[own]) != 0]
+        starts = np.flatnonzero(first)
+        rank = np.arange(len(own)) - np.repeat(starts, np.diff(np.r_[starts, len(own)]))
+        own = own[rank < most]
+        kept[own] = True
+        chosen.append((label, own, word[own]))
+    skipped[OVER_THE_CAP] += int(len(rows) - kept.sum())
+    used = rows[kept]
+    number = np.cumsum(kept) - 1
+    spoken = list(found.known_words)
+    old_words = np.unique(word[kept])
+    order = sorted(old_words.tolist(), key=spoken.__getitem__)
+    word_at = np.full(len(spoken), -1)
+    word_at[order] = np.arange(len(order))
+    numbers, text = np.unique(np.frombuffer(found.texts, np.int64)[used], return_inverse=True)
+    spans = np.stack([np.frombuffer(each, np.int32)[used] for each in (found.starts, found.ends)], 1)
     return WordsInContext(
         classes,
-        words,
-        tuple(split_of[word] for word in words),
-        tuple(texts[old] for old in text_at),
-        np.array([text_at[usable[at].text] for at in kept]),
-        tuple(usable[at].span for at in kept),
-        np.array([word_at[usable[at].word] for at in kept]),
-        gold,
-        tuple(
-            Pair(word_at[word], label, tuple(sorted(renumbered[at] for at in own)))
-            for (word, label), own in sorted(keyed.items())
-        ),
+        tuple(spoken[at] for at in order),
+        tuple(SPLITS[split[at]] for at in order),
+        read(numbers),
+        text.astype(np.int32),
+        spans,
+        word_at[word[kept]].astype(np.int32),
+        has[sets[kept]],
+        tuple(_pairs(chosen, number, word_at)),
         skipped,
     )
 
 
-def _key(texts: list[Text], each: _Found, seed: int) -> float:
-    return _share(seed, f"{texts[each.text].id} {each.span.start}", each.word)
+def _pairs(chosen: Sequence[tuple[int, np.ndarray, np.ndarray]], number: np.ndarray, word_at: np.ndarray) -> list[Pair]:
+    """Every word with every class it has, by word and then by class; contexts in the order of the texts."""
+    pairs = []
+    for label, own, words in chosen:
+        contexts = number[own].astype(np.int32)
+        order = np.lexsort((contexts, words))
+        contexts, words = contexts[order], words[order]
+        starts = np.flatnonzero(np.r_[True, np.diff(words) != 0]) if len(words) else np.zeros(0, int)
+        for part, word in zip(np.split(contexts, starts[1:]), words[starts].tolist(), strict=True):
+            pairs.append(Pair(int(word_at[word]), label, part))
+    return sorted(pairs, key=lambda pair: (pair.word, pair.label))
 
 
 def _share(seed: int, what: str, name: str) -> float:
