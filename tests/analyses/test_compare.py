@@ -1,271 +1,461 @@
-"""Two results side by side: relative depth, differences, and how sure they are."""
+"""Several results side by side: paired by text, relative depth, differences and how sure they are."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import f1_score
 
-from lamina.analyses.compare import Estimate, by_model, compare, difference
+from lamina.analyses.compare import STATISTICS, compare, in_words, layer_differences
+from lamina.analyses.probing.paired import read_answers
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 
+from .saved_predictions import LABELS, write_predictions
+
+TEXTS, WORDS = 40, 6
+CUTS = ("cumulative", "layer")
 NAN = float("nan")
+NUMBER = itertools.count()
+SCORES = "model task probe of layer seed split metric count value low high"
+SUMMARY = "task corpus metric center_of_gravity converged reason"
+MIXING = "task seed upto layer weight gamma norm"
+TRAINING = "task of probe layer seed steps best_step loss last_gain converged"
+
+
+def gold_of(task: str, corpus: str) -> np.ndarray:
+    """[text, word] The same for all models."""
+    rng = np.random.default_rng([*task.encode(), *corpus.encode()])
+    return rng.integers(0, len(LABELS), (TEXTS, WORDS))
+
+
+def said_by(gold: np.ndarray, right: float, noise: int, like: float = 0.8) -> np.ndarray:
+    """Answers that are right with a probability; `like` of the words are as hard for every model."""
+    shared = np.random.default_rng(7).random(gold.shape)
+    own = np.random.default_rng([11, noise])
+    hard = np.where(np.random.default_rng(8).random(gold.shape) < like, shared, own.random(gold.shape))
+    return np.where(hard < right, gold, (gold + 1) % len(LABELS))
 
 
 def probed(
-    model="small", corpus="ewt", tasks=("pos", "dep"), last=4, seeds=2, lift=0.0, probes=("cumulative", "layer")
-):
-    """A result whose scores rise by 0.1 a layer from 0.4, with intervals of 0.02 below and 0.01 above."""
-    scores, summary = [], []
+    folder: Path,
+    model: str = "small",
+    corpus: str = "ewt",
+    tasks=("pos", "dep"),
+    last: int = 2,
+    seeds: int = 2,
+    lift: float = 0.0,
+    probes=CUTS,
+    golds=gold_of,
+    losses=None,
+) -> Result:
+    """A result whose probes are right at 50 % of the words at layer 0, and `lift` and 15 % more per layer above it."""
+    work = folder / f"result{next(NUMBER)}"
+    work.mkdir()
+    scores, summary, mixing, training, files = [], [], [], [], {}
     for task in tasks:
-        metric = "micro-F1 over all labels"
-        scores.append((model, task, "constant", "model", None, "all", "dev", metric, 9, 0.1, 0.1, 0.1))
-        for of in ("model", "random"):
-            for probe in probes:
-                for layer in range(last + 1):
-                    value = (0.4 + 0.1 * layer + lift) if of == "model" else 0.2
-                    for seed in (*map(str, range(seeds)), "all"):
-                        row = (model, task, probe, of, layer, seed, "dev", metric, 9, value, value - 0.02, value + 0.01)
-                        scores.append(row)
-        mixed = "cumulative" in probes
-        places = (2.0, 1.8, 2.2, 1.0, 0.5, 2.0) if mixed else (NAN,) * 6
-        summary.append((task, 0.4 if mixed else NAN, 0.8, *places, 0.1, 0.2, 0.3))
+        gold, rows = golds(task, corpus), []
+        scores.append((model, task, "constant", "model", pd.NA, "all", "dev", "f1", 9, 0.1, 0.1, 0.1))
+        for probe, layer in itertools.product(probes, range(last + 1)):
+            values = []
+            for seed in range(seeds):
+                said = said_by(gold, 0.5 + 0.3 * layer / last + lift * (layer > 0), seed)
+                values.append(f1_score(gold.ravel(), said.ravel(), average="micro"))
+                rows += [
+                    {"text_id": f"t{text}", "start1": word, "end1": word + 1, "gold": [LABELS[gold[text, word]]],
+                     "unseen": 0, "seed": seed, "probe": probe, "layer": layer,
+                     "probabilities": np.where(np.arange(4) == said[text, word], 0.9, 0.1).tolist()}
+                    for text, word in np.ndindex(gold.shape)
+                ]  # fmt: skip
+                loss = 1 - values[-1] if losses is None else losses[layer]
+                training.append((task, "model", probe, layer, seed, 100, 80, loss, 0.0, True))
+            value = float(np.mean(values))
+            about = (model, task, probe, "model", layer, "all", "dev")
+            scores.append((*about, "f1", 9, value, value - 0.02, value + 0.01))
+            scores.append((*about, "accuracy", 9, value, value - 0.02, value + 0.01))
+        files[f"{task}.predictions.parquet"] = write_predictions(
+            work / f"{task}.predictions.parquet", rows, corpus=corpus
+        )
+        for seed, layer in itertools.product(range(seeds), range(last + 1)):
+            weight = (1 + layer + 0.1 * seed * layer) / sum(1 + each + 0.1 * seed * each for each in range(last + 1))
+            mixing.append((task, seed, last, layer, weight, 1.0, 1.0))
+        summary.append((task, corpus, "f1", 2.0, True, ""))
     tables = {
-        "scores": pd.DataFrame(
-            scores,
-            columns=[
-                "model",
-                "task",
-                "probe",
-                "of",
-                "layer",
-                "seed",
-                "split",
-                "metric",
-                "count",
-                "value",
-                "low",
-                "high",
-            ],
-        ).astype({"layer": "Int64"}),
-        "summary": pd.DataFrame(
-            summary,
-            columns=[
-                "task",
-                "f1_first",
-                "f1_full",
-                "center_of_gravity",
-                "cog_low",
-                "cog_high",
-                "expected_layer",
-                "el_low",
-                "el_high",
-                "kl_mixing",
-                "kl_differential",
-                "selectivity",
-            ],
-        ),
+        "scores": pd.DataFrame(scores, columns=SCORES.split()).astype({"layer": "Int64"}),
+        "summary": pd.DataFrame(summary, columns=SUMMARY.split()),
+        "mixing": pd.DataFrame(mixing, columns=MIXING.split()),
+        "training": pd.DataFrame(training, columns=TRAINING.split()),
     }
     about = {"name": model, "fingerprint": model}, {"name": corpus, "split": "dev", "fingerprint": corpus}
-    return Result("probe", tables, Provenance(*about, {"preset": "quick"}, (0, 1), revision=None))
+    return Result("probe", tables, Provenance(*about, {"preset": "quick"}, (0, 1), revision=None), files)
 
 
-def row(result: Result, task: str, statistic: str) -> Any:
-    table: Any = result.tables["compare"]
-    return table[(table["task"] == task) & (table["statistic"] == statistic)].iloc[0]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("probed")
 
 
-def test_scores_differ_with_an_interval_of_both():
-    found = row(compare(probed("small", lift=0.05), probed("large")), "pos", "f1_full")
-
-    assert (found["a"], found["a_low"], found["a_high"]) == pytest.approx((0.85, 0.83, 0.86))
-    assert (found["b"], found["b_low"], found["b_high"]) == pytest.approx((0.8, 0.78, 0.81))
-    wide = np.hypot(0.02, 0.01)
-    assert (found["difference"], found["low"], found["high"]) == pytest.approx((0.05, 0.05 - wide, 0.05 + wide))
+@pytest.fixture(scope="module")
+def small(folder) -> Result:
+    return probed(folder)
 
 
-def test_places_are_shares_of_each_model_s_own_depth():
-    result = compare(probed("small", last=4), probed("large", last=8))
-
-    layer = row(result, "dep", "expected_layer")
-    assert (layer["a"], layer["b"], layer["difference"]) == pytest.approx((0.25, 0.125, 0.125))
-    assert (layer["a_low"], layer["a_high"]) == pytest.approx((0.125, 0.5))
-    assert layer["spread"] == "interval"
-    depth: Any = result.tables["depth"]
-    assert list(depth.columns) == ["model", "task", "probe", "layer", "relative_depth", "value", "low", "high"]
-    for model, last in (("small", 4), ("large", 8)):
-        own = depth[(depth["model"] == model) & (depth["task"] == "pos") & (depth["probe"] == "layer")]
-        assert own["layer"].tolist() == list(range(last + 1))
-        assert own["relative_depth"].tolist() == pytest.approx([layer / last for layer in range(last + 1)])
-        assert own["value"].max() == pytest.approx(0.4 + 0.1 * last)
-    assert row(result, "pos", "f1_full")["b"] == pytest.approx(1.2)
+@pytest.fixture(scope="module")
+def large(folder) -> Result:
+    return probed(folder, "large", last=4, lift=0.12)
 
 
-def test_single_layers_are_stretched_from_the_worst_to_the_best():
-    table: Any = compare(probed("small", last=4), probed("large", last=8)).tables["layers"]
-    assert ",".join(table.columns) == "model,task,layer,value,low,high,normalised"
-    own = table[(table["model"] == "small") & (table["task"] == "dep")]
-    assert own["value"].tolist() == pytest.approx([0.4, 0.5, 0.6, 0.7, 0.8])
-    assert own["normalised"].tolist() == pytest.approx([0, 0.25, 0.5, 0.75, 1])
-    assert compare(probed(last=0), probed("large", last=0)).tables["layers"]["normalised"].isna().all()
-    assert compare(probed(probes=("cumulative",)), probed("large", probes=("cumulative",))).tables["layers"].empty
+@pytest.fixture(scope="module")
+def third(folder) -> Result:
+    return probed(folder, "third", tasks=("pos",), last=3, lift=0.05)
 
 
-@pytest.mark.parametrize(("seeds", "spread", "half"), [(2, "range", 0.1), (5, "interval", np.hypot(0.05, 0.05))])
-def test_with_few_seeds_the_spread_of_gravity_is_a_range(seeds, spread, half):
-    found = row(compare(probed("small", seeds=seeds), probed("large", seeds=5)), "pos", "center_of_gravity")
-
-    assert found["spread"] == spread
-    assert found["a"] == pytest.approx(0.5)
-    assert (found["difference"], found["low"], found["high"]) == pytest.approx((0.0, -half, half))
+def together(*results: Result) -> Result:
+    return compare(*results, samples=400)
 
 
-def test_scores_on_other_texts_are_shown_but_not_subtracted():
-    result = compare(probed(corpus="ewt"), probed(corpus="gum"))
-
-    for statistic in ("f1_first", "f1_full"):
-        found = row(result, "pos", statistic)
-        assert found[["a", "b"]].notna().all()
-        assert found[["difference", "low", "high"]].isna().all()
-    assert row(result, "pos", "expected_layer")["difference"] == 0
-    assert set(result.tables["depth"]["model"]) == {"small (ewt)", "small (gum)"}
-    assert result.provenance.corpus["name"] == "ewt and gum"
+@pytest.fixture(scope="module")
+def both(small, large) -> Result:
+    return together(small, large)
 
 
-def test_other_metrics_are_not_subtracted():
-    other = probed("large")
-    scores = other.tables["scores"].replace("micro-F1 over all labels", "with the root")
-    found = compare(probed(), replace(other, tables={**other.tables, "scores": scores}))
-
-    assert np.isnan(row(found, "pos", "f1_full")["difference"])
+def changed(result: Result, table: str, change) -> Result:
+    return replace(result, tables={**result.tables, table: change(result.tables[table])})
 
 
-def test_what_a_result_lacks_is_not_available():
-    result = compare(probed("small", probes=("layer",)), probed("large"))
-
-    for statistic in ("f1_first", "f1_full", "center_of_gravity", "expected_layer"):
-        found = row(result, "pos", statistic)
-        assert found[["a", "difference", "low", "high"]].isna().all()
-        assert np.isfinite(found["b"])
+def rows(result: Result, table: str, **where: str) -> Any:
+    found: Any = result.tables[table]
+    for column, value in where.items():
+        found = found[found[column] == value]
+    return found.reset_index(drop=True)
 
 
-def test_common_tasks_only_and_the_others_are_counted():
-    result = compare(probed(tasks=("pos", "dep", "ner")), probed("large", tasks=("ner", "pos")))
-
-    assert result.tables["compare"]["task"].unique().tolist() == ["pos", "ner"]
-    assert result.provenance.skipped == {"tasks of small alone": 1}
+# Tables
 
 
-def test_results_on_several_corpora_stand_side_by_side():
-    given = [
-        probed(model, corpus, tasks)
-        for corpus, tasks in (("squad", ("sup", "ner")), ("babi", ("sup",)))
-        for model in ("base", "tuned")
+def test_a_difference_is_that_of_the_scores_and_turns_with_the_order(small, large, both):
+    turned = together(large, small)
+    for statistic in STATISTICS:
+        (found,) = rows(both, "differences", task="pos", statistic=statistic).itertuples()
+        values = rows(both, "compare", task="pos", statistic=statistic).set_index("model")["value"]
+        assert found.difference == pytest.approx(values["small"] - values["large"])
+        (other,) = rows(turned, "differences", task="pos", statistic=statistic).itertuples()
+        assert (other.a, other.b) == (found.b, found.a)
+        assert (other.difference, other.low, other.high) == pytest.approx((-found.difference, -found.high, -found.low))
+    scores = small.tables["scores"]
+    told = scores[(scores["probe"] == "cumulative") & (scores["task"] == "pos") & (scores["metric"] == "f1")]
+    found = rows(both, "compare", task="pos", statistic="score_full", model="small")
+    assert found["value"][0] == pytest.approx(told["value"].iloc[-1])
+    assert found["layer"][0] == 2
+
+
+def test_a_planted_difference_is_found_and_a_result_does_not_differ_from_itself(small, both):
+    (found,) = rows(both, "differences", task="pos", statistic="score_full").itertuples()
+    assert found.low <= -0.12 <= found.high < 0
+    assert found.p < 0.02
+    same = together(small, small).tables["differences"].dropna(subset=["difference"])
+    assert same["difference"].tolist() == [0.0] * len(same)
+    assert set(same["p"].dropna()) == {1.0}
+
+
+def test_places_are_shares_of_each_model_s_own_depth(small, both):
+    gravity = rows(both, "compare", task="dep", statistic="center_of_gravity")
+    weights = small.tables["mixing"].query("task == 'dep'").groupby("seed")
+    by_hand = weights.apply(lambda own: (own["weight"] * own["layer"]).sum()) / 2
+    assert gravity["value"][0] == pytest.approx(by_hand.mean())
+    assert (gravity["low"][0], gravity["high"][0]) == pytest.approx((by_hand.min(), by_hand.max()))
+    scores = rows(both, "depth", model="small", task="dep", probe="cumulative")
+    assert scores["relative_depth"].tolist() == [0, 0.5, 1]
+    p = scores["value"].to_numpy()
+    expected = (1 * (p[1] - p[0]) + 2 * (p[2] - p[1])) / (p[2] - p[0]) / 2
+    found = rows(both, "compare", task="dep", statistic="expected_layer", model="small")
+    assert found["value"][0] == pytest.approx(expected)
+    assert found["low"][0] < expected < found["high"][0]
+    deeper = rows(both, "depth", model="large", probe="layer", task="pos")
+    assert deeper["relative_depth"].tolist() == [0, 0.25, 0.5, 0.75, 1]
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(2, "range"), (5, "interval")])
+def test_with_few_seeds_the_spread_of_gravity_is_a_range_without_a_test(folder, seeds, spread):
+    given = [probed(folder, name, tasks=("pos",), seeds=count) for name, count in (("a", seeds), ("b", 5))]
+    result = together(*given)
+    assert rows(result, "compare", model="a", statistic="center_of_gravity")["spread"][0] == spread
+    (found,) = rows(result, "differences", statistic="center_of_gravity").itertuples()
+    assert found.spread == spread
+    assert found.low <= found.difference <= found.high
+    assert np.isfinite(found.p) == (seeds == 5)
+    assert ("fewer than 5" in found.reason) == (seeds == 2)
+
+
+def test_three_models_make_three_pairs_and_holm_counts_them_all(small, large, third):
+    result = together(small, large, third)
+    apart = rows(result, "differences", statistic="score_full")
+    assert list(zip(apart["task"], apart["a"], apart["b"], strict=True)) == [
+        ("pos", "small", "large"),
+        ("pos", "small", "third"),
+        ("pos", "large", "third"),
+        ("dep", "small", "large"),
     ]
-    result = compare(given)
+    ordered = sorted(apart["p"])
+    assert apart["p_holm"].min() == pytest.approx(min(1, 4 * ordered[0]))
+    assert (apart["p_holm"] >= apart["p"]).all()
+    assert result.provenance.skipped == {}
+    assert result.provenance.model["name"] == "small, large and third"
+
+
+def test_the_best_layers_of_all_models_are_ranked(small, large, both):
+    table = rows(both, "best_layers", task="pos")
+    assert table["rank"].tolist() == list(range(1, 9))
+    assert table["value"].is_monotonic_decreasing
+    assert (table["model"][0], table["layer"][0]) == ("large", 4)
+    assert table["tied"][0]
+    assert not table["tied"].iloc[-1]
+    for row in table.itertuples():
+        curve = rows(both, "depth", task="pos", model=row.model, probe="layer").set_index("layer").loc[row.layer]
+        assert (row.value, row.low, row.high) == pytest.approx(tuple(curve[["value", "low", "high"]]))
+    own = table[table["model"] == "small"].sort_values("layer")
+    assert own["normalised"].tolist()[::2] == [0, 1]
+    best = rows(both, "compare", task="pos", statistic="score_best_layer").set_index("model")["layer"]
+    assert best.to_dict() == table[table["chosen"]].set_index("model")["layer"].to_dict() == {"small": 2, "large": 4}
+
+
+def test_the_texts_that_decide_when_to_stop_choose_the_best_layer(folder, large):
+    picky = probed(folder, "picky", losses=[0.5, 0.1, 0.3])
+    assert rows(together(picky, large), "compare", statistic="score_best_layer", model="picky")["layer"][0] == 1
+    older = replace(picky, tables={name: table for name, table in picky.tables.items() if name != "training"})
+    assert rows(together(older, large), "compare", statistic="score_best_layer", model="picky")["layer"][0] == 2
+
+
+def test_layers_of_two_results_differ_in_pairs(folder, small):
+    tuned = probed(folder, "tuned", lift=0.1)
+    found = [each for each in layer_differences(small, tuned, samples=300, seed=0) if each.task == "dep"]
+    assert [each.layer for each in found] == [0, 1, 2]
+    assert found[0].difference[:3] == (0, 0, 0)
+    for each in found[1:]:
+        assert each.difference.difference == pytest.approx(each.b.value - each.a.value)
+        assert 0 < each.difference.low <= 0.1 <= each.difference.high
+
+
+# What is not available
+
+
+def test_what_has_not_converged_is_not_available_and_the_reason_is_told(small, large):
+    why = "the probe of P(1) had not converged after 100 steps"
+    slow = changed(
+        small,
+        "summary",
+        lambda t: t.assign(
+            center_of_gravity=NAN, expected_layer=NAN, converged=False,
+            reason=f"expected layer: {why}; centre of gravity: {why}; selectivity: there is none",
+        ),
+    )  # fmt: skip
+    result = together(slow, large)
+    for statistic in ("center_of_gravity", "expected_layer"):
+        (own,) = rows(result, "compare", task="pos", statistic=statistic, model="small").itertuples()
+        assert np.isnan([own.value, own.low, own.high]).all()
+        assert own.reason == why
+        (apart,) = rows(result, "differences", task="pos", statistic=statistic).itertuples()
+        assert np.isnan([apart.difference, apart.p, apart.p_holm]).all()
+        assert apart.reason.startswith(f"small: {why}")
+    assert rows(result, "compare", task="pos", statistic="score_full")["value"].notna().all()
+    bare = changed(slow, "summary", lambda t: t.drop(columns="reason"))
+    reasons = rows(together(bare, large), "compare", statistic="expected_layer", model="small")["reason"]
+    assert set(reasons) == {"its probes have not converged"}
+
+
+def test_what_has_converged_is_available_although_other_probes_have_not(small, large):
+    partly = changed(small, "summary", lambda t: t.assign(converged=False, reason="selectivity: layer 1 had not"))
+    result = together(partly, large)
+    for statistic in ("center_of_gravity", "expected_layer"):
+        assert rows(result, "compare", statistic=statistic)["value"].notna().all()
+
+
+def test_an_expected_layer_needs_a_gain(folder, small):
+    flat = probed(folder, "flat", tasks=("pos",), golds=gold_of, last=1, lift=-0.3)
+    (found,) = rows(together(small, flat), "compare", statistic="expected_layer", model="flat").itertuples()
+    assert np.isnan(found.value)
+    assert found.reason == "the gain of P(L) over P(0) cannot be told from 0"
+
+
+@pytest.mark.parametrize(
+    ("probes", "missing"),
+    [(("layer",), {"score_first", "score_full", "expected_layer"}), (("cumulative",), {"score_best_layer"})],
+)
+def test_what_a_result_lacks_is_not_available(folder, small, probes, missing):
+    result = together(probed(folder, "bare", probes=probes), small)
+    own = rows(result, "compare", model="bare", task="pos")
+    assert set(own.loc[own["value"].isna(), "statistic"]) == missing
+    assert all(own.loc[own["value"].isna(), "reason"])
+    apart = rows(result, "differences", task="pos")
+    assert set(apart.loc[apart["difference"].isna(), "statistic"]) == missing
+
+
+def other_gold(task: str, corpus: str) -> np.ndarray:
+    gold = gold_of(task, corpus).copy()
+    gold[3, 2] = (gold[3, 2] + 1) % len(LABELS)
+    return gold
+
+
+def test_results_on_different_texts_are_refused(folder, small):
+    elsewhere = probed(folder, "large", corpus="gum")
+    with pytest.raises(InputError, match=r"no task of small on ewt \(dev\) and large on gum \(dev\) was scored on the"):
+        compare(small, elsewhere)
+    with pytest.raises(InputError, match="have the ids of those of small, but other targets or gold labels"):
+        compare(small, probed(folder, "large", golds=other_gold))
+    with pytest.raises(InputError, match="no task of small on ewt"):
+        compare(small, probed(folder, "large", tasks=("ner",)))
+
+
+def test_fewer_texts_are_other_texts(folder, small):
+    def fewer(task, corpus):
+        return gold_of(task, corpus)[:30]
+
+    with pytest.raises(InputError, match="pos of large: scored on other texts than small"):
+        compare(small, probed(folder, "large", golds=fewer))
+
+
+def test_tasks_that_differ_are_left_out_and_named(folder, small, large):
+    def one_differs(task, corpus):
+        return (other_gold if task == "dep" else gold_of)(task, corpus)
+
+    odd = probed(folder, "odd", tasks=("pos", "dep", "ner"), golds=one_differs)
+    result = together(small, large, odd)
+    assert result.tables["compare"].groupby("task", sort=False)["model"].nunique().to_dict() == {"pos": 3, "dep": 2}
+    assert result.provenance.skipped == {
+        "dep of odd: its texts have the ids of those of small, but other targets or gold labels": 1,
+        "ner of odd: no other model has answers to the same questions": 1,
+    }
+
+
+def test_a_task_scored_by_another_metric_is_left_out(small, large):
+    macro = read_answers(large.files["dep.predictions.parquet"], "macro_f1")
+    told = {(cut.probe, cut.layer): value for cut, value in zip(macro.cuts, macro.value(), strict=True)}
+
+    def rescored(scores: Any) -> Any:
+        own = (scores["task"] == "dep") & (scores["metric"] == "f1") & scores["layer"].notna()
+        values = [told[row.probe, row.layer] for row in scores[own].itertuples()]
+        return pd.concat([scores, scores[own].assign(metric="macro_f1", value=values)])
+
+    other = changed(changed(large, "scores", rescored), "summary", lambda t: t.assign(metric=["f1", "macro_f1"]))
+    assert "dep of large: scored by macro_f1, small by f1" in together(small, other).provenance.skipped
+
+
+def test_other_metrics_and_missing_or_foreign_predictions_are_left_out(small, large):
+    macro = changed(large, "summary", lambda t: t.assign(metric=["f1", "accuracy"]))
+    assert list(together(small, macro).provenance.skipped) == [
+        "dep of small: no other model has answers to the same questions",
+        "dep of large: scored by accuracy, which cannot be compared; probe it again",
+    ]
+    without = replace(large, files={"pos.predictions.parquet": large.files["pos.predictions.parquet"]})
+    assert "dep of large: its predictions were not saved; probe it again" in together(small, without).provenance.skipped
+    foreign = changed(large, "scores", lambda t: t.assign(value=t["value"] + 0.1 * (t["task"] == "dep")))
+    (_, why) = together(small, foreign).provenance.skipped
+    assert why == "dep of large: its saved predictions do not give the scores in scores.csv; probe it again"
+
+
+# Several results of one model
+
+
+def test_results_on_several_corpora_are_merged_by_model(folder):
+    given = [
+        probed(folder, model, corpus, tasks, lift=lift)
+        for corpus, tasks in (("squad", ("sup", "ner")), ("babi", ("sup",)))
+        for model, lift in (("base", 0.0), ("tuned", 0.1))
+    ]
+    result = together(*given)
     assert result.tables["compare"]["task"].unique().tolist() == ["sup (squad)", "ner", "sup (babi)"]
-    assert result.tables["layers"]["model"].unique().tolist() == ["base", "tuned"]
-    assert result.provenance.corpus["name"] == "squad, babi"
-    assert np.isfinite(row(result, "sup (babi)", "f1_full")["difference"]), "the same texts"
-    assert by_model(given[:2]) == (given[0], given[1])
-    with pytest.raises(InputError, match="results of two models; got a on ewt; b on ewt; c on ewt"):
-        by_model([probed(model) for model in "abc"])
-    with pytest.raises(InputError, match="a task was probed twice on one corpus by one model"):
-        by_model([probed("a"), probed("a"), probed("b")])
+    assert result.tables["compare"]["model"].unique().tolist() == ["base", "tuned"]
+    assert result.provenance.corpus["name"] == "squad and babi"
+    with pytest.raises(InputError, match="base was probed for sup twice on one corpus; name one of these results"):
+        compare(given[0], given[0], given[1])
 
 
-def test_a_comparison_is_saved_and_read_back(tmp_path):
-    result = compare(probed(), probed())
-    read = Result.load(result.save(tmp_path / "out", charts=False))
+def test_a_model_with_more_corpora_than_the_other_is_compared_where_it_can_be(folder):
+    given = [probed(folder, *which, ("pos",)) for which in (("a", "ewt"), ("a", "gum"), ("b", "ewt"))]
+    result = together(*given)
+    assert result.tables["compare"]["task"].unique().tolist() == ["pos (ewt)"]
+    assert result.provenance.skipped == {"pos (gum) of a: no other model has answers to the same questions": 1}
 
-    for name, table in result.tables.items():
+
+def test_results_of_one_model_alone_are_compared_with_each_other(folder, small):
+    again = probed(folder, lift=0.1)
+    assert together(small, again).tables["compare"]["model"].unique().tolist() == ["small (1)", "small (2)"]
+
+
+def test_a_comparison_is_saved_and_read_back(both, small, tmp_path):
+    read = Result.load(both.save(tmp_path / "out", charts=False))
+    for name, table in both.tables.items():
         pd.testing.assert_frame_equal(read.tables[name], table)
-    assert read.key == result.key != compare(probed(), probed("large")).key
-    assert set(result.tables["depth"]["model"]) == {"small (a)", "small (b)"}
+    assert read.key == both.key != together(small, small).key
+    assert [each["name"] for each in read.provenance.model["models"]] == ["small", "large"]
+    assert read.provenance.model["models"][0]["keys"] == [small.key]
 
 
-def test_what_cannot_be_compared_is_told(make_geometry):
-    with pytest.raises(InputError, match="a comparison needs two results"):
-        compare(probed())
-    with pytest.raises(InputError, match="is a 'geometry' result; only results of `lamina probe`"):
-        compare(probed(), make_geometry())
-    with pytest.raises(InputError, match="no task in common: small has pos, large has dep"):
-        compare(probed(tasks=("pos",)), probed("large", tasks=("dep",)))
+# In words
 
 
-def test_the_interval_of_a_difference_covers_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    inside = 0
-    for _ in range(2000):
-        a, b = rng.normal(3, 1), rng.normal(1, 2)
-        found = difference(Estimate(a, a - 1.96, a + 1.96), Estimate(b, b - 3.92, b + 3.92))
-        inside += found.low <= 2 <= found.high
-    assert inside / 2000 == pytest.approx(0.95, abs=0.015)
+def test_findings_say_who_is_better_where(both):
+    better, deeper = both.findings
+    assert better.status == "clear"
+    assert better.text.startswith("large is better than small at 2 of 2 tasks, most at ")
+    assert better.text.endswith("] higher.")
+    assert (better.low or 0) > 0
+    assert "expected layer" in deeper.text
 
 
-def test_findings_say_who_is_better_where():
-    ahead, deeper = compare(probed("small", lift=0.05), probed("large")).findings
-    assert ahead.status == "clear"
-    assert ahead.text == "small is better than large at 2 of 2 tasks, most at pos: F1 .05 [.03, .07] higher."
-    assert (ahead.value, ahead.low, ahead.against) == pytest.approx((0.05, 0.05 - np.hypot(0.02, 0.01), 0.0))
-    assert deeper.status == "open"
-    assert deeper.text.startswith("Neither model resolves any of 2 tasks clearly deeper")
-    turned, _ = compare(probed("large"), probed("small", lift=0.05)).findings
-    assert turned.text == ahead.text
+def test_findings_of_three_models_name_the_best(small, large, third):
+    best = together(small, large, third).findings[0].text
+    assert best.startswith("large is the best of 3 models at 2 of 2 tasks, most at dep: F1 .")
+    assert best.endswith("higher than small.")
 
 
-def test_findings_say_where_a_task_lies_deeper():
-    a = probed("small")
-    places = a.tables["summary"].assign(expected_layer=3.0, el_low=2.9, el_high=3.1)
-    result = compare(replace(a, tables={**a.tables, "summary": places}), probed("large"))
-    (deeper,) = (each for each in result.findings if "deeper" in each.text)
-    assert deeper.status == "clear"
-    assert deeper.text.startswith(
-        "small resolves 2 of 2 tasks deeper than large, most pos: its expected layer lies .50 ["
-    )
+def test_equal_results_find_nothing(small):
+    nothing, deeper = together(small, small).findings
+    assert (nothing.status, deeper.status) == ("null", "null")
+    assert nothing.text.startswith("Neither model is clearly better at any of 2 tasks: F1 differs most at ")
+    assert "None of 3 models is clearly the best" in together(small, small, small).findings[0].text
 
 
-def test_equal_results_find_nothing_and_other_texts_are_not_compared():
-    same = probed()
-    narrow = same.tables["scores"].assign(low=same.tables["scores"]["value"], high=same.tables["scores"]["value"])
-    precise = replace(same, tables={**same.tables, "scores": narrow})
-    nothing = next(each for each in compare(precise, precise).findings if "better" in each.text)
-    assert nothing.status == "null"
-    assert nothing.text.startswith(
-        "Neither model is clearly better at any of 2 tasks: F1 differs most at pos, by .00 ["
-    )
-    elsewhere = compare(probed(corpus="ewt"), probed(corpus="gum")).findings
-    assert [each.status for each in elsewhere] == ["open", "open"]
-    assert elsewhere[0].text.startswith("F1 is not compared: no task has a score of both on the same texts")
-
-
-def test_findings_survive_what_is_missing():
-    assert [each.status for each in compare(probed(probes=("layer",)), probed("large")).findings] == ["open"]
-    result = compare(probed(), probed("large"))
-    empty = replace(result, tables={name: table.head(0) for name, table in result.tables.items()})
+def test_findings_fall_back_to_single_layers_and_survive_what_is_missing(folder, large, both):
+    bare = [probed(folder, name, probes=("layer",), lift=lift) for name, lift in (("a", 0.0), ("b", 0.15))]
+    (only,) = together(*bare).findings
+    assert only.text.startswith("b is better than a by its best single layer at 2 of 2 tasks")
+    empty = replace(both, tables={name: table.head(0) for name, table in both.tables.items()})
     assert compare.findings(empty) == ()
 
 
-def test_both_results_are_recorded_and_shown():
-    a, b = probed("small"), probed("large", last=8)
-    result = compare(a, b)
-    assert result.provenance.model["name"] == "small and large"
-    assert result.provenance.model["a"]["key"] == a.key
-    assert result.provenance.model["b"]["parameters"] == {"preset": "quick"}
-    both, best = compare.overview(result)
-    assert both.title == "a: small on ewt   b: large on ewt"
-    assert both.rows[1][:3] == ("pos", "f1_full", "0.800 [0.780, 0.810]")
-    assert ("pos", "large", 8, "1.200 [1.180, 1.210]") in best.rows
+def test_probes_that_were_trained_in_different_ways_are_told(small, large):
+    longer = replace(large, provenance=replace(large.provenance, parameters={"preset": "paper", "tasks": ["pos"]}))
+    told = [each.text for each in together(small, longer).findings]
+    assert (
+        "The probes were trained in different ways (preset: small quick, large paper): part of any difference may come "
+        "from that."
+    ) in told
+    learned = replace(large.provenance, corpus={**large.provenance.corpus, "train": {"fingerprint": "other"}})
+    told = [each.text for each in together(small, replace(large, provenance=learned)).findings]
+    assert any("different ways (training texts of ewt)" in each for each in told)
 
 
-def odd(table: str, change) -> Result:
-    """A probing result with a table that is not as `lamina probe` writes it."""
-    whole = probed("odd")
-    return replace(whole, tables={**whole.tables, table: change(whole.tables[table])})
+def test_models_are_shown_side_by_side(both):
+    values, apart, best = compare.overview(both)
+    assert values.columns == ("task", "statistic", "small", "large")
+    assert values.rows[1][:2] == ("pos", "score_full")
+    assert apart.rows[0][:2] == ("pos", "small - large")
+    assert ("pos", 1, "large", 4) in [row[:4] for row in best.rows]
+    assert in_words(["one"]) == "one"
+
+
+def test_what_cannot_be_compared_is_told(small, make_geometry):
+    with pytest.raises(InputError, match="a comparison needs two results"):
+        compare(small)
+    with pytest.raises(InputError, match="is a 'geometry' result; only results of `lamina probe`"):
+        compare(small, make_geometry())
 
 
 @pytest.mark.parametrize(
@@ -273,50 +463,37 @@ def odd(table: str, change) -> Result:
     [
         ("scores", lambda t: t.drop(columns="value"), "scores.csv lacks the column value"),
         ("scores", lambda t: t.drop(columns=["of", "seed"]), "scores.csv lacks the column of"),
-        ("summary", lambda t: t.drop(columns="el_low"), "summary.csv lacks the column el_low"),
         ("summary", lambda t: t.rename(columns={"task": "Taßk"}), "summary.csv lacks the column task"),
         ("summary", lambda t: t.rename(columns={"task": ""}), "summary.csv lacks the column task"),
         ("scores", lambda t: pd.concat([t, t["value"]], axis=1), "scores.csv has 2 columns named value"),
-        (
-            "scores",
-            lambda t: t.assign(value="much"),
-            "the column value of scores.csv holds something other than numbers",
-        ),
-        ("scores", lambda t: t.assign(low=[[1]] * len(t)), "the column low of scores.csv holds something other than"),
+        ("scores", lambda t: t.assign(value="much"), "the column value of scores.csv holds something other than numb"),
+        ("scores", lambda t: t.assign(value=[[1]] * len(t)), "the column value of scores.csv holds something other"),
         ("scores", lambda t: t.assign(layer=0.5), "the column layer of scores.csv holds something other than layers"),
-        (
-            "scores",
-            lambda t: t.assign(layer=np.inf),
-            "the column layer of scores.csv holds something other than layers",
-        ),
+        ("scores", lambda t: t.assign(layer=np.inf), "the column layer of scores.csv holds something other than lay"),
         ("scores", lambda t: t[t["task"] != "dep"], "scores.csv has no scores of the task 'dep'"),
         ("scores", lambda t: t.iloc[:0], "scores.csv has no scores of the task 'dep'"),
         ("summary", lambda t: pd.concat([t, t]), "summary.csv has two rows of the task 'pos'"),
     ],
 )
-def test_odd_tables_are_told_in_a_sentence(table: str, change, said: str):
-    for results in (
-        (odd(table, change), probed()),
-        (probed(), odd(table, change)),
-        (probed(), odd(table, change), probed()),
-    ):
-        with pytest.raises(InputError, match=f"odd on ewt: {said}"):
-            compare(results)
+def test_odd_tables_are_told_in_a_sentence(small, large, table: str, change, said: str):
+    odd = changed(large, table, change)
+    for results in ((odd, small), (small, odd), (small, odd, small)):
+        with pytest.raises(InputError, match=f"large on ewt: {said}"):
+            compare(*results)
 
 
-def test_further_columns_do_not_matter():
+def test_further_columns_do_not_matter(small, large, both):
     more = {"_fields": 1, "count": 2, "index": 3, "class": 4, "a b": 5, "水": 6, "relative_depth": "x"}
-    strange = odd("scores", lambda t: t.assign(**more))
-    plain = compare(probed("odd"), probed()).tables
-
-    for name, table in compare(strange, probed()).tables.items():
-        pd.testing.assert_frame_equal(table, plain[name])
+    for name, table in together(small, changed(large, "scores", lambda t: t.assign(**more))).tables.items():
+        pd.testing.assert_frame_equal(table, both.tables[name])
 
 
-def test_a_result_without_its_tables_or_origin_is_told_in_a_sentence():
-    bare = replace(probed("odd"), tables={})
-    with pytest.raises(InputError, match=r"odd on ewt: the result has no scores\.csv"):
-        compare(bare, probed())
-    unknown = replace(probed(), provenance=replace(probed().provenance, corpus={"name": "ewt"}))
+def test_a_result_without_its_tables_or_origin_is_told_in_a_sentence(small, large):
+    with pytest.raises(InputError, match=r"large on ewt: the result has no scores\.csv"):
+        compare(replace(large, tables={}), small)
+    unknown = replace(small, provenance=replace(small.provenance, corpus={"name": "ewt"}))
     with pytest.raises(InputError, match="does not say what it was made of"):
-        compare(probed(), unknown)
+        compare(large, unknown)
+    plain = {name: table for name, table in small.tables.items() if name in ("scores", "summary")}
+    result = together(replace(small, tables=plain), large)
+    assert rows(result, "compare", statistic="center_of_gravity", model="small")["value"].isna().all()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 
 import pandas as pd
-import pytest
 
-from lamina.analyses.compare import compare
 from lamina.figures import to_svg
-from lamina.figures.compare import draw as draw_compare
 from lamina.figures.diff import draw
 from lamina.results import Provenance, Result
 
@@ -60,20 +57,3 @@ def test_what_there_is_not_is_not_drawn():
 def test_one_name_twice_is_told_apart():
     chart = draw(changed(tasks=("pos",), names=("model", "model")))["probes"].to_dict()
     assert chart["concat"][0]["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["model (a)", "model (b)"]
-
-
-def test_a_model_and_its_tuned_self_by_layer_and_as_heat_maps(make_probe):
-    charts = draw_compare(compare(make_probe(), make_probe(model="tuned")))
-    assert list(charts) == ["places", "depth", "by_layer", "heatmap"]
-    by_layer, heatmap = (charts[name].to_dict() for name in ("by_layer", "heatmap"))
-    assert len(by_layer["concat"]) == 4
-    assert [panel["title"] for panel in heatmap["concat"]] == ["minilm", "tuned"]
-    assert heatmap["concat"][0]["layer"][0]["encoding"]["color"]["field"] == "normalised"
-    assert "tuned: Part of speech, best F1 of one layer alone: tuned 0.98 at layer 6." in heatmap["description"]
-    assert all(to_svg(chart).startswith("<svg") for chart in (by_layer, heatmap))
-
-
-@pytest.mark.parametrize(("probes", "drawn"), [(("mix",), False), (("layer",), True)])
-def test_heat_maps_need_probes_of_single_layers(make_probe, probes, drawn):
-    charts = draw_compare(compare(make_probe(probes=probes), make_probe(model="tuned", probes=probes)))
-    assert ("heatmap" in charts) is drawn

@@ -23,7 +23,7 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
         encoders = models or {"tiny": TinyEncoder()}
         own = tmp_path / "results"
         own.mkdir(exist_ok=True)
-        monkeypatch.setattr("lamina.web.app._load", lambda name, device: encoders[name])
+        monkeypatch.setattr("lamina.web.app._load", lambda name, **_: encoders[name])
         asked = Settings(models=tuple(encoders), folders=tuple(folders or [own]), port=PORT, **settings)
         return TestClient(create_app(asked), base_url=f"http://127.0.0.1:{PORT}")
 

@@ -1,4 +1,4 @@
-"""Two models side by side, by what was measured of both."""
+"""Several models side by side, by what was measured of them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ def texts(count: int, split: str) -> Corpus:
 
 @pytest.fixture(scope="module")
 def encoders():
-    first, second = TinyEncoder(), TinyEncoder(seed=1)
-    second.name = "other"
-    return {"tiny": first, "other": second}
+    named = {name: TinyEncoder(seed=seed) for seed, name in enumerate(("tiny", "other", "third"))}
+    for name, encoder in named.items():
+        encoder.name = name
+    return named
 
 
 @pytest.fixture(scope="module")
 def kept(encoders, make_geometry, tmp_path_factory):
-    """Both have a geometry and were probed; one has an older geometry too."""
+    """All were probed on the same texts; two have a geometry too, and an older one."""
     root = tmp_path_factory.mktemp("kept")
     splits = Splits(texts(20, "train"), texts(6, "dev"))
     for name, encoder in encoders.items():
         made = make_geometry(model=name, layers=3)
         about = {"name": name, "fingerprint": encoder.fingerprint}
-        for age, year in (("new", 2026), ("old", 2025)):
+        for age, year in (("new", 2026), ("old", 2025)) if name != "third" else ():
             dated = replace(made.provenance, model=about, created=f"{year}-01-01T00:00:00+00:00")
             replace(made, provenance=dated).save(root / f"geometry-{name}-{age}", charts=False)
         few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False}
@@ -55,12 +56,14 @@ def server(client, encoders, kept):
     return client(models=encoders, folders=[kept])
 
 
-def test_results_are_paired_by_analysis_the_newest_of_each(server):
+def test_results_stand_side_by_side_by_analysis_the_newest_of_each(server):
     found = server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()
     assert found["names"] == ["tiny", "other"]
-    pairs = {pair["a"]["analysis"]: (pair["a"]["name"], pair["b"]["name"]) for pair in found["pairs"]}
-    assert set(pairs) == {"geometry", "probe"}
-    assert [name.split("/")[-1] for name in pairs["geometry"]] == ["geometry-tiny-new", "geometry-other-new"]
+    beside = {
+        each["results"][0]["analysis"]: [result["name"] for result in each["results"]] for each in found["beside"]
+    }
+    assert set(beside) == {"geometry", "probe"}
+    assert [name.split("/")[-1] for name in beside["geometry"]] == ["geometry-tiny-new", "geometry-other-new"]
     assert found["diff"] is None
 
 
@@ -69,11 +72,45 @@ def test_probed_models_are_drawn_on_relative_depth(server):
     assert found["why_not"] == ""
     assert found["figures"]
     assert all(figure["spec"]["$schema"] and figure["summary"] for figure in found["figures"])
+    assert found["findings"][0]["text"]
+    assert found["left_out"] == []
+
+
+def test_three_models_are_compared(server):
+    asked = {"model": "tiny", "other": "other", "further": ["third"]}
+    found = server.post("/api/compare", json=asked).json()
+    assert found["names"] == ["tiny", "other", "third"]
+    beside = {each["results"][0]["analysis"]: len(each["results"]) for each in found["beside"]}
+    assert beside == {"geometry": 2, "probe": 3}
+    depth = next(figure for figure in found["figures"] if figure["name"] == "depth")
+    assert depth["spec"]["concat"][0]["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["tiny", "other", "third"]
+
+
+def test_more_than_six_models_are_refused(server):
+    asked = {"model": "tiny", "other": "other", "further": ["third"] * 5}
+    assert server.post("/api/compare", json=asked).status_code == 422
+
+
+def test_where_to_read_a_task_is_told(server, encoders, kept, monkeypatch):
+    """The best layer of every model, the best of all first."""
+    rows = [("pos", "other", 2, 0.9, True), ("pos", "tiny", 1, 0.8, False), ("pos", "other", 1, 0.7, False)]
+    table = pd.DataFrame(
+        [(task, model, layer, value, value - 0.1, value + 0.1, tied) for task, model, layer, value, tied in rows],
+        columns=["task", "model", "layer", "value", "low", "high", "tied"],
+    )
+    about = Provenance({"name": "x", "fingerprint": "x"}, {"name": "c", "fingerprint": "c"}, {})
+    made = Result("compare", {"best_layers": table}, about)
+    monkeypatch.setattr("lamina.web.api.compare._comparison", lambda *_: made)
+    found = server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()
+    assert [(each["model"], each["layer"], each["tied"]) for each in found["layers"]] == [
+        ("other", 2, True),
+        ("tiny", 1, False),
+    ]
 
 
 def test_what_is_missing_is_said(client, encoders, tmp_path):
     found = client(models=encoders).post("/api/compare", json={"model": "tiny", "other": "other"}).json()
-    assert found["pairs"] == []
+    assert found["beside"] == []
     assert "have to be probed" in found["why_not"]
 
 

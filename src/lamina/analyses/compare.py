@@ -1,44 +1,71 @@
-"""Two probing results side by side: what one model knows better, and where in its depth it knows it."""
+"""Probing results of several models side by side: what one knows better, and where in its depth it knows it."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
-from lamina.analyses.probing.statistics import ENOUGH_SEEDS
-from lamina.corpora.corpus import fingerprint_of
-from lamina.errors import InputError
-from lamina.results import Finding, Result, Status
+from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
+from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
+from lamina.analyses.probing.statistics import ENOUGH_SEEDS, expected_layer, holm, interval
+from lamina.analyses.settings import Samples, Seed
+from lamina.probes.edge import Cut
+from lamina.results import Finding, Result
 
-_MISSING = float("nan")
+SCORES = ("score_first", "score_full", "score_best_layer")
+PLACES = ("center_of_gravity", "expected_layer")
+STATISTICS = (*SCORES, *PLACES)
+METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation"}
+"""Metric -> what it is called."""
+_SURE = 0.05
+"""Corrected p-value below which a difference is called clear."""
 
 
 class Compared(NamedTuple):
     """One row of `compare.csv`; NaN where something is not available."""
 
     task: str
+    metric: str
     statistic: str
-    """f1_first and f1_full (of P(0) and P(L)); center_of_gravity and expected_layer, as shares of the depth L."""
-    a: float
-    a_low: float
-    a_high: float
-    b: float
-    b_low: float
-    b_high: float
-    difference: float
-    """a - b; F1 has one only where both were scored on the same texts by the same metric."""
+    """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer that the texts that decide
+    when to stop choose); center_of_gravity and expected_layer, as shares of the depth L."""
+    model: str
+    value: float
     low: float
     high: float
     spread: str
-    """What low and high are: an `interval`, or a `range` over seeds where either result has too few for one."""
+    """What low and high are: an `interval`, or a `range` over seeds where there are too few for one."""
+    layer: int | None
+    """The layer of a score."""
+    reason: str
+    """Why something is not available."""
+
+
+class Difference(NamedTuple):
+    """One row of `differences.csv`: a - b, on the same draws of texts."""
+
+    task: str
+    metric: str
+    statistic: str
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+    spread: str
+    p: float
+    """Two-sided, from the bootstrap."""
+    p_holm: float
+    """Corrected by Holm over all tasks and pairs of the statistic."""
+    reason: str
 
 
 class Depth(NamedTuple):
@@ -46,6 +73,7 @@ class Depth(NamedTuple):
 
     model: str
     task: str
+    metric: str
     probe: str
     layer: int
     relative_depth: float
@@ -55,367 +83,394 @@ class Depth(NamedTuple):
     high: float
 
 
-class Layer(NamedTuple):
-    """One row of `layers.csv`: the score of a probe that reads one layer."""
+class BestLayer(NamedTuple):
+    """One row of `best_layers.csv`: the score of one layer of one model alone."""
 
-    model: str
     task: str
+    rank: int
+    """1 is the best layer of all models."""
+    model: str
     layer: int
+    relative_depth: float
     value: float
     low: float
     high: float
+    tied: bool
+    """Whether the paired interval of its difference from the best includes 0."""
+    chosen: bool
+    """Whether the texts that decide when to stop choose it among its model's layers."""
     normalised: float
     """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
 
 
-class Estimate(NamedTuple):
-    """A number and its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def over(self, whole: int) -> Estimate:
-        """As a share of `whole`."""
-        return Estimate(*(each / whole if whole else _MISSING for each in self))
-
-
-_NOT_KNOWN = Estimate(_MISSING, _MISSING, _MISSING)
-
-
 @analysis(
-    title="Two models side by side",
-    question="What does one model know better than the other, and where in its depth does it know it?",
+    title="Several models side by side",
+    question="What does one model know better than another, and where in its depth does it know it?",
     method=(
-        "Scores and places of two probing results are compared task by task, with layers as shares of each model's "
-        "own depth. The interval of a difference is computed from the two results' own intervals (MOVER), as if they "
-        "were independent; scores are subtracted only where both were made on the same texts."
+        "Scores and places of the models' probes are compared task by task, with layers as shares of each model's own "
+        "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
+        "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs."
     ),
-    cites=("Tenney et al. 2019", "Zou and Donner 2008"),
+    cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
     reads=SavedResults(),
-    version=1,
+    version=2,  # several models; paired intervals from the saved predictions
     tables={
-        "compare": Table("One row per task and statistic: both results and their difference a - b.", Compared._fields),
+        "compare": Table("One row per task, statistic and model.", Compared._fields),
+        "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
         "depth": Table(
             "One row per model, task, kind of probe and layer: the score, by share of the depth.", Depth._fields
         ),
-        "layers": Table("One row per model, task and layer: the score of that layer alone.", Layer._fields),
+        "best_layers": Table(
+            "One row per task, model and layer: the score of that layer alone, the best of all models first.",
+            BestLayer._fields,
+        ),
     },
     chapter="comparison",
-    example="lamina compare results/minilm results/mpnet --out results/compare",
+    example="lamina compare results/minilm results/mpnet results/smollm2 --out results/compare",
 )
-def compare(results: Sequence[Result]) -> Tables:
-    """Two probing results side by side: scores, and where in each model's own depth the answers appear.
+def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed = 0) -> Tables:
+    """Probing results of any number of models: scores, and where in each model's own depth the answers appear.
 
-    Two results are compared as they are; of more results, on several corpora, those of one model are merged, and there
-    have to be two models. Depth is relative (layer / L), so that models of different depth can be compared.
+    Results of one model on several corpora are merged. A task is compared among the models that were scored on the
+    same targets by the same metric; what is left out is counted. Depth is relative (layer / L), so that models of
+    different depth can be compared.
 
-    The interval of a difference is made of the two intervals (MOVER, Zou and Donner 2008): each end lies as far from
-    the difference as the root of the squared distances of the ends that lead there. It takes the results as
-    independent; where both were scored on the same texts it is conservative, that is too wide. A spread over seeds
-    that is only a range gives a range: the farthest that any two seeds are apart.
+    Intervals (95 %) resample texts, the same for all models; from 5 seeds on each model's seeds too. So a difference
+    has a paired interval, which is narrower than that of independent results where models err on the same texts. The
+    centre of gravity does not depend on texts: below 5 seeds it has a range over seeds and no test.
 
     Example:
-        >>> compare("results/minilm", "results/mpnet").tables["compare"]  # doctest: +SKIP
+        >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP
     """
-    a, b = by_model([_checked(each) for each in results])
-    sides = [_Side(each, name) for each, name in zip((a, b), _names(a, b), strict=True)]
-    tasks = _common_tasks(*sides)
-    fair = a.provenance.corpus["fingerprint"] == b.provenance.corpus["fingerprint"]
-    rows = [row for task in tasks for row in _compared(task, *sides, fair=fair)]
-    depths = [row for side in sides for row in side.depths(tasks)]
+    models, contests, left_out = find_contests(results)
+    compared: list[Compared] = []
+    apart: list[Difference] = []
+    depths: list[Depth] = []
+    best: list[BestLayer] = []
+    for contest in contests:
+        entrants = _entrants(contest, samples, seed)
+        for statistic in STATISTICS:
+            numbers = [each.number(statistic) for each in entrants]
+            named = [(contest.task, contest.metric, statistic, each.entry.model) for each in entrants]
+            compared += (Compared(*about, *found.row()) for about, found in zip(named, numbers, strict=True))
+            apart += _pairs(contest, statistic, entrants, numbers)
+        depths += (row for each in entrants for row in each.depths(contest))
+        best += _best_layers(contest.task, entrants)
     tables = {
-        "compare": pd.DataFrame(rows, columns=list(Compared._fields)),
+        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(_corrected(apart), columns=list(Difference._fields)),
         "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
-        "layers": pd.DataFrame(_by_layer(depths), columns=list(Layer._fields)),
+        "best_layers": pd.DataFrame(best, columns=list(BestLayer._fields)),
     }
-    models, corpora = (_both(getattr(a.provenance, part), getattr(b.provenance, part)) for part in ("model", "corpus"))
     return Tables(
         tables,
-        {f"tasks of {side.name} alone": len(side.tasks) - len(tasks) for side in sides},
-        model={"name": models}
-        | {key: _record(side, each) for key, side, each in zip("ab", sides, (a, b), strict=True)},
-        data={"name": corpora},
-        seeds=tuple(sorted({*a.provenance.seeds, *b.provenance.seeds})),
+        left_out,
+        model={"name": in_words([each.name for each in models]), "models": [each.describe() for each in models]},
+        data={"name": in_words(dict.fromkeys(str(each.provenance.corpus["name"]) for each in results))},
     )
+
+
+class Layers(NamedTuple):
+    """A probe of one layer in two results, on the same draws of the same texts."""
+
+    task: str
+    layer: int
+    a: Estimate
+    b: Estimate
+    difference: Apart
+    """b - a."""
+
+
+def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[Layers]:
+    """Layer by layer what the single-layer probes of two results score, and b - a."""
+    for contest in find_contests([a, b]).held:
+        one, other = _entrants(contest, samples, seed)
+        for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
+            cut = Cut("layer", layer)
+            apart = difference_of(other.sampled.at(cut), one.sampled.at(cut))
+            yield Layers(contest.task, layer, one.score(cut).estimate, other.score(cut).estimate, apart)
+
+
+@dataclass(frozen=True, eq=False)
+class _Number:
+    """One statistic of one model at one task."""
+
+    value: float
+    draws: np.ndarray | None = None
+    """[sample]"""
+    seeds: np.ndarray | None = None
+    """[seed] Where draws of texts do not move it and there are too few seeds to draw."""
+    layer: int | None = None
+    reason: str = ""
+
+    @property
+    def spread(self) -> str:
+        return "interval" if self.seeds is None else "range"
+
+    @property
+    def estimate(self) -> Estimate:
+        if self.seeds is not None:
+            return Estimate(self.value, float(self.seeds.min()), float(self.seeds.max()))
+        return Estimate(self.value, *(interval(self.draws) if self.draws is not None else (np.nan, np.nan)))
+
+    def row(self) -> tuple[Any, ...]:
+        return (*self.estimate, self.spread, self.layer, self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entrant:
+    """One model at one task, resampled."""
+
+    entry: Entry
+    sampled: Sampled
+
+    def cuts(self, probe: str) -> list[Cut]:
+        return [cut for cut in self.sampled.answers.cuts if cut.probe == probe]
+
+    def number(self, statistic: str) -> _Number:
+        """NaN with the reason where it is not available."""
+        if statistic in self.entry.lacks:
+            return _missing(self.entry.lacks[statistic])
+        if statistic == "center_of_gravity":
+            return self._gravity()
+        if statistic == "expected_layer":
+            return self._expected_layer()
+        if statistic == "score_best_layer":
+            layer = self.best_layer()
+            return _missing("no probes of single layers") if layer is None else self.score(Cut("layer", layer))
+        return self.score(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+
+    def score(self, cut: Cut) -> _Number:
+        if cut not in self.sampled.answers.cuts:
+            return _missing(f"no probe P({cut.layer})")
+        return _Number(*self.sampled.at(cut), layer=cut.layer)
+
+    def best_layer(self) -> int | None:
+        """Chosen by the texts that decide when to stop, else (older results) by the scored texts."""
+        single = [cut.layer for cut in self.cuts("layer")]
+        if not single:
+            return None
+        losses = self.entry.losses
+        if all(np.isfinite(losses.get(layer, np.nan)) for layer in single):
+            return min(single, key=lambda layer: losses[layer])
+        return max(single, key=lambda layer: self.score(Cut("layer", layer)).value)
+
+    def _gravity(self) -> _Number:
+        each = self.entry.gravity
+        if each is None or not self.entry.last:
+            return _missing("no mixing weights of a full probe")
+        shares = each / self.entry.last
+        draws = self.sampled.over_seeds(shares)
+        if draws is not None:
+            return _Number(float(shares.mean()), draws)
+        return _Number(float(shares.mean()), seeds=shares, reason=f"range over seeds: fewer than {ENOUGH_SEEDS}")
+
+    def _expected_layer(self) -> _Number:
+        found = self.sampled.cumulative()
+        if found is None:
+            return _missing("no cumulative probes of all layers")
+        p, drawn = found
+        low, high = interval(drawn[:, -1] - drawn[:, 0])
+        if not (low > 0 or high < 0):
+            return _missing("the gain of P(L) over P(0) cannot be told from 0")
+        last = len(p) - 1
+        return _Number(float(expected_layer(p)) / last, expected_layer(drawn) / last)
+
+    def depths(self, contest: Contest) -> Iterator[Depth]:
+        last = self.entry.last
+        for cut in self.sampled.answers.cuts:
+            share = cut.layer / last if last else np.nan
+            about = (self.entry.model, contest.task, contest.metric, cut.probe, cut.layer, share)
+            yield Depth(*about, *self.score(cut).estimate)
+
+
+def _missing(reason: str) -> _Number:
+    return _Number(np.nan, reason=reason)
+
+
+def _entrants(contest: Contest, samples: int, seed: int) -> list[_Entrant]:
+    sampled = resample([each.answers for each in contest.entries], samples=samples, seed=seed)
+    return [_Entrant(*both) for both in zip(contest.entries, sampled, strict=True)]
+
+
+def _pairs(
+    contest: Contest, statistic: str, entrants: Sequence[_Entrant], numbers: Sequence[_Number]
+) -> Iterator[Difference]:
+    both = zip(entrants, numbers, strict=True)
+    for (one, a), (other, b) in combinations(both, 2):
+        about = (contest.task, contest.metric, statistic, one.entry.model, other.entry.model)
+        said = [(each.entry.model, found.reason) for each, found in ((one, a), (other, b)) if found.reason]
+        reason = "; ".join(f"{model}: {why}" for model, why in said)
+        spread, apart = "interval", Apart(np.nan, np.nan, np.nan, np.nan)
+        if a.draws is not None and b.draws is not None:
+            apart = difference_of((a.value, a.draws), (b.value, b.draws))
+        elif np.isfinite(a.value) and np.isfinite(b.value):
+            # The farthest that any two seeds are apart.
+            spread, (_, *x), (_, *y) = "range", a.estimate, b.estimate
+            apart = Apart(a.value - b.value, x[0] - y[1], x[1] - y[0], np.nan)
+        yield Difference(*about, *apart[:3], spread, apart.p, np.nan, reason)
+
+
+def _corrected(rows: Sequence[Difference]) -> list[Difference]:
+    """With Holm's correction over all tests of a statistic."""
+    by_statistic = {name: [row for row in rows if row.statistic == name] for name in STATISTICS}
+    corrected = {name: iter(holm([row.p for row in own]).tolist()) for name, own in by_statistic.items()}
+    return [row._replace(p_holm=next(corrected[row.statistic])) for row in rows]
+
+
+def _best_layers(task: str, entrants: Sequence[_Entrant]) -> Iterator[BestLayer]:
+    """Every single layer of every model, the best first."""
+    scored = [(each, cut, each.sampled.at(cut)) for each in entrants for cut in each.cuts("layer")]
+    scored.sort(key=lambda one: -one[2][0])
+    for rank, (each, cut, found) in enumerate(scored, start=1):
+        apart = difference_of(scored[0][2], found)
+        own = [value for whose, _, (value, _) in scored if whose is each]
+        wide = max(own) - min(own)
+        last = each.entry.last
+        yield BestLayer(
+            task,
+            rank,
+            each.entry.model,
+            cut.layer,
+            cut.layer / last if last else np.nan,
+            *each.score(cut).estimate,
+            bool(apart.low <= 0 <= apart.high),
+            cut.layer == each.best_layer(),
+            (found[0] - min(own)) / wide if wide else np.nan,
+        )
+
+
+def in_words(names: Iterable[str]) -> str:
+    """Names in a list.
+
+    Example:
+        >>> in_words(["minilm", "mpnet", "smollm2"])
+        'minilm, mpnet and smollm2'
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 @compare.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Tasks that one model does better, and tasks that it resolves deeper."""
-    sides = [str(result.provenance.model.get(side, {}).get("name", side)) for side in "ab"]
-    table = result.tables["compare"]
-    scores, places = (_differences(table, statistic) for statistic in ("f1_full", "expected_layer"))
-    if scores:
-        yield from _ahead(
-            scores,
-            sides,
-            "{one} is better than {other} at {count} tasks, most at {task}: F1 {number} higher.",
-            "Neither model is clearly better at any of {count} tasks: F1 differs most at {task}, by {number}; equal "
-            "is 0.",
+    """Who is best at how many tasks, who resolves tasks deeper, and whether the probes were trained alike."""
+    told = [*_trained_unlike(result)]
+    table = result.tables["differences"]
+    for statistic in ("score_full", "score_best_layer"):
+        if known := _known(table, statistic):
+            told += _best_in_words(known, statistic)
+            break
+    if places := _known(table, "expected_layer"):
+        told.append(_deeper_in_words(places))
+    yield from told[:MOST_FINDINGS]
+
+
+def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:
+    """The pairs that a test was made of."""
+    rows = table[(table["statistic"] == statistic) & table["p"].notna()]
+    return [Difference(*row) for row in rows_of(rows)]
+
+
+def _clear(row: Difference) -> bool:
+    return row.p_holm < _SURE and status_of(row.low, row.high, 0.0) == "clear"
+
+
+def _turned(row: Difference) -> Difference:
+    """b - a."""
+    return row._replace(a=row.b, b=row.a, difference=-row.difference, low=-row.high, high=-row.low)
+
+
+def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Finding]:
+    """One finding per model that is clearly better than all others somewhere, else one about the largest difference."""
+    what = "" if statistic == "score_full" else " by its best single layer"
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    wins: dict[str, list[Difference]] = {}
+    most = 0
+    for task in tasks:
+        own = [each for row in rows if row.task == task for each in (row, _turned(row))]
+        models = list(dict.fromkeys(row.a for row in own))
+        most = max(most, len(models))
+        for model in models:
+            leads = [row for row in own if row.a == model]
+            if all(_clear(row) and row.difference > 0 for row in leads):
+                # What counts is the lead over the closest rival.
+                wins.setdefault(model, []).append(min(leads, key=lambda row: row.difference))
+    for model, leads in sorted(wins.items(), key=lambda item: -len(item[1])):
+        top = max(leads, key=lambda row: row.difference)
+        than = f"better than {top.b}" if most == 2 else f"the best of {most} models"
+        beside = "" if most == 2 else f" than {top.b}"
+        said = (
+            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {top.task}: "
+            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}."
         )
-    elif len(table):
-        yield Finding("F1 is not compared: no task has a score of both on the same texts by the same metric.", "open")
-    if places:
-        yield from _ahead(
-            places,
-            sides,
-            "{one} resolves {count} tasks deeper than {other}, most {task}: its expected layer lies {number} of the "
-            "depth later.",
-            "Neither model resolves any of {count} tasks clearly deeper: the expected layer differs most at {task}, by "
-            "{number} of the depth; equal is 0.",
+        yield Finding(said, "clear", *top[5:8], against=0.0)
+    if not wins:
+        top = max(rows, key=lambda row: abs(row.difference))
+        null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
+        who = "Neither model is clearly better" if most == 2 else f"None of {most} models is clearly the best"
+        beside = "" if most == 2 else f" ({top.a} - {top.b})"
+        said = (
+            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at {top.task}, "
+            f"by {number(*top[5:8])}{beside}; equal is 0."
         )
+        yield Finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
 
-def _differences(table: pd.DataFrame, statistic: str) -> dict[str, Estimate]:
-    """Task -> a - b, where there is an interval."""
-    rows = table[(table["statistic"] == statistic) & (table["spread"] == "interval")]
-    known = rows.dropna(subset=["difference", "low", "high"])
-    return {str(row.task): Estimate(row.difference, row.low, row.high) for row in rows_of(known)}
+def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
+    """The pair and task whose expected layers are clearly farthest apart, and how many are clear."""
+    turned = [row if row.difference >= 0 else _turned(row) for row in rows]
+    clear = [row for row in turned if _clear(row)]
+    top = max(clear or turned, key=lambda row: row.difference)
+    if clear:
+        said = (
+            f"{top.a} resolves {top.task} deeper than {top.b}: its expected layer lies {number(*top[5:8])} of the "
+            f"depth later (clear in {len(clear)} of {len(rows)} comparisons)."
+        )
+        return Finding(said, "clear", *top[5:8], against=0.0)
+    null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
+    said = (
+        f"No model resolves any task clearly deeper: the expected layer differs most at {top.task}, by "
+        f"{number(*top[5:8])} of the depth ({top.a} - {top.b}); equal is 0."
+    )
+    return Finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
 
-def _ahead(found: Mapping[str, Estimate], sides: Sequence[str], ahead: str, equal: str) -> Iterator[Finding]:
-    """One finding per model that is ahead somewhere; where neither is, one that says how far they are apart at most."""
-    turned = {task: Estimate(-apart.value, -apart.high, -apart.low) for task, apart in found.items()}
-    clear = False
-    for leads, (one, other) in ((found, sides), (turned, sides[::-1])):
-        won = {task: lead for task, lead in leads.items() if lead.value > 0 and _status(lead) == "clear"}
-        if won:
-            clear, task = True, max(won, key=lambda name: won[name].value)
-            said = {"one": one, "other": other, "count": f"{len(won)} of {len(found)}", "task": task}
-            yield Finding(ahead.format(**said, number=number(*won[task])), "clear", *won[task], against=0.0)
-    if not clear:
-        task = max(found, key=lambda name: abs(found[name].value))
-        status = "null" if all(_status(apart) == "null" for apart in found.values()) else "open"
-        text = equal.format(count=len(found), task=task, number=number(*found[task]))
-        yield Finding(text, status, *found[task], against=0.0)
-
-
-def _status(apart: Estimate) -> Status:
-    return status_of(apart.low, apart.high, 0.0)
+def _trained_unlike(result: Result) -> Iterator[Finding]:
+    """Where probes were trained in different ways, a difference is not one of the models alone."""
+    unlike = trained_unlike(result.provenance.model.get("models", []))
+    if unlike:
+        yield Finding(
+            f"The probes were trained in different ways ({'; '.join(unlike)}): part of any difference may come from "
+            "that.",
+            "open",
+        )
 
 
 @compare.shows
 def _overview(result: Result) -> Iterable[Overview]:
-    """Every statistic of both, and each model's best single layer."""
-    rows: list[tuple[str | int, ...]] = [
-        (task, statistic, cell(*numbers[:3]), cell(*numbers[3:6]), cell(*numbers[6:9]))
-        for task, statistic, *numbers, _ in rows_of(result.tables["compare"])
-    ]
-    model = result.provenance.model
-    said = [f"{side}: {model[side]['model']['name']} on {model[side]['corpus']}" for side in "ab"]
-    yield Overview("   ".join(said), ("task", "statistic", "a", "b", "a - b"), rows)
-    layers = result.tables["layers"].dropna(subset=["value"])
-    if len(layers):
-        best = layers.loc[layers.groupby(["task", "model"], sort=False)["value"].idxmax()]
-        told = [(row.task, row.model, row.layer, cell(row.value, row.low, row.high)) for row in rows_of(best)]
-        yield Overview("The best single layer", ("task", "model", "layer", "F1"), told)
-
-
-def difference(a: Estimate, b: Estimate) -> Estimate:
-    """a - b, with the interval that two independent intervals give (MOVER).
-
-    Example:
-        >>> difference(Estimate(5.0, 2.0, 9.0), Estimate(1.0, 0.0, 5.0))
-        Estimate(value=4.0, low=-1.0, high=8.123105625617661)
-    """
-    value = a.value - b.value
-    below = math.hypot(a.value - a.low, b.high - b.value)
-    above = math.hypot(a.high - a.value, b.value - b.low)
-    return Estimate(value, value - below, value + above)
-
-
-def _farthest(a: Estimate, b: Estimate) -> Estimate:
-    return Estimate(a.value - b.value, a.low - b.high, a.high - b.low)
-
-
-class _Side:
-    """One of the two results."""
-
-    def __init__(self, result: Result, name: str) -> None:
-        self.name = name
-        scores = result.tables["scores"]
-        self._scores = scores[(scores["of"] == "model") & (scores["seed"].astype(str) == "all")]
-        self._summary: Any = result.tables["summary"].set_index("task")
-        self.tasks: list[str] = list(self._summary.index)
-        layers = self._scores["layer"].dropna()
-        self.last = int(layers.max()) if len(layers) else 0
-        self.seeds = scores.loc[(scores["of"] == "model") & (scores["seed"].astype(str) != "all"), "seed"].nunique()
-
-    def metric(self, task: str) -> str:
-        return self._scores.loc[self._scores["task"] == task, "metric"].iloc[0]
-
-    def score(self, task: str, layer: int) -> Estimate:
-        """Of the cumulative probe P(layer)."""
-        rows = self._scores[(self._scores["task"] == task) & (self._scores["probe"] == "cumulative")]
-        row = rows[rows["layer"] == layer]
-        return Estimate(*(float(row[name].iloc[0]) for name in ("value", "low", "high"))) if len(row) else _NOT_KNOWN
-
-    def place(self, task: str, statistic: str, short: str) -> Estimate:
-        """A mean layer, as a share of the depth."""
-        row = self._summary.loc[task]
-        return Estimate(*(float(row[name]) for name in (statistic, f"{short}_low", f"{short}_high"))).over(self.last)
-
-    def depths(self, tasks: list[str]) -> Iterator[Depth]:
-        for row in rows_of(self._scores[self._scores["task"].isin(tasks) & self._scores["layer"].notna()]):
-            share = row.layer / self.last if self.last else _MISSING
-            yield Depth(self.name, row.task, row.probe, int(row.layer), share, row.value, row.low, row.high)
-
-
-def _by_layer(depths: list[Depth]) -> Iterator[Layer]:
-    """The probes of single layers, with each model's scores of a task scaled to 0 to 1 over its layers."""
-    single = [row for row in depths if row.probe == "layer"]
-    for row in single:
-        own = [each.value for each in single if (each.model, each.task) == (row.model, row.task)]
-        wide = max(own) - min(own)
-        share = (row.value - min(own)) / wide if wide else _MISSING
-        yield Layer(row.model, row.task, row.layer, row.value, row.low, row.high, share)
-
-
-def _compared(task: str, a: _Side, b: _Side, *, fair: bool) -> Iterator[Compared]:
-    fair = fair and a.metric(task) == b.metric(task)
-    for statistic, layers in (("f1_first", (0, 0)), ("f1_full", (a.last, b.last))):
-        one, other = a.score(task, layers[0]), b.score(task, layers[1])
-        apart = difference(one, other) if fair else _NOT_KNOWN
-        yield Compared(task, statistic, *one, *other, *apart, "interval")
-    few = min(a.seeds, b.seeds) < ENOUGH_SEEDS
-    one, other = (side.place(task, "center_of_gravity", "cog") for side in (a, b))
-    apart = _farthest(one, other) if few else difference(one, other)
-    yield Compared(task, "center_of_gravity", *one, *other, *apart, "range" if few else "interval")
-    one, other = (side.place(task, "expected_layer", "el") for side in (a, b))
-    yield Compared(task, "expected_layer", *one, *other, *difference(one, other), "interval")
-
-
-def _common_tasks(a: _Side, b: _Side) -> list[str]:
-    common = [task for task in a.tasks if task in b.tasks]
-    if not common:
-        raise InputError(
-            f"the results have no task in common: {a.name} has {', '.join(a.tasks)}, {b.name} has {', '.join(b.tasks)}"
+    """Every statistic of every model, the differences of full probes, and where to read each task."""
+    table = result.tables["compare"]
+    models = list(dict.fromkeys(table["model"]))
+    rows: list[tuple[str | int, ...]] = []
+    for (task, statistic), group in table.groupby(["task", "statistic"], sort=False):
+        known = {row.model: cell(row.value, row.low, row.high) for row in rows_of(group)}
+        rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
+    yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
+    apart = result.tables["differences"]
+    full = apart[(apart["statistic"] == "score_full") & apart["p"].notna()]
+    if len(full):
+        told = [
+            (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_holm))
+            for row in rows_of(full)
+        ]
+        yield Overview("Differences of the full probes, paired by text", ("task", "models", "difference", "p"), told)
+    best = result.tables["best_layers"]
+    if len(best):
+        shown = best[best["tied"] | best["chosen"]]
+        told = [
+            (row.task, row.rank, row.model, row.layer, cell(row.value, row.low, row.high), "yes" if row.tied else "no")
+            for row in rows_of(shown)
+        ]
+        yield Overview(
+            "The best single layers", ("task", "rank", "model", "layer", "score", "tied with the best"), told
         )
-    return common
-
-
-def _names(a: Result, b: Result) -> tuple[str, str]:
-    """The two in tables: by model; by model and corpus where the model is the same; by letter where both are."""
-    models = (a.provenance.model["name"], b.provenance.model["name"])
-    if models[0] != models[1]:
-        return models
-    corpora = (a.provenance.corpus["name"], b.provenance.corpus["name"])
-    marks = corpora if corpora[0] != corpora[1] else ("a", "b")
-    return f"{models[0]} ({marks[0]})", f"{models[1]} ({marks[1]})"
-
-
-def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The name of two models or corpora."""
-    return one["name"] if one == other else f"{one['name']} and {other['name']}"
-
-
-def _record(side: _Side, result: Result) -> dict[str, Any]:
-    """What provenance says of one result."""
-    about = result.provenance
-    return {
-        "name": side.name,
-        "key": result.key,
-        "model": dict(about.model),
-        "corpus": about.corpus["name"],
-        "parameters": dict(about.parameters),
-    }
-
-
-_READ = {
-    "scores": ("task", "probe", "of", "layer", "seed", "metric", "value", "low", "high"),
-    "summary": ("task", "center_of_gravity", "cog_low", "cog_high", "expected_layer", "el_low", "el_high"),
-}
-"""Table -> the columns that a comparison reads."""
-_TEXT = ("task", "probe", "of", "seed", "metric")
-_MOST_LAYERS = 100_000
-
-
-def by_model(results: Sequence[Result]) -> tuple[Result, Result]:
-    """Two results as they are; more of them merged by model, of which there have to be two."""
-    if len(results) < 2:
-        raise InputError("a comparison needs two results; name another folder that `lamina probe` wrote")
-    if len(results) == 2:
-        return results[0], results[1]
-    models: dict[str, list[Result]] = {}
-    for result in results:
-        models.setdefault(result.provenance.model["fingerprint"], []).append(result)
-    if len(models) != 2:
-        raise InputError(
-            f"a comparison is of two results, or of any number of results of two models; got {_listed(results)}"
-        )
-    first, second = (merge(each) for each in models.values())
-    return first, second
-
-
-def _checked(result: Result) -> Result:
-    """The result with the columns that a comparison reads; an error if they are not as `lamina probe` writes them."""
-    about = result.provenance
-    name = f"{about.model.get('name', 'a model')} on {about.corpus.get('name', 'a corpus')}"
-    if result.analysis != "probe":
-        raise InputError(f"{name} is a {result.analysis!r} result; only results of `lamina probe` can be compared")
-    for part in (about.model, about.corpus):
-        if not all(isinstance(part.get(key), str) for key in ("name", "fingerprint")):
-            raise InputError(f"{name}: the result does not say what it was made of; make it again with `lamina probe`")
-    tables = {table: _columns(result, table, name) for table in _READ}
-    scores, tasks = tables["scores"], tables["summary"]["task"]
-    layers = scores["layer"].dropna()
-    scored = set(scores.loc[(scores["of"] == "model") & (scores["seed"] == "all"), "task"])
-    if tasks.duplicated().any():
-        raise InputError(f"{name}: summary.csv has two rows of the task {tasks[tasks.duplicated()].iloc[0]!r}")
-    if not scored.issuperset(tasks):
-        raise InputError(f"{name}: scores.csv has no scores of the task {min({*tasks} - scored)!r}; probe it again")
-    if ((layers % 1 != 0) | (layers < 0) | (layers > _MOST_LAYERS)).any():
-        raise InputError(f"{name}: the column layer of scores.csv holds something other than layers")
-    return replace(result, tables=tables)
-
-
-def _columns(result: Result, table: str, name: str) -> pd.DataFrame:
-    """What is read of a table: text as text, all else as numbers."""
-    if table not in result.tables:
-        raise InputError(f"{name}: the result has no {table}.csv; make it again with `lamina probe`")
-    whole = result.tables[table]
-    read = {}
-    for column in _READ[table]:
-        times = [*whole.columns].count(column)
-        if times != 1:
-            fault = "lacks the column" if times == 0 else f"has {times} columns named"
-            raise InputError(f"{name}: {table}.csv {fault} {column}; make the result again with `lamina probe`")
-        try:
-            own: Any = whole[column]
-            read[column] = own.map(str) if column in _TEXT else pd.to_numeric(own).astype("float64")
-        except (TypeError, ValueError):
-            raise InputError(f"{name}: the column {column} of {table}.csv holds something other than numbers") from None
-    return pd.DataFrame(read)
-
-
-def merge(results: Sequence[Result]) -> Result:
-    """One model's results on several corpora as one result of their scores and summaries.
-
-    A task probed on several of the corpora is named with its corpus, as `sup (babi_en)`.
-    """
-    if len(results) == 1:
-        return results[0]
-    times = Counter(task for each in results for task in each.tables["summary"]["task"])
-    corpora = [each.provenance.corpus for each in results]
-    tables = {name: pd.concat([_named(each, name, times) for each in results], ignore_index=True) for name in _READ}
-    if tables["summary"]["task"].duplicated().any():
-        raise InputError(f"a task was probed twice on one corpus by one model; got {_listed(results)}")
-    whole = {
-        "name": ", ".join(dict.fromkeys(corpus["name"] for corpus in corpora)),
-        "fingerprint": fingerprint_of(*sorted(corpus["fingerprint"] for corpus in corpora)),
-    }
-    seeds = tuple(sorted({seed for each in results for seed in each.provenance.seeds}))
-    parameters = {"merged": [each.key for each in results]}
-    provenance = replace(results[0].provenance, corpus=whole, parameters=parameters, seeds=seeds, skipped={})
-    return Result("probe", tables, provenance)
-
-
-def _named(result: Result, name: str, times: Counter[str]) -> pd.DataFrame:
-    table = result.tables[name]
-    corpus = result.provenance.corpus["name"]
-    return table.assign(task=[f"{task} ({corpus})" if times[task] > 1 else task for task in table["task"]])
-
-
-def _listed(results: Sequence[Result]) -> str:
-    return "; ".join(f"{each.provenance.model['name']} on {each.provenance.corpus['name']}" for each in results)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime
-from lamina.analyses.compare import Estimate, compare, difference
+from lamina.analyses.compare import layer_differences
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
     ),
     cites=("Kornblith et al. 2019",),
     reads=TwoModels(),
-    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    version=3,  # differences of probes are paired by text
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
@@ -115,7 +115,7 @@ def diff(
         asked: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
         asked |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
         given = (probe(a, kept, **asked), probe(b, kept, **asked))
-    rows += _probes(given) if given else ()
+    rows += _probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
     return Tables({"diff": table}, skipped, data=kept.describe())
 
@@ -307,20 +307,15 @@ def _both_probed(
     return before, after
 
 
-def _probes(probed: tuple[Result, Result]) -> Iterator[Difference]:
-    table = compare(*probed).tables["layers"]
-    names = table["model"].unique()
-    if len(names) < 2:
+def _probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterator[Difference]:
+    found = list(layer_differences(*probed, samples=samples, seed=seed))
+    if not found:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")
-    for task, rows in table.groupby("task", sort=False):
-        before, after = (_estimates(rows[rows["model"] == name]) for name in names)
-        if before.keys() != after.keys():
-            raise InputError(f"the probes of {task} read different layers before and after; probe both in the same way")
-        constants = [_constant(result, str(task)) for result in probed]
-        for layer, own in before.items():
-            yield Difference(layer, None, f"probe_a:{task}", *own, constants[0])
-            yield Difference(layer, None, f"probe_b:{task}", *after[layer], constants[1])
-            yield Difference(layer, None, f"probe_difference:{task}", *difference(after[layer], own), 0.0)
+    for task, layer, before, after, apart in found:
+        constants = [_constant(result, task) for result in probed]
+        yield Difference(layer, None, f"probe_a:{task}", *before, constants[0])
+        yield Difference(layer, None, f"probe_b:{task}", *after, constants[1])
+        yield Difference(layer, None, f"probe_difference:{task}", *apart[:3], 0.0)
 
 
 def _refuse_unfair(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> None:
@@ -335,10 +330,6 @@ def _refuse_unfair(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> Non
         one, other = (getattr(each.provenance, what) for each in probed)
         if one.get("fingerprint", one) != other.get("fingerprint", other):
             raise InputError(f"the two models were probed with different {what}; probe both in the same way")
-
-
-def _estimates(rows: pd.DataFrame) -> dict[int, Estimate]:
-    return {int(row.layer): Estimate(row.value, row.low, row.high) for row in rows_of(rows)}
 
 
 def _constant(result: Result, task: str) -> float:

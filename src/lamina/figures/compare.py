@@ -1,148 +1,258 @@
-"""Two probing results on relative depth (after the pipeline paper's figures A.2 and A.3)."""
+"""Several probing results on relative depth (after the pipeline paper's figures A.2 and A.3)."""
 
 from __future__ import annotations
+
+import math
 
 import altair as alt
 import pandas as pd
 
 from lamina.figures.probe import PROBES
-from lamina.figures.theme import FAINT, INK, Look, Table, Tables, layer_axis, rows_of, series, themed, title_of
+from lamina.figures.theme import FAINT, INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
 from lamina.results import Result
 
 CAPTIONS = {
+    "scores": (
+        "The score of each model at each task: of the probe that mixes all layers, and of the layer that the texts "
+        "that decide when to stop choose; lines: 95 % bootstrap interval. Intervals of two models may overlap although "
+        "they differ: what decides is the paired difference."
+    ),
+    "differences": (
+        "Difference of the full probes' scores, model by model; lines: 95 % interval from the same draws of texts. "
+        "Compare with 0, no difference; the table has p-values, corrected by Holm."
+    ),
     "places": (
         "How far into its depth each model resolves each task, by the layers that its full probe draws on (centre of "
         "gravity) and by where the score is gained (expected layer); lines: 95 % interval, or the range over seeds "
-        "where a panel says so. Compare the two models; the table has the differences."
+        "where a panel says so. Compare the models; the table has the differences."
     ),
     "depth": (
-        "F1 of each model from its embeddings (0) to its last layer (1); shaded: 95 % bootstrap interval. Compare the "
-        "two models at the same depth."
+        "Score of each model from its embeddings (0) to its last layer (1), each task on a scale of its own; bars: "
+        "95 % bootstrap interval. Compare models at the same depth."
     ),
-    "by_layer": "F1 of each layer alone, both models on one axis; shaded: 95 % bootstrap interval.",
+    "by_layer": "Score of each layer alone, all models on one axis; bars: 95 % bootstrap interval.",
     "heatmap": (
         "Each task from its worst layer (white) to its best (dark), without intervals. Compare rows by shade (where a "
-        "task is read best) and models by the numbers (F1)."
+        "task is read best) and models by the numbers (scores)."
     ),
 }
 """Chart -> how to read it."""
 
 PANEL_WIDTH = 330
-ROW = 40
-"""Height of one task."""
+ROW = 20
+"""Height of one model at one task."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
+SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer"}
+_METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation"}
+_ALL_PAIRS = 4
+"""With more models there are too many pairs to draw: only those with the first model are."""
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `places` (where each model resolves each task), `depth` (F1 by relative depth) and, of the probes of
-    single layers, `by_layer` (models of one depth) and `heatmap` (every task from its worst to its best layer)."""
+    """The charts `scores`, `differences` (of the full probes), `places` (where each model resolves each task), `depth`
+    (scores by relative depth) and, of the probes of single layers, `by_layer` (models of one depth) and `heatmap`."""
     title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
-    made = {"places": places(result.tables, title), "depth": depth(result.tables, title)}
-    single = rows_of(result.tables, "layers")
+    tables = result.tables
+    made = {
+        "scores": scores(tables, title),
+        "differences": differences(tables, title),
+        "places": places(tables, title),
+        "depth": depth(tables, title),
+    }
+    single = rows_of(tables, "best_layers")
     if single is not None:
+        models = _models(tables)
         if single.groupby("model")["layer"].max().nunique() == 1:
-            made["by_layer"] = by_task(single, f"F1 by layer, each layer alone: {title}")
-        made["heatmap"] = heat_maps(single, f"Where each task is read best: {title}")
+            made["by_layer"] = by_task(single, f"Score by layer, each layer alone: {title}", models)
+        made["heatmap"] = heat_maps(single, models, f"Where each task is read best: {title}")
     return {name: themed(chart) for name, chart in made.items() if chart is not None}
 
 
+def _models(tables: Tables) -> list[str]:
+    """In the order given."""
+    compared = rows_of(tables, "compare")
+    return [] if compared is None else list(dict.fromkeys(compared["model"]))
+
+
+def scores(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """The score of each model's full probe and of its best single layer, task by task."""
+    return _statistics(tables, SCORES, f"Scores: {title}", "score", subtitle="lines: 95 % interval")
+
+
 def places(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """Centre of gravity and expected layer of both models as shares of their depth."""
-    compared, depths = rows_of(tables, "compare"), rows_of(tables, "depth")
-    if compared is None or depths is None:
+    """Centre of gravity and expected layer of each model as shares of its depth."""
+    said = "0: embeddings, 1: last layer"
+    return _statistics(tables, PLACES, f"Where tasks are resolved: {title}", "share of the depth", subtitle=said)
+
+
+def _statistics(
+    tables: Tables, named: dict[str, str], title: str, axis: str, *, subtitle: str
+) -> alt.ConcatChart | None:
+    """One panel per statistic, one row per task, one point per model."""
+    rows = rows_of(tables, "compare")
+    if rows is None:
         return None
-    models = list(dict.fromkeys(depths["model"]))
-    rows = pd.concat([_side(compared, side, model) for side, model in zip("ab", models, strict=False)])
-    shown = [statistic for statistic in PLACES if rows.loc[rows["statistic"] == statistic, "value"].notna().any()]
+    models = _models(tables)
+    shown = [name for name in named if rows.loc[rows["statistic"] == name, "value"].notna().any()]
     if not shown:
         return None
-    tasks = list(dict.fromkeys(rows["task"]))
-    panels = [_places(statistic, rows[rows["statistic"] == statistic], models, tasks) for statistic in shown]
+    panels = [_points(named[name], rows[rows["statistic"] == name], models, axis) for name in shown]
     return alt.concat(
         *panels,
         columns=2,
         spacing=24,
-        title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle="0: embeddings, 1: last layer"),
-        description=_places_in_words(rows, models),
+        title=alt.TitleParams(title, subtitle=subtitle),
+        description=_statistics_in_words(rows, named, models, axis),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def _points(name: str, rows: Table, models: list[str], axis: str) -> alt.LayerChart:
+    tasks = list(dict.fromkeys(rows["task"]))
+    rows = rows.assign(
+        title=[_task_title(task, metric) for task, metric in zip(rows["task"], rows["metric"], strict=True)]
+    )
+    low, high = (0.0, 1.0) if axis == "share of the depth" else _domain(rows)
+    x = alt.Scale(domain=[min(low, rows[["value", "low"]].min().min()), max(high, rows[["value", "high"]].max().max())],
+                  nice=False, padding=8)  # fmt: skip
+    spread = "lines: range over seeds, no interval" if "range" in set(rows["spread"]) else "lines: 95 % interval"
+    return alt.LayerChart(
+        layer=_with_interval(rows, tasks, models, x, axis),
+        title=alt.TitleParams(name[0].upper() + name[1:], subtitle=spread),
+    )
+
+
+def _with_interval(rows: Table, tasks: list[str], models: list[str], x: alt.Scale, axis: str) -> list[alt.Chart]:
+    """Points with their intervals, one row per task and, within it, per model; `n/a` where there is none."""
+    look = series(models)
+    titles = list(dict.fromkeys(rows["title"]))
+    height = ROW * max(2, len(models)) * len(tasks)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=height).encode(
+        y=alt.Y("title:N", sort=titles, title=None, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("model:N", sort=models),
+        color=look.colour,
+        tooltip=["model:N", "title:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
+    )
+    low = alt.X("low:Q", scale=x, title=axis, axis=alt.Axis(tickCount=5))
+    missing = rows[rows["value"].isna()].assign(said="n/a", edge=float(x.to_dict()["domain"][0]))
+    absent = alt.Chart(missing).mark_text(align="left", fontSize=11, color=INK)
+    return [
+        base.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=look.shape),
+        absent.encode(x="edge:Q", y=base.encoding.y, yOffset=base.encoding.yOffset, text="said:N"),
+    ]
+
+
+def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Paired differences of the full probes' scores, or of the best single layers where there are no full probes."""
+    rows, models = rows_of(tables, "differences"), _models(tables)
+    if rows is None:
+        return None
+    known = rows.dropna(subset=["difference"])
+    statistic = next((name for name in SCORES if (known["statistic"] == name).any()), None)
+    if statistic is None:
+        return None
+    shown = known[known["statistic"] == statistic]
+    said = f"{SCORES[statistic]}; lines: 95 % interval, paired by text; 0: no difference"
+    if len(models) > _ALL_PAIRS:
+        shown = shown[shown["a"] == models[0]]
+        said = f"{said}; only pairs with {models[0]}"
+    if shown.empty:
+        return None
+    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
+    shown = shown.assign(model=pairs, value=shown["difference"])
+    shown = shown.assign(title=[_task_title(str(row.task), str(row.metric)) for row in shown.itertuples()])
+    far = max(shown[["low", "high"]].abs().max().max(), 0.01)
+    x = alt.Scale(domain=[-far, far], nice=False, padding=8)
+    tasks = list(dict.fromkeys(shown["task"]))
+    none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="zero:Q")
+    layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, "difference of scores")]
+    return alt.concat(
+        alt.LayerChart(layer=layers),
+        title=alt.TitleParams(f"Differences: {title}", subtitle=said),
+        description=" ".join(
+            f"{row.title}, {row.model}: {row.difference:.3f} [{row.low:.3f}, {row.high:.3f}]."
+            for row in shown.itertuples()
+        ),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
 
 def depth(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """F1 of both models by relative depth, task by task."""
+    """Scores of all models by relative depth, task by task."""
     rows = rows_of(tables, "depth")
     if rows is None:
         return None
-    models = list(dict.fromkeys(rows["model"]))
+    models = _models(tables)
     panels = [
-        _curves(title_of(task), probe, shown, models)
+        _curves(alt.TitleParams(title_of(task), subtitle=PROBES[probe]), shown, models, _relative())
         for task in dict.fromkeys(rows["task"])
         for probe in PROBES
         if not (shown := rows[(rows["task"] == task) & (rows["probe"] == probe)]).empty
     ]
     return alt.concat(
         *panels,
-        columns=2,
+        columns=2 if len(panels) > 1 else 1,
         spacing=24,
-        title=alt.TitleParams(f"F1 by depth: {title}", subtitle="shaded: 95 % bootstrap interval"),
+        title=alt.TitleParams(f"Scores by depth: {title}", subtitle="bars: 95 % bootstrap interval"),
         description=_depth_in_words(rows, models),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
 
-def _side(compared: Table, side: str, model: str) -> Table:
-    rows = compared[["task", "statistic", "spread", side, f"{side}_low", f"{side}_high"]].copy()
-    rows.columns = ["task", "statistic", "spread", "value", "low", "high"]
-    return rows.assign(model=model, title=rows["task"].map(title_of))
-
-
-def _places(statistic: str, rows: Table, models: list[str], tasks: list[str]) -> alt.LayerChart:
-    look = series(models)
-    top = max(1.0, rows[["value", "high"]].max().max())
-    x = alt.Scale(domain=[min(0.0, rows[["value", "low"]].min().min()), top], nice=False, padding=8)
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=ROW * len(tasks)).encode(
-        y=alt.Y("title:N", sort=[title_of(task) for task in tasks], title=None, axis=alt.Axis(labelLimit=240)),
-        yOffset=alt.YOffset("model:N", sort=models),
-        color=look.colour,
-        tooltip=["model:N", "title:N", *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("value", "low", "high"))],
-    )
-    low = alt.X("low:Q", scale=x, title="share of the depth", axis=alt.Axis(tickCount=5))
-    spread = "lines: range over seeds, no interval" if "range" in set(rows["spread"]) else "lines: 95 % interval"
-    missing = rows[rows["value"].isna()]
-    absent = alt.Chart(missing.assign(said="n/a", zero=0)).mark_text(align="left", fontSize=11, color=INK)
-    return alt.LayerChart(
-        layer=[
-            base.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q"),
-            base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=look.shape),
-            absent.encode(x="zero:Q", y=base.encoding.y, yOffset=base.encoding.yOffset, text="said:N"),
-        ],
-        title=alt.TitleParams(PLACES[statistic].capitalize(), subtitle=spread),
-    )
-
-
-def _curves(title: str, probe: str, rows: Table, models: list[str]) -> alt.LayerChart:
-    look = series(models)
-    x = alt.X(
+def _relative() -> alt.X:
+    return alt.X(
         "relative_depth:Q",
         title="share of the depth",
         scale=alt.Scale(domain=[0, 1], padding=8, nice=False),
         axis=alt.Axis(tickCount=5, grid=False),
     )
+
+
+def _curves(title: str | alt.TitleParams, rows: Table, models: list[str], x: alt.X) -> alt.LayerChart:
+    """A line per model with a mark per layer and its interval as a bar: bands of six models would hide each other."""
+    look = series(models)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=x, color=look.colour)
+    metric = _METRICS.get(str(rows["metric"].iloc[0]), "score") if "metric" in rows else "score"
+    scale = alt.Scale(domain=list(_domain(rows)), nice=False)
+    y = alt.Y("value:Q", title=metric, scale=scale, axis=alt.Axis(tickCount=5))
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
     return alt.LayerChart(
-        layer=_f1_with_interval(base, look),
-        title=alt.TitleParams(title, subtitle=PROBES[probe]),
+        layer=[
+            base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
+                y=alt.Y("low:Q", title=metric, scale=scale), y2="high:Q"
+            ),
+            base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
+            base.mark_point(filled=True, size=50, opacity=1).encode(
+                y=y, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+            ),
+        ],
+        title=title,
     )
 
 
-def _places_in_words(rows: Table, models: list[str]) -> str:
+def _domain(rows: Table) -> tuple[float, float]:
+    """Tenths around all intervals: curves of good models lie close together near 1."""
+    low, high = rows[["value", "low"]].min().min(), rows[["value", "high"]].max().max()
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return 0.0, 1.0
+    return math.floor(low * 10) / 10, max(math.ceil(high * 10) / 10, math.floor(low * 10) / 10 + 0.1)
+
+
+def _task_title(task: str, metric: str) -> str:
+    """With the metric where it is not F1."""
+    return title_of(task) if metric == "f1" else f"{title_of(task)}, {_METRICS.get(metric, metric)}"
+
+
+def _statistics_in_words(rows: Table, named: dict[str, str], models: list[str], axis: str) -> str:
     sentences = []
-    for (task, statistic), group in rows[rows["statistic"].isin(list(PLACES))].groupby(
-        ["task", "statistic"], sort=False
-    ):
-        values = group.set_index("model")["value"]
-        said = [f"{model} {'n/a' if values[model] != values[model] else f'{values[model]:.2f}'}" for model in models]
-        sentences.append(f"{title_of(str(task))}, {PLACES[str(statistic)]} as a share of the depth: {', '.join(said)}.")
+    own = rows[rows["statistic"].isin(list(named))]
+    for (task, statistic), group in own.groupby(["task", "statistic"], sort=False):
+        values = group.set_index("model")["value"].to_dict()
+        said = [
+            f"{each} {'n/a' if pd.isna(values[each]) else f'{values[each]:.2f}'}" for each in models if each in values
+        ]
+        sentences.append(f"{title_of(str(task))}, {named[str(statistic)]}, {axis}: {', '.join(said)}.")
     return " ".join(sentences)
 
 
@@ -155,7 +265,7 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
             for top in tops
             if len(top)
         ]
-        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best F1: {'; '.join(said)}.")
+        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best score: {'; '.join(said)}.")
     return " ".join(sentences)
 
 
@@ -165,66 +275,53 @@ _SHADES = ("#ffffff", "#08458c")
 """One hue, from light to dark: the order holds in grey and for all eyes."""
 
 
-def by_task(rows: Table, title: str) -> alt.ConcatChart:
+def by_task(rows: Table, title: str, models: list[str] | None = None) -> alt.ConcatChart:
     """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
-    models = list(dict.fromkeys(rows["model"]))
-    last = int(rows["layer"].max())
-    panels = [_task_curves(str(task), group, models, last) for task, group in rows.groupby("task", sort=False)]
+    models = models or list(dict.fromkeys(rows["model"]))
+    x = layer_axis(int(rows["layer"].max()))
+    panels = [_curves(title_of(str(task)), group, models, x) for task, group in rows.groupby("task", sort=False)]
     return alt.concat(
         *panels,
         columns=2 if len(panels) > 1 else 1,
         spacing=24,
-        title=alt.TitleParams(title, subtitle="shaded: 95 % bootstrap interval"),
-        description=" ".join(_best_in_words(str(task), group) for task, group in rows.groupby("task", sort=False)),
+        title=alt.TitleParams(title, subtitle="bars: 95 % bootstrap interval"),
+        description=" ".join(
+            _best_in_words(str(task), group, models) for task, group in rows.groupby("task", sort=False)
+        ),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
 
-def heat_maps(rows: Table, title: str) -> alt.ConcatChart:
+def heat_maps(rows: Table, models: list[str], title: str) -> alt.ConcatChart:
     """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer."""
     tasks = list(dict.fromkeys(rows["task"]))
-    panels = [_map(str(model), group, tasks) for model, group in rows.groupby("model", sort=False)]
-    said = "each task from its worst layer (white) to its best (dark); numbers: F1"
+    own = [(model, rows[rows["model"] == model]) for model in models]
+    said = "each task from its worst layer (white) to its best (dark); numbers: scores"
     return alt.concat(
-        *panels,
+        *(_map(model, group, tasks) for model, group in own if len(group)),
         columns=2,
         spacing=24,
         title=alt.TitleParams(title, subtitle=said, offset=12),
         description=" ".join(
-            f"{model}: {_best_in_words(str(task), group)}"
-            for (model, task), group in rows.groupby(["model", "task"], sort=False)
+            f"{model}: {_best_in_words(str(task), group, [model])}"
+            for model, whole in own
+            for task, group in whole.groupby("task", sort=False)
         ),
         usermeta={"panelWidth": PANEL_WIDTH},
-    )
-
-
-def _f1_with_interval(base: alt.Chart, look: Look) -> list[alt.Chart]:
-    """The interval as a band, the score as a line with a mark per layer."""
-    value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
-    return [
-        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="F1"), y2="high:Q"),
-        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-        base.mark_point(filled=True, size=50, opacity=1).encode(
-            y=value, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
-        ),
-    ]
-
-
-def _task_curves(task: str, rows: Table, models: list[str], last: int) -> alt.LayerChart:
-    look = series(models)
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=layer_axis(last), color=look.colour)
-    return alt.LayerChart(
-        layer=_f1_with_interval(base, look),
-        title=title_of(task),
     )
 
 
 def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
     layers = rows["layer"].nunique()
+    shown = sorted(rows["layer"].unique().tolist())[:: math.ceil(layers / 13)]
     rows = rows.assign(title=rows["task"].map(title_of))
     base = alt.Chart(rows, width=PANEL_WIDTH, height=_ROW * len(tasks)).encode(
-        x=alt.X("layer:O", title="layer (0 = embeddings)", axis=alt.Axis(labelAngle=0, ticks=False, domain=False)),
+        x=alt.X(
+            "layer:O",
+            title="layer (0 = embeddings)",
+            # Thinned out where the numbers would not fit.
+            axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False),
+        ),
         y=alt.Y(
             "title:N",
             sort=[title_of(task) for task in tasks],
@@ -243,7 +340,7 @@ def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
     return alt.LayerChart(layer=cells, title=model)
 
 
-def _best_in_words(task: str, rows: Table) -> str:
-    best = rows.loc[rows.groupby("model", sort=False)["value"].idxmax()]
-    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for row in best.itertuples())
-    return f"{title_of(task)}, best F1 of one layer alone: {said}."
+def _best_in_words(task: str, rows: Table, models: list[str]) -> str:
+    tops = [rows[rows["model"] == model].nlargest(1, "value") for model in models]
+    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for top in tops for row in top.itertuples())
+    return f"{title_of(task)}, best score of one layer alone: {said}."

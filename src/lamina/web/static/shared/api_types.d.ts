@@ -82,6 +82,11 @@ export interface Belief {
   labels: Label[];
 }
 
+/** The same analysis of several models: the newest result of each that has one. */
+export interface Beside {
+  results: Summary[];
+}
+
 /** What saved results say about one head; lists are empty if the analysis was not run. */
 export interface CardOfHead {
   head: string;
@@ -104,11 +109,14 @@ export interface CardWanted {
   head: string;
 }
 
-/** What the saved results say about two models. */
+/** What the saved results say about several models. */
 export interface Comparison {
-  names: [string, string];
-  pairs: Pair[];
+  names: string[];
+  beside: Beside[];
   figures: Figure[];
+  findings: FindingCard[];
+  layers: ReadAt[];
+  left_out: string[];
   why_not: string;
   diff: Summary | null;
 }
@@ -295,12 +303,6 @@ export interface Outstanding {
   value: number;
 }
 
-/** The same analysis of both models: the newest result of each. */
-export interface Pair {
-  a: Summary;
-  b: Summary;
-}
-
 /** A word of the context, or the text between two words. */
 export interface Part {
   text: string;
@@ -332,6 +334,17 @@ export interface Progress {
   message: string;
 }
 
+/** A layer that a task is read from. */
+export interface ReadAt {
+  task: string;
+  model: string;
+  layer: number;
+  value: number;
+  low: number;
+  high: number;
+  tied: boolean;
+}
+
 /** The model's answer and its quality. */
 export interface Said {
   answers: boolean;
@@ -339,6 +352,13 @@ export interface Said {
   confidence: number | null;
   accepted: string[];
   right: boolean | null;
+}
+
+/** Models to compare, by their names in the list of models. */
+export interface Several {
+  model: string;
+  other: string;
+  further?: string[];
 }
 
 /** A saved result that numbers come from. */
@@ -412,12 +432,6 @@ export interface TokenMap {
   drawn: number;
 }
 
-/** Two models, by their names in the list of models. */
-export interface Two {
-  model: string;
-  other: string;
-}
-
 /** What to compute: the same table as `lamina run` reads, its inputs under the names of the analysis. */
 export interface Wanted {
   analysis: string;
@@ -479,7 +493,7 @@ export interface Post {
   "/heads/lines": { takes: LinesWanted; gives: Lines };
   "/heads/card": { takes: CardWanted; gives: CardOfHead };
   "/questions": { takes: Asked; gives: Answered };
-  "/compare": { takes: Two; gives: Comparison };
+  "/compare": { takes: Several; gives: Comparison };
   "/jobs": { takes: Wanted; gives: Progress };
 }
 

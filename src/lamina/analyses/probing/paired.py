@@ -1,0 +1,321 @@
+"""Scores of several models on the same texts: saved predictions added up text by text, resampled together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Bool, Float, Int
+
+from lamina.analyses.probing.statistics import ENOUGH_SEEDS, before, interval, seed_shares, shared_by_seeds, two_sided
+from lamina.analyses.resampling import weights_of
+from lamina.errors import ResultError
+from lamina.probes.edge import Cut
+from lamina.probes.tallies import Tally
+from lamina.tasks.task import Metric
+
+_ROWS = 2**16
+"""Predictions in memory at a time."""
+_CHUNK = 128
+"""Samples weighed at a time: bounds memory, changes no number."""
+_ABOUT = ["seed", "probe", "layer"]
+"""Whose prediction it is."""
+_PLACES = ("start1", "end1", "start2", "end2")
+
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Apart(NamedTuple):
+    """A difference, its 95 % interval and whether it may be chance."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    """Two-sided, from the bootstrap."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the probes of one model said about the targets of one task, added up text by text."""
+
+    task: str
+    corpus: str
+    """Its name; empty where the file does not say."""
+    texts: tuple[str, ...]
+    """Ids of the texts that have targets, sorted."""
+    targets: str
+    """A hash of all targets and their gold labels: equal where the same was asked."""
+    cuts: tuple[Cut, ...]
+    """What each probe saw; cumulative ones first, by layer."""
+    seeds: tuple[Tally, ...]
+    """One per seed; members are the probes."""
+
+    def value(self) -> Float[np.ndarray, " member"]:
+        """The score of every probe, the mean over seeds."""
+        return np.mean([each.value() for each in self.seeds], axis=0)
+
+
+def read_answers(path: Path, metric: Metric) -> Answers:
+    """Add up `TASK.predictions.parquet` for a metric: f1, macro_f1 or r2.
+
+    A label is said where its probability is at least 0.5. Gold labels that training never saw count as missed; labels
+    that the task does not score, or that annotators did not rate, do not count.
+
+    Example:
+        >>> read_answers(Path("results/probe/pos.predictions.parquet"), "f1").value()  # doctest: +SKIP
+    """
+    with _reading(path):
+        file = pq.ParquetFile(path)
+        head: dict[str, Any] = json.loads((file.schema_arrow.metadata or {})[b"lamina"])
+        index = _Index(file)
+        labels = _Labels(tuple(head["labels"]), frozenset(head.get("unscored") or ()))
+        if metric == "r2":
+            seeds = _add_values(file, index)
+        elif metric == "macro_f1":
+            seeds = _add_by_label(file, index, labels)
+        else:
+            seeds = _add_labels(file, index, labels)
+        asked = _hash_targets(file, index, labels.unscored)
+    return Answers(head["task"], str(head.get("corpus") or ""), index.texts, asked, index.cuts, tuple(seeds))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        raise ResultError(f"{path} holds no predictions that can be read ({error}); probe again") from error
+
+
+class _Index:
+    """Which texts, seeds and probes a file of predictions has, and where their sums belong."""
+
+    def __init__(self, file: pq.ParquetFile) -> None:
+        table = file.read(columns=["text_id", *_ABOUT])
+        self.texts: tuple[str, ...] = tuple(sorted(table["text_id"].unique().to_pylist()))
+        self._text = {text: number for number, text in enumerate(self.texts)}
+        times = table.group_by(_ABOUT).aggregate([([], "count_all")]).to_pylist()
+        found = [(row["seed"], Cut(row["probe"], row["layer"])) for row in times]
+        if len({row["count_all"] for row in times}) > 1:
+            raise ValueError("probes have different numbers of targets")
+        self.targets: int = times[0]["count_all"] if times else 0
+        self.seeds = sorted({seed for seed, _ in found})
+        # `cumulative` comes before `layer` in the alphabet too.
+        self.cuts: tuple[Cut, ...] = tuple(sorted({cut for _, cut in found}))
+        if len(found) != len(self.seeds) * len(self.cuts):
+            raise ValueError("seeds have different probes")
+        self._member = {
+            (seed, *cut): (number, member)
+            for number, seed in enumerate(self.seeds)
+            for member, cut in enumerate(self.cuts)
+        }
+
+    def text_of(self, rows: pa.RecordBatch) -> Int[np.ndarray, " row"]:
+        """The number of each row's text."""
+        ids: Any = rows["text_id"].dictionary_encode()
+        numbers = np.array([self._text[each] for each in ids.dictionary.to_pylist()], np.int64)
+        return numbers[ids.indices.to_numpy()]
+
+    def groups(self, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """Number of the seed, number of the probe, and some of its rows."""
+        for batch in file.iter_batches(_ROWS, columns=["text_id", *_ABOUT, *columns]):
+            about = [batch[name] for name in _ABOUT]
+            # Rows of one probe of one seed stand together.
+            codes = [each.dictionary_encode().indices.to_numpy() for each in about]
+            changes = np.flatnonzero(np.any([np.diff(each) != 0 for each in codes], axis=0)) + 1
+            for start, end in pairwise([0, *changes.tolist(), len(batch)]):
+                probe = tuple(each[start].as_py() for each in about)
+                yield *self._member[probe], batch.slice(start, end - start)
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """The labels that probes predict."""
+
+    names: tuple[str, ...]
+    unscored: frozenset[str]
+
+    def gold(self, rows: pa.RecordBatch) -> Bool[np.ndarray, "row label"]:
+        """Which labels hold."""
+        lists: Any = rows["gold"]
+        named = lists.flatten().dictionary_encode()
+        place = {label: column for column, label in enumerate(self.names)}
+        columns = np.array([place.get(label, -1) for label in named.dictionary.to_pylist()], np.int64)
+        column = columns[named.indices.to_numpy()]
+        row = np.repeat(np.arange(len(lists)), lists.value_lengths().fill_null(0).to_numpy())
+        holds = np.zeros((len(lists), len(self.names)), bool)
+        holds[row[column >= 0], column[column >= 0]] = True
+        return holds
+
+    def scored(self, rows: pa.RecordBatch) -> Bool[np.ndarray, "row label"]:
+        """Which decisions count."""
+        counted = np.ones((len(rows), len(self.names)), bool)
+        if "scored" in rows.schema.names:
+            lists: Any = rows["scored"]
+            given = ~lists.is_null().to_numpy(zero_copy_only=False)
+            flat = lists.flatten().to_numpy(zero_copy_only=False).astype(bool)
+            counted[given] = flat.reshape(-1, len(self.names))
+        counted[:, [label in self.unscored for label in self.names]] = False
+        return counted
+
+
+def _numbers(rows: pa.RecordBatch) -> Float[np.ndarray, "row number"]:
+    return rows["probabilities"].flatten().to_numpy(zero_copy_only=False).reshape(len(rows), -1)
+
+
+def _decided(
+    file: pq.ParquetFile, index: _Index, labels: _Labels
+) -> Iterator[tuple[int, int, np.ndarray, np.ndarray, np.ndarray, pa.RecordBatch]]:
+    """Number of the seed and of the probe, then of some rows the text, what is said and what is gold, as scored."""
+    named = [name for name in ("gold", "unseen", "scored") if name in file.schema_arrow.names]
+    for seed, member, rows in index.groups(file, [*named, "probabilities"]):
+        scored = labels.scored(rows)
+        said = (_numbers(rows) >= 0.5) & scored
+        yield seed, member, index.text_of(rows), said, labels.gold(rows) & scored, rows
+
+
+def _add_labels(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[Tally]:
+    """Decisions per text."""
+    texts = len(index.texts)
+    sums = np.zeros((len(index.seeds), 3, len(index.cuts), texts))
+    for seed, member, text, said, gold, rows in _decided(file, index, labels):
+        missed = rows["unseen"].to_numpy() if "unseen" in rows.schema.names else 0
+        parts = ((said & gold).sum(1), said.sum(1), gold.sum(1) + missed)
+        sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
+    return [Tally("f1", own) for own in sums]
+
+
+def _add_by_label(file: pq.ParquetFile, index: _Index, labels: _Labels) -> list[Tally]:
+    """Decisions per text and label, labels unseen in training last."""
+    unseen = _Labels(_unseen(file, labels), frozenset())
+    shape = (3, len(index.cuts), len(index.texts), len(labels.names) + len(unseen.names))
+    # Single precision saves memory and counts exactly up to 16 million.
+    sums = [np.zeros(shape, np.float32) for _ in index.seeds]
+    for seed, member, text, said, gold, rows in _decided(file, index, labels):
+        every = np.hstack([gold, unseen.gold(rows)])
+        for into, part in zip(sums[seed], (said & gold, said, every), strict=True):
+            row, column = np.nonzero(part)
+            np.add.at(into[member], (text[row], column), 1)
+    return [Tally("macro_f1", own) for own in sums]
+
+
+def _unseen(file: pq.ParquetFile, labels: _Labels) -> tuple[str, ...]:
+    """Scored gold labels that no probe can predict."""
+    found: set[str] = set()
+    for batch in file.iter_batches(_ROWS, columns=["gold"]):
+        found.update(batch["gold"].flatten().unique().to_pylist())
+    return tuple(sorted(found - {*labels.names} - labels.unscored))
+
+
+def _add_values(file: pq.ParquetFile, index: _Index) -> list[Tally]:
+    """Sums of graded values, of predicted ones and of their products, per text."""
+    texts = len(index.texts)
+    sums = np.zeros((len(index.seeds), 6, len(index.cuts), texts))
+    for seed, member, rows in index.groups(file, ["value", "probabilities"]):
+        text, gold, said = index.text_of(rows), rows["value"].to_numpy(), _numbers(rows)[:, 0].astype(float)
+        parts = (np.ones_like(gold), gold, gold**2, said, said**2, said * gold)
+        sums[seed, :, member] += [np.bincount(text, part, texts) for part in parts]
+    return [Tally("r2", own) for own in sums]
+
+
+def _hash_targets(file: pq.ParquetFile, index: _Index, unscored: frozenset[str]) -> str:
+    """Of what was asked and what is right: text, words, gold labels or value, labels that do not count."""
+    asked = [name for name in (*_PLACES, "gold", "value") if name in file.schema_arrow.names]
+    lines: list[str] = []
+    for seed, member, rows in index.groups(file, asked):
+        if (seed, member) == (0, 0):
+            columns = [rows[name].to_pylist() for name in ("text_id", *asked)]
+            lines += (json.dumps([sorted(each) if isinstance(each, list) else each for each in row])
+                      for row in zip(*columns, strict=True))  # fmt: skip
+            if len(lines) == index.targets:
+                break
+    return hashlib.sha256("\n".join([*sorted(unscored), *sorted(lines)]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The scores of one model's probes at one task, and the same scores on resampled texts."""
+
+    answers: Answers
+    value: Float[np.ndarray, " member"]
+    draws: Float[np.ndarray, "sample member"]
+    shares: Float[np.ndarray, "sample seed"]
+    """What each draw adds of every seed's distance from the mean over seeds (`seed_shares`)."""
+
+    def at(self, cut: Cut) -> tuple[float, Float[np.ndarray, " sample"]]:
+        """The score of one probe, and its draws."""
+        member = self.answers.cuts.index(cut)
+        return float(self.value[member]), self.draws[:, member]
+
+    def cumulative(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The scores of P(0)..P(L), and their draws; None where there are not all of them."""
+        layers = [cut.layer for cut in self.answers.cuts if cut.probe == "cumulative"]
+        if len(layers) < 2 or layers != list(range(len(layers))):
+            return None
+        return self.value[: len(layers)], self.draws[:, : len(layers)]
+
+    def over_seeds(self, values: Float[np.ndarray, " seed"]) -> Float[np.ndarray, " sample"] | None:
+        """Draws of a number that each seed has one of, which no resampling of texts can move; None with few seeds."""
+        if len(values) < ENOUGH_SEEDS or len(values) != self.shares.shape[1]:
+            return None
+        return values.mean() + self.shares @ (values - values.mean())
+
+
+def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sampled]:
+    """The scores of several models at one task, on the same draws of the same texts.
+
+    A text's weight in a draw follows from its id (`weights_of`). With 5 seeds or more, those of each model vary too
+    (`seed_shares`), independently of the others': probes of different models have nothing in common but a number.
+    """
+    texts = answers[0].texts
+    if any(each.targets != answers[0].targets for each in answers):
+        raise ValueError("these models were asked different things")
+    # A weight is a small whole number: one byte keeps thousands of draws of thousands of texts small.
+    weights = np.stack([weights_of(text, samples=samples, seed=seed).astype(np.uint8) for text in texts], axis=1)
+    found = []
+    for number, each in enumerate(answers):
+        values = np.stack([own.value() for own in each.seeds])
+        shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
+        by_seed = np.stack([_scores(own, weights) for own in each.seeds])
+        texts_alone = shared_by_seeds(by_seed) if len(values) >= ENOUGH_SEEDS else by_seed.mean(0)
+        drawn = texts_alone + shares @ (values - values.mean(0))
+        # A draw of no text at all, which only a handful of texts can give, has no score.
+        drawn[~weights.any(1)] = np.nan
+        found.append(Sampled(each, values.mean(0), drawn, shares))
+    return found
+
+
+def _scores(tally: Tally, weights: np.ndarray) -> Float[np.ndarray, "sample member"]:
+    chunks = range(0, len(weights), _CHUNK)
+    return np.concatenate([tally.value(weights[at : at + _CHUNK].astype(float)) for at in chunks])
+
+
+def difference_of(
+    a: tuple[float, Float[np.ndarray, " sample"]], b: tuple[float, Float[np.ndarray, " sample"]]
+) -> Apart:
+    """a - b of two numbers with draws that belong together.
+
+    Example:
+        >>> draws = np.linspace(-1, 1, 101)
+        >>> difference_of((3.0, 3 + draws), (1.0, 1 + draws)).difference
+        2.0
+    """
+    apart = a[1] - b[1]
+    p = two_sided(before(apart, np.zeros_like(apart)), int(np.isfinite(apart).sum()))
+    return Apart(a[0] - b[0], *interval(apart), p)
