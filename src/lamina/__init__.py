@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
+    from lamina.probes.bank import Schedule
     from lamina.report import make_report
     from lamina.results import Finding, Provenance, Result
     from lamina.tasks import Task
@@ -54,6 +55,7 @@ _HOME = {
     "Result": "lamina.results",
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.analyses.inputs",
+    "Schedule": "lamina.probes.bank",
     "Sentence": "lamina.analyses.inputs",
     "Setting": "lamina.analyses.settings",
     "Span": "lamina.types",

@@ -26,6 +26,7 @@ from lamina.analyses.probing.running import PRESETS as PROBING_PRESETS
 from lamina.corpora import Corpus, Splits, corpus_from, stories
 from lamina.results import Result
 from lamina.testing import TinyEncoder
+from lamina.training.reading import Sets
 from lamina.types import Edge, Span, Text
 
 RECORDED = Path(__file__).with_name("recorded_numbers.json")
@@ -34,7 +35,7 @@ ROUNDING = 2e-3
 """Relative to a column's spread: another CPU adds up in another order."""
 TRAINED = 0.05
 """The same, where rounding goes through training."""
-TRAINING = {"probe", "parse", "contextualize", "finetune", "token_map", "phases", "trace", "compare"}
+TRAINING = {"probe", "parse", "contextualize", "finetune", "windows", "token_map", "phases", "trace", "compare"}
 
 
 def sentences(count: int, split: str, seed: int) -> Corpus:
@@ -89,6 +90,13 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         made["finetune"] = lamina.finetune(str(model_folder("bert")), "stories", out=target, **learning, device="cpu")
         return target
 
+    def tagged() -> Result:
+        # The sets share no sentence; the grammar has 36 of them.
+        unique = list({text.words: text for text in sentences(300, "all", 3)}.values())
+        sets = Sets("grammar", tuple(unique[:16]), tuple(unique[16:24]), tuple(unique[24:]))
+        short: dict[str, Any] = {"windows": [0], "max_steps": 4, "lr": 1e-3, "batch": 4, "device": "cpu"}
+        return lamina.windows(str(model_folder("bert")), sets, out=folder / "windows", **short)
+
     few: dict[str, Any] = {"samples": 20}
     return {
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
@@ -105,6 +113,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "contextualize": lambda: lamina.contextualize(tiny, train, vectors=(), context_sizes=(), **few, **where),
         "neighbours": lambda: lamina.neighbours(tiny, train, word="river", vectors=None, **where),
         "finetune": lambda: tuned() and made["finetune"],
+        "windows": tagged,
         "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
         "phases": lambda: lamina.phases(tuned(), "stories", limit=6, clustered=2, **few, device="cpu"),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),

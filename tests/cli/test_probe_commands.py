@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import sys
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -21,13 +24,18 @@ from lamina.results import Result as Saved
 
 WORDS = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "ran": "VERB", "barked": "VERB", "and": "CCONJ"}
 SUMMARY = (
-    "task,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
-    "kl_mixing,kl_differential,selectivity"
+    "task,corpus,metric,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
+    "kl_mixing,kl_mixing_low,kl_mixing_high,kl_differential,kl_differential_low,kl_differential_high,"
+    "selectivity,selectivity_low,selectivity_high,selectivity_layer,selectivity_metric,"
+    "twin_expected_layer,twin_el_low,twin_el_high,converged,reason"
 )
 
 
 def conllu(documents: range) -> str:
-    """Documents of four sentences, of words drawn at random, each hanging on the one before."""
+    """Documents of four sentences, of words drawn at random, each hanging on the one before.
+
+    Whether `ran` is a verb is anyone's guess, so that there is something to be in doubt about.
+    """
     lines = []
     for document in documents:
         lines.append(f"# newdoc id = d{document}")
@@ -35,8 +43,9 @@ def conllu(documents: range) -> str:
             draw = random.Random(10 * document + sentence)
             lines.append(f"# sent_id = d{document}-{sentence}")
             for at, word in enumerate(draw.choices(list(WORDS), k=draw.randint(5, 8)), start=1):
-                head, relation = (0, "root") if at == 1 else (at - 1, f"of_{WORDS[word].lower()}")
-                lines.append(f"{at}\t{word}\t{word}\t{WORDS[word]}\t_\t_\t{head}\t{relation}\t_\t_")
+                tag = draw.choice(("VERB", "NOUN")) if word == "ran" else WORDS[word]
+                head, relation = (0, "root") if at == 1 else (at - 1, f"of_{tag.lower()}")
+                lines.append(f"{at}\t{word}\t{word}\t{tag}\t_\t_\t{head}\t{relation}\t_\t_")
             lines.append("")
     return "\n".join(lines) + "\n"
 
@@ -54,7 +63,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kept runs in a cache of our own, and a preset that is over at once."""
-    short = Schedule(learning_rate=3e-3, validate_every=3, max_validations=2)
+    patience = {"halve_after": 1, "stop_after": 2, "min_gain": 0.05, "min_learning_rate": 3e-3}
+    short = Schedule(learning_rate=1e-2, validate_every=5, max_validations=40, **patience, batch_texts=16, hidden=16)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMINA_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setitem(PRESETS, "quick", replace(PRESETS["quick"], schedule=short, small=short))
@@ -84,7 +94,7 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
 
     assert told.splitlines()[-1] == str(out)
     assert "tinybert on" in told
-    assert re.search(r"│ pos +│ \d\.\d{3} +│ \d\.\d{3} +│ \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\] │", told)
+    assert re.search(r"│ pos +│ f1 +│ \d\.\d{3} +│ \d\.\d{3} +│ \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\] │", told)
     scores = pd.read_csv(out / "scores.csv", dtype={"seed": str})
     assert ",".join(scores.columns) == "model,task,probe,of,layer,seed,split,metric,count,value,low,high"
     assert set(scores["task"]) == {"pos", "dep"}
@@ -95,7 +105,12 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
     assert (scores["low"] <= scores["high"]).all()
     assert (out / "summary.csv").read_text().splitlines()[0] == SUMMARY
     assert (out / "mixing.csv").read_text().startswith("task,seed,upto,layer,weight,gamma,norm\n")
-    assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,probability\n")
+    assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,probability,reason\n")
+    training = pd.read_csv(out / "training.csv")
+    assert training["converged"].all()
+    assert set(training["of"]) == {"model", "random", "control"}
+    assert set(pd.read_csv(out / "steps.csv")["probe"]) == {"cumulative", "layer"}
+    assert pd.read_parquet(out / "texts.parquet")["corpus"].nunique() == 1
     assert (out / "traces.csv").read_text().startswith("text_id,task,seed,span1,span2,label,gold,layer,probability\n")
     for task in ("pos", "dep"):
         assert len(pd.read_parquet(out / f"{task}.predictions.parquet"))
@@ -117,7 +132,8 @@ def test_a_run_is_repeated_to_the_last_digit(probed, bert, corpus, tmp_path, mon
     asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 50)
     output(*asked, "--task", "pos", "--out", tmp_path / "again")
 
-    for name in ("scores", "mixing", "summary", "traces"):
+    # Not traces, which are of sentences chosen by all tasks together.
+    for name in ("scores", "training", "mixing", "summary"):
         lines = (out / f"{name}.csv").read_text().splitlines()
         own = [line for line in lines if re.match(r"(\S+,)?(task|pos),", line)]
         assert len(own) > 1
@@ -151,8 +167,8 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
     told = output(*asked)
 
     assert "texts    144" in told
-    # Two tasks, on the model and on its twin, two validations of three steps.
-    assert "steps    24" in told
+    # Two tasks, each with the model's probes, the control's and the twin's; half of 40 validations of five steps.
+    assert "steps    600" in told
     assert re.search(r"time     about \d+ s on this machine", told)
     assert re.search(r"disk     about \d+ MB", told)
     assert not (tmp_path / "out").exists()
@@ -165,6 +181,12 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
         ({"model": "no/such-model"}, "there is no model 'no/such-model'"),
         ({"--task": "srl"}, "does not carry srl; it carries pos, dep"),
         ({"--task": "poss"}, "did you mean pos?"),
+        ({"--task": "lemma_class"}, "does not carry lemma_class; it carries pos, dep"),
+        ({"--schedule": "fast"}, "the schedule 'fast' cannot be read; write a JSON object of numbers"),
+        ({"--schedule": '{"validate_every": 0}'}, "cannot be read"),
+        ({"--steps": "0"}, "steps"),
+        ({"--lr": "2"}, "lr"),
+        ({"--hidden": "0"}, "hidden"),
         ({"--preset": "slow"}, "'slow' is not one of"),
         ({"--metric": "f2"}, "'f2' is not one of"),
         ({"--probes": "mixed"}, "each item one of cumulative, layer, mix; got 'mixed'"),
@@ -201,18 +223,119 @@ def test_a_mistake_is_answered_in_words(changed, why, bert, corpus, tmp_path, mo
     assert not Path("out").exists()
 
 
+def edge_jsonl(folder: Path, label: str) -> Path:
+    """A corpus of spans; `label` may say the word, its number in the text and the text's."""
+    folder.mkdir()
+    for split, documents in (("train", range(30)), ("dev", range(40, 46))):
+        lines = []
+        for number in documents:
+            words = random.Random(number).choices(list(WORDS), k=6)
+            targets = [
+                {"span1": [at, at + 1], "label": label.format(word=WORDS[word], at=at, text=number)}
+                for at, word in enumerate(words)
+            ]
+            lines.append(json.dumps({"text": " ".join(words), "targets": targets, "info": {"doc": f"d{number // 2}"}}))
+        (folder / f"mine-{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_targets_of_edge_jsonl_are_a_task_by_any_name(bert, tmp_path) -> None:
+    own = edge_jsonl(tmp_path / "spans", "{word}")
+    asked = ("probe", bert, "--corpus", own, "--store", tmp_path / "store", "--samples", 20, "--seeds", 1, "--no-twin")
+    output(*asked, "--probes", "cumulative", "--out", tmp_path / "edges")
+    output(*asked, "--probes", "cumulative", "--annotation", "kind", "--task", "kind", "--out", tmp_path / "kind")
+
+    one, other = (pd.read_csv(tmp_path / name / "scores.csv") for name in ("edges", "kind"))
+    assert (set(one["task"]), set(other["task"])) == ({"edges"}, {"kind"})
+    assert one["value"].tolist() == other["value"].tolist()
+    assert one["metric"].unique().tolist() == ["f1", "accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("label", "task", "why"),
+    [
+        ("yes", "edges", "every training target of .* has the label 'yes'; there is nothing to tell apart, leave it"),
+        ("{text}-{at}", "edges", "the labels of edges name single things"),
+        ("{word}", "chains", "the labels of chains name single things"),
+        ("{word}", "sentence", "the labels of sentence name single things"),
+        ("{word}", "factuality", "does not carry factuality"),
+    ],
+)
+def test_what_is_no_task_is_answered_in_words(label, task, why, bert, tmp_path, monkeypatch, capsys) -> None:
+    own = edge_jsonl(tmp_path / "own", label)
+    named = ["--annotation", task] if task in ("chains", "sentence") else []
+    asked = ["probe", bert, "--corpus", own, *named, "--task", task, "--store", tmp_path / "store"]
+    monkeypatch.setattr(sys, "argv", ["lamina", *map(str, asked), "--out", str(tmp_path / "out")])
+
+    with pytest.raises(SystemExit) as stopped:
+        main.main()
+
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lamina: ")]
+    assert stopped.value.code == 2
+    assert re.search(why, told[0])
+    assert len(told) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_amounts_reach_the_run_and_what_has_not_converged_is_n_a(bert, corpus, tmp_path) -> None:
+    asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20)
+    # The paper's patience is longer than these steps, so that none can converge.
+    amounts = ("--preset", "paper", "--steps", 20, "--batch", 4, "--lr", 1e-3, "--train-texts", 60, "--stop-texts", 9)
+    told = output(*asked, *amounts, "--seeds", 1, "--hidden", 12, "--no-twin", "--out", tmp_path / "out")
+
+    assert re.search(r"pos: .*the probe of P\(0\) and 2 others had not converged after 20 steps", told)
+    assert re.search(r"│ pos +│ f1 +│ \d\.\d{3} │ \d\.\d{3} │ - +│ - +│ - +│", told)
+    names = ("summary", "training", "order")
+    summary, training, order = (pd.read_csv(tmp_path / "out" / f"{name}.csv") for name in names)
+    assert not summary["converged"].any()
+    assert summary[["center_of_gravity", "expected_layer", "selectivity"]].isna().all(axis=None)
+    assert set(training["steps"]) == {20}
+    assert order["probability"].isna().all()
+    assert order["reason"].str.contains("had not converged").all()
+    saved = Saved.load(tmp_path / "out").provenance
+    settings = {"steps": 20, "batch": 4, "lr": 1e-3, "train_texts": 60, "stop_texts": 9, "seeds": 1, "hidden": 12}
+    assert settings.items() <= saved.parameters.items()
+
+
+def test_a_schedule_is_given_as_json(bert, corpus, tmp_path) -> None:
+    schedule = '{"learning_rate": 1e-3, "validate_every": 2, "max_validations": 3, "hidden": 8}'
+    asked = ("probe", bert, "--corpus", corpus, "--store", tmp_path / "store", "--samples", 20, "--task", "pos")
+    output(*asked, "--schedule", schedule, "--seeds", 1, "--no-twin", "--probes", "layer", "--out", tmp_path / "out")
+
+    assert set(pd.read_csv(tmp_path / "out" / "training.csv")["steps"]) == {6}
+    assert "validate_every" in str(Saved.load(tmp_path / "out").provenance.parameters["schedule"])
+
+
 def test_ambiguous_sentences_are_shown_and_drawn(probed, tmp_path) -> None:
     out, _, _ = probed
     told = output("trace", out, "--out", tmp_path / "figure")
 
     traces = pd.read_csv(out / "traces.csv", dtype={"span1": str})
-    assert told.startswith("probabilities by layer, 0 to 2; probes of seed 0; * gold\n")
+    assert "probabilities by layer, 0 to 2; probes of seed 0; * gold\n" in told, told
     assert told.splitlines()[-1] == str(tmp_path / "figure")
     assert re.search(r"^open   \d+ of \d+ targets have another strongest label", told, flags=re.MULTILINE)
     shown = re.findall(r"^   [* ]\w+ +([▁▂▃▄▅▆▇█]{3})  \d\.\d\d to \d\.\d\d$", told, flags=re.MULTILINE)
     assert len(shown) == (traces["seed"] == 0).sum() / 3
     assert re.search(r"^0:\w+ 1:\w+", told, flags=re.MULTILINE)
     assert (tmp_path / "figure" / "traces.svg").exists()
+
+
+def test_a_scored_text_is_traced_by_its_id(probed, tmp_path) -> None:
+    out, _, _ = probed
+    output("trace", out, "--text", "d40-1", "--out", tmp_path / "figure")
+
+    words = pd.read_csv(tmp_path / "figure" / "words.csv")["word"].tolist()
+    traces = pd.read_csv(tmp_path / "figure" / "traces.csv")
+    assert set(traces["task"]) == {"pos", "dep"}
+    assert set(traces["seed"]) == {0, 1}
+    gold = traces[(traces["task"] == "pos") & traces["gold"] & (traces["seed"] == 0) & (traces["layer"] == 0)]
+    assert gold["label"].tolist() == [WORDS[word] for word in words]
+    saved = pd.read_parquet(out / "pos.predictions.parquet")
+    first = saved[(saved["text_id"] == "d40-1") & (saved["probe"] == "cumulative") & (saved["start1"] == 0)]
+    told = traces[(traces["task"] == "pos") & traces["gold"] & (traces["span1"] == "0:1")]
+    for row in told.itertuples():
+        (said,) = first.loc[(first["seed"] == row.seed) & (first["layer"] == row.layer), "probabilities"]
+        assert min(abs(said - row.probability)) < 1e-4
 
 
 def test_a_typed_sentence_is_traced(probed, bert, tmp_path) -> None:
@@ -256,18 +379,38 @@ def test_a_trace_that_cannot_be_is_told(asked, why, probed, bert, monkeypatch, c
     assert told.count("\n") == 1
 
 
-def test_two_results_are_compared(probed, tmp_path) -> None:
+def test_results_are_compared(probed, tmp_path) -> None:
     out, _, _ = probed
-    told = output("compare", out, out, "--out", tmp_path / "both")
-    assert "Neither model is clearly better" in told
+    told = output("compare", out, out, out, "--out", tmp_path / "all", "--samples", 200)
+    assert "None of 3 models is clearly the best" in told
 
-    assert told.splitlines()[-1] == str(tmp_path / "both")
-    assert re.search(r"│ pos +│ f1_full +│ \d\.\d{3} \[.+\] │ .+ │ 0\.000 \[-\d\.\d{3}, \d\.\d{3}\] │", told)
-    table = pd.read_csv(tmp_path / "both" / "compare.csv")
-    assert table["task"].unique().tolist() == ["pos", "dep"]
-    assert (table["difference"].dropna() == 0).all()
-    depth = pd.read_csv(tmp_path / "both" / "depth.csv")
+    assert told.splitlines()[-1] == str(tmp_path / "all")
+    assert "Differences of the full probes, paired by text" in told
+    apart = pd.read_csv(tmp_path / "all" / "differences.csv")
+    assert apart["task"].unique().tolist() == ["pos", "dep"]
+    assert (apart["difference"].dropna() == 0).all()
+    assert (apart["p"].dropna() == 1).all()
+    assert len(apart[apart["statistic"] == "score_full"]) == 2 * 3
+    depth = pd.read_csv(tmp_path / "all" / "depth.csv")
     assert sorted(depth["relative_depth"].unique()) == [0, 0.5, 1]
+    saved = Saved.load(tmp_path / "all").provenance
+    assert len(saved.model["models"]) == 3
+    assert saved.skipped == {}
+
+
+def other_texts(out: Path, folder: Path) -> Path:
+    """The same result as if it were of other texts: its predictions name others."""
+    probed, files = Saved.load(out), {}
+    for name, path in probed.files.items():
+        files[name] = path
+        if name.endswith(".predictions.parquet"):
+            files[name] = folder / name
+            table = pq.read_table(path)
+            ids = pa.array([f"other {each}" for each in table["text_id"].to_pylist()])
+            pq.write_table(table.set_column(table.schema.get_field_index("text_id"), "text_id", ids), files[name])
+    corpus = {**probed.provenance.corpus, "name": "other", "fingerprint": "other"}
+    changed = replace(probed, files=files, provenance=replace(probed.provenance, corpus=corpus), asked="")
+    return changed.save(folder / "other-texts", charts=False)
 
 
 def test_what_cannot_be_compared_is_told(probed, bert, corpus, tmp_path, monkeypatch, capsys) -> None:
@@ -277,6 +420,7 @@ def test_what_cannot_be_compared_is_told(probed, bert, corpus, tmp_path, monkeyp
     for folders, code, why in (
         ([out, other], 2, "is a 'geometry' result"),
         ([out, tmp_path / "nothing"], 2, "is not a result folder"),
+        ([out, other_texts(out, tmp_path)], 2, "was scored on the same texts by the same metric"),
     ):
         monkeypatch.setattr(sys, "argv", ["lamina", "compare", *map(str, folders), "--out", str(tmp_path / "both")])
         with pytest.raises(SystemExit) as stopped:

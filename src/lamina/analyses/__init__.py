@@ -36,6 +36,7 @@ ANALYSES = (
     "lamina.analyses.attention_maps.look:look",
     "lamina.analyses.contextualization.contextualize:contextualize",
     "lamina.analyses.contextualization.neighbours:neighbours",
+    "lamina.analyses.windows:windows",
     "lamina.analyses.finetune:finetune",
     "lamina.analyses.questions.token_map:token_map",
     "lamina.analyses.questions.phases:phases",

@@ -148,6 +148,11 @@ class Analysis:
         return settings_of(self.function, _INJECTED)
 
     @cached_property
+    def options(self) -> tuple[Declared, ...]:
+        """The data options of what it reads; a setting of its own takes the place of one of the same name."""
+        return tuple(each for each in self.reads.options if each.name not in self.settings)
+
+    @cached_property
     def checker(self) -> Checker:
         """Checks settings."""
         return Checker(self.name, self.settings)
@@ -155,7 +160,7 @@ class Analysis:
     @cached_property
     def option_checker(self) -> Checker:
         """Checks data options."""
-        return Checker(self.name, {each.name: each for each in self.reads.options})
+        return Checker(self.name, {each.name: each for each in self.options})
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
@@ -166,7 +171,7 @@ class Analysis:
             else kind(each.name, kind.POSITIONAL_OR_KEYWORD, default=each.default)
             for each in self.reads.given
         ]
-        keywords = {each.name: each for each in (*self.settings.values(), *self.reads.options)}
+        keywords = {each.name: each for each in (*self.settings.values(), *self.options)}
         named = [
             kind(name, kind.KEYWORD_ONLY, default=each.default, annotation=each.type) for name, each in keywords.items()
         ]
@@ -253,7 +258,7 @@ class Analysis:
     def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Asked, Any, bool]:
         places = {name: keywords.pop(name) for name in _PLACES if name in keywords}
         given = self._given(inputs, keywords)
-        options = {each.name for each in self.reads.options} - self.settings.keys()
+        options = {each.name for each in self.options}
         chosen = {name: keywords.pop(name) for name in list(keywords) if name in options}
         settings = self.checker.check(keywords)
         runtime = _runtime(places)
@@ -284,7 +289,7 @@ class Analysis:
         data, model = given.get("data"), given.get("model")
         named = isinstance(data, str | Path)
         for name in chosen:
-            if name in ("unit", "format") and not named and data is not None:
+            if name in ("unit", "format", "annotation") and not named and data is not None:
                 raise InputError(f"{self.name}: {name} is for data given by name or path; this data is already loaded")
             if name == "dtype" and not isinstance(model, str | Path) and model is not None:
                 raise InputError(f"{self.name}: dtype is for a model given by name; this model is already loaded")
@@ -350,4 +355,6 @@ def _json(value: Any) -> Any:
     """A setting as provenance and keys hold it."""
     if isinstance(value, list | tuple):
         return [_json(each) for each in value]
-    return value.key if isinstance(value, Result) else value
+    if isinstance(value, Result):
+        return value.key
+    return value.describe() if hasattr(value, "describe") else value

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from textwrap import wrap
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
+from lamina.analyses.findings import number
 from lamina.analyses.findings import rows_of as each_row
+from lamina.figures._pipeline import order, pipeline
+from lamina.figures._weights import weights
 from lamina.figures.theme import (
-    COLOURS,
-    FAINT,
     FEW_SEEDS,
     INK,
+    Look,
     Table,
     Tables,
     in_order,
     last_layer,
     layer_axis,
+    metric_name,
+    metric_of,
     pooled,
+    reasons_of,
     rows_of,
     seed_count,
     series,
     themed,
     title_of,
+    unconverged,
 )
 from lamina.figures.trace import traces
 from lamina.results import Result
@@ -34,23 +41,36 @@ CAPTIONS = {
         "Tasks by expected layer, the earliest on top. P(0) sees the embeddings alone, P(L) all layers; compare both "
         "with the constant answer. The expected layer says where the score is gained as layers are added, the centre "
         "of gravity which layers the full probe draws on; they need not agree. Lines are intervals or ranges over "
-        "seeds, as the subtitle says. n/a: the gain over P(0) cannot be told from 0, or its probes were not run."
+        "seeds, as the subtitle says. Compare the expected layer with that of the random-weights twin (diamond; none "
+        "where the twin's own gain cannot be told from 0 or its probes have not converged). K(s) and K(D) say how far "
+        "weights and gains are from being the same at every layer (0 bits). n/a: the reason is given; numbers of "
+        "probes that have not converged are not shown."
     ),
     "weights": (
         "Solid: the weights with which the full probe mixes the layers; they sum to 1. Outlined: what layer l adds to "
-        "the score of P(l-1), as a share of the whole gain over P(0); below 0 where the score falls. Lines: lowest to "
-        "highest seed. Compare the weights with “Scale of the layers”: they depend on how long a layer's vectors are."
+        "the score of P(l-1), D(l), as a share of the whole gain over P(0); below 0 where the score falls. Lines are "
+        "what the subtitle says. K(s) and K(D): how far either is from being the same at every layer (0 bits); in "
+        "brackets the 95 % interval, of K(s) with fewer than 5 seeds the lowest to the highest seed. Layers are "
+        "standardised before they are mixed; with --faithful they are not, and weights depend on how long a layer's "
+        "vectors are (“Scale of the layers”)."
     ),
     "curves": (
-        "F1 by layer with 95 % intervals, one panel per task for probes that see one layer and one for probes that mix "
-        "all layers up to it. Only what lies above the random-weights twin and the constant answer is due to training; "
-        "a probe that does as well on control labels memorises. Where no shading shows, the interval is narrower than "
-        "the line."
+        "Score by layer with 95 % intervals, one panel per task for probes that see one layer and one for probes that "
+        "mix all layers up to it; the axis names the task's score. Only what lies above the random-weights twin and "
+        "the constant answer is due to training. Where no shading shows, the interval is narrower than the line. A "
+        "hollow point is a probe that had not converged when its steps ended: its score may still rise."
+    ),
+    "control": (
+        "Can the probe just have memorised? Control labels are drawn at random per word, so that a probe can only "
+        "remember them. Curves: score by layer with 95 % intervals, of the task and of its control; compare the "
+        "control with its own constant answer, too. Black marks joined by a line: model (circle) and control (square) "
+        "on those targets whose words training has seen, at the layer that does best on the texts that decide when to "
+        "stop; their difference is the selectivity, and may differ much from that of the curves, which show all "
+        "targets. A hollow point is a probe that had not converged when its steps ended."
     ),
     "order": (
-        "Probability that the task of the row comes before the task of the column, over resampled seeds and texts: "
-        "near 1 or 0 the order is clear, near 0.5 it is open. Few seeds make the centre of gravity look surer than it "
-        "is."
+        "Probability that the task of the row comes before the task of the column, over resampled texts and, from 5 "
+        "seeds on, seeds: near 1 or 0 the order is clear, near 0.5 it is open. n/a: the subtitle says why."
     ),
     "traces": (
         "Each sentence with some of its targets in brackets; below, from the embeddings to the last layer, the "
@@ -62,80 +82,172 @@ CAPTIONS = {
 """Chart -> how to read it."""
 
 PANEL_WIDTH = 330
+_CONTROL_WIDTH = 220
 PROBES = {"layer": "layer l alone", "cumulative": "layers 0 to l, mixed"}
 _OF = {"random": "random-weights twin", "control": "control labels"}
 CONSTANT = "best constant answer"
+_CONTROL_CONSTANT = "best constant answer to control labels"
 
 
 def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """F1 of single-layer and of cumulative probes by layer; twin, control and constant answer beside them."""
+    """Scores of single-layer and of cumulative probes by layer; twin and constant answer beside them."""
     scores = pooled(tables)
     if scores is None:
         return None
     last = last_layer(tables)
-    rows = _rows(scores, last)
+    # A control is scored by another metric than most tasks, and has a chart of its own.
+    rows = _rows(tables, scores[scores["of"] != "control"], last)
     names = list(dict.fromkeys(sorted(rows["model"], key=_rank)))
+    metric = metric_of(tables)
     panels = []
     for task in in_order(tables):
         own = rows[rows["task"] == task]
         for probe in PROBES:
             shown = own[own["probe"] == probe]
             if not shown.empty:
-                panels.append(_curve_panel(title_of(task), probe, shown, names, last))
+                said = alt.TitleParams(title_of(task), subtitle=PROBES[probe])
+                panels.append(alt.LayerChart(layer=_lines(shown, series(names), last, metric[task]), title=said))
     if not panels:
         return None
     both = len(set(scores["probe"]) & set(PROBES)) > 1
-    seeds = seed_count(tables)
-    over = f"sentences and {seeds} seeds together" if seeds > 1 else "sentences, for one seed"
-    said = alt.TitleParams(f"F1 by layer: {title}", subtitle=f"shaded: 95 % bootstrap interval over {over}")
+    subtitle = [f"shaded: 95 % bootstrap interval over {_resampled(tables)}", *_hollow(rows)]
+    what = "Score" if len(set(metric.values())) > 1 else next(iter(metric.values()))
     return alt.concat(
         *panels,
         columns=2 if both or len(panels) > 1 else 1,
         spacing=24,
-        title=said,
-        description=_curves_in_words(rows, names),
+        title=alt.TitleParams(f"{what} by layer: {title}", subtitle=subtitle),
+        description=_curves_in_words(rows, names, metric),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
 
 
-def _rows(scores: Table, last: int) -> Table:
+def control(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Model and control labels by layer, by the metric in which a control means something, and selectivity."""
+    told = rows_of(tables, "control")
+    if told is None:
+        return None
+    kept = told.dropna(subset="metric").set_index("task")
+    scores = pooled(tables, {str(task): str(metric) for task, metric in kept["metric"].items()})
+    if scores is None:
+        return None
+    single = scores[(scores["probe"] == "layer") & scores["of"].isin(["model", "control"])]
+    # Of the few targets that training has seen, the interval of a constant would cover the curves.
+    constant = scores[(scores["probe"] == "constant") & (scores["of"] == "control")].assign(low=np.nan, high=np.nan)
+    last = last_layer(tables)
+    rows = _rows(tables, pd.concat([single, constant]), last, constant=_CONTROL_CONSTANT)
+    # The order of tasks is the other charts'; those without a control have no panel.
+    tasks = [task for task in in_order(tables) if (single[single["task"] == task]["of"] == "control").any()]
+    if not tasks:
+        return None
+    names = list(dict.fromkeys(sorted(rows["model"], key=_rank)))
+    told_of = {task: _selectivity(tables, task, float(kept["share_seen"][task])) for task in tasks}
+    panels = []
+    for task in tasks:
+        shown = rows[(rows["task"] == task) & (rows["probe"] == "layer")]
+        lines = _lines(shown, series(names), last, metric_name(str(kept["metric"][task])), width=_CONTROL_WIDTH)
+        said = alt.TitleParams(title_of(task), subtitle=wrap(told_of[task], 40))
+        panels.append(alt.LayerChart(layer=[*lines, *_gap(tables, task, last)], title=said))
+    return alt.concat(
+        *panels,
+        columns=3,
+        spacing=24,
+        title=alt.TitleParams(
+            f"Read or memorised: {title}",
+            subtitle=[f"shaded: 95 % bootstrap interval over {_resampled(tables)}", *_hollow(rows)],
+        ),
+        description=" ".join(f"{title_of(task)}: {said}." for task, said in told_of.items()),
+        usermeta={"panelWidth": _CONTROL_WIDTH},
+    )
+
+
+def _rows(tables: Tables, scores: Table, last: int, constant: str = CONSTANT) -> Table:
     """Scores under the names of their series; the constant answer, which has no layer, spans them all."""
-    constant = scores[scores["probe"] == "constant"]
+    constants = scores[scores["probe"] == "constant"]
     spread = [
-        constant.assign(probe=probe, layer=layer, model=CONSTANT)
+        constants.assign(probe=probe, layer=layer, model=constant, converged=True)
         for probe in PROBES
         if probe in set(scores["probe"])
         for layer in sorted({0, last})
     ]
     probed = scores[scores["probe"].isin(list(PROBES))]
     named = [_OF.get(of, model) for of, model in zip(probed["of"], probed["model"], strict=True)]
-    rows = pd.concat([probed.assign(model=pd.Series(named, index=probed.index)), *spread], ignore_index=True)
-    return rows[["task", "probe", "model", "layer", "count", "value", "low", "high"]]
+    cut_off = unconverged(tables)
+    where = zip(*(probed[name] for name in ("task", "of", "probe", "layer")), strict=True)
+    probed = probed.assign(
+        model=pd.Series(named, index=probed.index, dtype=object),
+        converged=pd.Series([place not in cut_off for place in where], index=probed.index, dtype=bool),
+    )
+    rows = pd.concat([probed, *spread], ignore_index=True)
+    return rows[["task", "probe", "model", "layer", "count", "value", "low", "high", "converged"]]
 
 
 def _rank(name: str) -> int:
     """The model first, then what it is compared with."""
-    beside = [*_OF.values(), CONSTANT]
+    beside = [*_OF.values(), CONSTANT, _CONTROL_CONSTANT]
     return beside.index(name) + 1 if name in beside else 0
 
 
-def _curve_panel(title: str, probe: str, rows: Table, names: list[str], last: int) -> alt.LayerChart:
-    look = series(names)
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=layer_axis(last), color=look.colour)
-    value = alt.Y("value:Q", title="F1", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
-    numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
-    tooltip = ["model:N", "layer:Q", *numbers, alt.Tooltip("count:Q", title="targets", format=",")]
-    return alt.LayerChart(
-        layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="F1"), y2="high:Q"),
-            base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
-        ],
-        title=alt.TitleParams(title, subtitle=PROBES[probe]),
+def _lines(rows: Table, look: Look, last: int, metric: str, width: int = PANEL_WIDTH) -> list[alt.Chart]:
+    base = alt.Chart(rows, width=width, height=190).encode(x=layer_axis(last), color=look.colour)
+    # R2 falls below 0 where predictions are worse than the mean.
+    lowest = min(0.0, math.floor(rows[["value", "low"]].min().min() * 10) / 10) if metric == "R2" else 0
+    value = alt.Y("value:Q", title=metric, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
+    tooltip = ["model:N", "layer:Q", *numbers, alt.Tooltip("count:Q", title="targets", format=","), "converged:N"]
+    points = base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip)
+    layers = [
+        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=metric), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
+        points,
+    ]
+    if not rows["converged"].all():
+        # White in the middle of a point makes it hollow, and leaves the legend as it is.
+        pale = alt.Chart(rows).transform_filter("!datum.converged").mark_point(filled=True, size=14, color="white")
+        layers.append(pale.encode(x=layer_axis(last), y=value, opacity=alt.value(1), tooltip=tooltip))
+    return layers
+
+
+def _gap(tables: Tables, task: str, last: int) -> list[alt.Chart]:
+    """Selectivity: the way from the control up to the model; none where it is not available."""
+    told = tables["control"]
+    rows = told.loc[told["task"] == task, ["layer", "model", "control"]].dropna()
+    if rows.empty or task in reasons_of(tables, "selectivity"):
+        return []
+    base = alt.Chart(rows).encode(
+        x=layer_axis(last), tooltip=["layer:Q", *(alt.Tooltip(f"{of}:Q", format=".3f") for of in ("model", "control"))]
     )
+    ends = [
+        base.mark_point(shape=shape, size=60, color=INK, filled=True, opacity=1).encode(y=alt.Y(f"{of}:Q"))
+        for of, shape in (("model", "circle"), ("control", "square"))
+    ]
+    return [base.mark_rule(color=INK, strokeWidth=2).encode(y=alt.Y("control:Q"), y2="model:Q"), *ends]
 
 
-def _curves_in_words(rows: Table, names: list[str]) -> str:
+def _selectivity(tables: Tables, task: str, share: float) -> str:
+    summary = rows_of(tables, "summary")
+    (row,) = each_row(summary[summary["task"] == task]) if summary is not None else (None,)
+    seen = f"{share:.0%} of targets seen in training"
+    if row is None or row.selectivity != row.selectivity:
+        reason = reasons_of(tables, "selectivity").get(task)
+        return f"selectivity n/a: {reason}" if reason else "selectivity n/a"
+    told = number(row.selectivity, row.selectivity_low, row.selectivity_high)
+    return f"selectivity {told} at layer {int(row.selectivity_layer)}; {seen}"
+
+
+def _resampled(tables: Tables) -> str:
+    seeds = seed_count(tables)
+    few = f"texts, for the mean of {seeds} seeds" if seeds > 1 else "texts, for one seed"
+    return few if seeds < FEW_SEEDS else f"texts and {seeds} seeds together"
+
+
+def _hollow(rows: Table) -> list[str]:
+    """What hollow points are, where there are any."""
+    number_of = int((~rows["converged"]).sum())
+    return [f"hollow points ({number_of}): the probe had not converged when its steps ended"] if number_of else []
+
+
+def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> str:
     """The best layer of each series, task by task."""
     sentences = []
     for (task, probe), group in rows.dropna(subset="value").groupby(["task", "probe"], sort=False):
@@ -145,330 +257,14 @@ def _curves_in_words(rows: Table, names: list[str]) -> str:
             if len(own):
                 top = own.iloc[own["value"].argmax()]
                 where = "" if name == CONSTANT else f" at layer {top['layer']}"
-                parts.append(f"{name} {top['value']:.2f}{where}")
-        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best F1: {'; '.join(parts)}.")
+                open_still = "" if own["converged"].all() else " (not all probes had converged)"
+                parts.append(f"{name} {top['value']:.2f}{where}{open_still}")
+        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best {metric[str(task)]}: {'; '.join(parts)}.")
     return " ".join(sentences)
-
-
-WEIGHT_WIDTH = 220
-MIXING, DIFFERENTIAL = "mixing weight", "differential score, normalised"
-
-
-def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """Each task's mixing weights (solid) and normalised differential scores (outlined) by layer."""
-    parts = [part for part in (mixing_rows(tables), differential_rows(tables)) if not part.empty]
-    if not parts:
-        return None
-    rows = pd.concat(parts, ignore_index=True)
-    last = last_layer(tables)
-    domain = [min(0.0, math.floor(rows[["value", "low"]].min().min() * 10) / 10), _top(rows)]
-    tasks = [task for task in in_order(tables) if task in set(rows["task"])]
-    panels: list[alt.LayerChart] = [_weight_panel(rows[rows["task"] == task], last, domain) for task in tasks]
-    norms = _norms(tables, last)
-    subtitle = ["lines on solid bars: lowest to highest seed"] if seed_count(tables) > 1 else []
-    return alt.concat(
-        *panels,
-        *norms,
-        columns=3,
-        spacing=24,
-        title=alt.TitleParams(f"What is mixed and what each layer adds: {title}", subtitle=subtitle),
-        description=_weights_in_words(rows, tasks),
-        usermeta={"panelWidth": WEIGHT_WIDTH},
-    )
-
-
-def mixing_rows(tables: Tables) -> Table:
-    """Weights of the probes that mix all layers: their mean over seeds, and the lowest and the highest."""
-    mixing = rows_of(tables, "mixing")
-    if mixing is None:
-        return pd.DataFrame()
-    full = mixing[mixing["upto"] == mixing["upto"].max()]
-    found = full.groupby(["task", "layer"], sort=False)["weight"].agg(["mean", "min", "max"]).reset_index()
-    found.columns = ["task", "layer", "value", "low", "high"]
-    return found.assign(kind=MIXING)
-
-
-def differential_rows(tables: Tables) -> Table:
-    """D(l) / (best score - F1(P(0))); none for a task whose gain cannot be told from 0."""
-    scores, summary = pooled(tables), rows_of(tables, "summary")
-    if scores is None or summary is None:
-        return pd.DataFrame()
-    told = set(summary.loc[summary["expected_layer"].notna(), "task"])
-    own = scores[(scores["probe"] == "cumulative") & (scores["of"] == "model") & scores["task"].isin(told)]
-    parts = []
-    for task, group in own.groupby("task", sort=False):
-        by_layer = group.set_index("layer")["value"].sort_index()
-        gain = by_layer.max() - by_layer.iloc[0]
-        if len(by_layer) > 1 and gain > 0:
-            steps = (by_layer.diff() / gain).iloc[1:]
-            parts.append(pd.DataFrame({"task": task, "layer": steps.index, "value": steps.to_numpy()}))
-    if not parts:
-        return pd.DataFrame()
-    return pd.concat(parts, ignore_index=True).assign(low=float("nan"), high=float("nan"), kind=DIFFERENTIAL)
-
-
-def _top(rows: Table) -> float:
-    return math.ceil(rows[["value", "high"]].max().max() * 10) / 10
-
-
-def _weight_panel(rows: Table, last: int, domain: list[float]) -> alt.LayerChart:
-    step = WEIGHT_WIDTH / (last + 2)
-    kinds = [MIXING, DIFFERENTIAL]
-    legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, labelLimit=400)
-    fill = alt.Fill("kind:N", scale=alt.Scale(domain=kinds, range=[COLOURS[0], "transparent"]), legend=legend)
-    stroke = alt.Stroke("kind:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend)
-    base = alt.Chart(rows, width=WEIGHT_WIDTH, height=150).encode(
-        x=layer_axis(last, padding=step / 2 + 2),
-        y=alt.Y("value:Q", title="share", scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5)),
-        tooltip=["layer:Q", "kind:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
-    )
-    # The solid bar is the narrower one: neither hides the other.
-    solid = base.transform_filter(f"datum.kind == '{MIXING}'")
-    outlined = base.transform_filter(f"datum.kind == '{DIFFERENTIAL}'")
-    return alt.LayerChart(
-        layer=[
-            solid.mark_bar(size=step * 0.45, strokeWidth=0).encode(fill=fill, stroke=stroke),
-            outlined.mark_bar(size=step * 0.8, strokeWidth=1.5).encode(fill=fill, stroke=stroke),
-            solid.mark_rule(color=INK).encode(y="low:Q", y2="high:Q"),
-            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y="zero:Q"),
-        ],
-        title=alt.TitleParams(title_of(str(rows["task"].iloc[0])), subtitle=_missing(rows)),
-    )
-
-
-def _missing(rows: Table) -> str:
-    if DIFFERENTIAL not in set(rows["kind"]):
-        return "differential scores not available"
-    return "" if MIXING in set(rows["kind"]) else "mixing weights not available"
-
-
-def _norms(tables: Tables, last: int) -> list[alt.LayerChart]:
-    """Weights are confounded with the layers' scales, so the scales are shown with them."""
-    mixing = rows_of(tables, "mixing")
-    if mixing is None or mixing["norm"].isna().all():
-        return []
-    rows = mixing.dropna(subset="norm").drop_duplicates("layer")[["layer", "norm"]]
-    step = WEIGHT_WIDTH / (last + 2)
-    bars = (
-        alt.Chart(rows, width=WEIGHT_WIDTH, height=150)
-        .mark_bar(size=step * 0.8, color="#888888")
-        .encode(
-            x=layer_axis(last, padding=step / 2 + 2),
-            y=alt.Y("norm:Q", title="mean length", axis=alt.Axis(tickCount=5)),
-            tooltip=["layer:Q", alt.Tooltip("norm:Q", format=".2f")],
-        )
-    )
-    return [alt.LayerChart(layer=[bars], title=alt.TitleParams("Scale of the layers", subtitle="length of a vector"))]
-
-
-def _weights_in_words(rows: Table, tasks: list[str]) -> str:
-    """Where each task's weights and gains are largest."""
-    sentences = []
-    for task in tasks:
-        parts = []
-        for kind in (MIXING, DIFFERENTIAL):
-            own = rows[(rows["task"] == task) & (rows["kind"] == kind)]
-            if len(own):
-                top = own.iloc[own["value"].argmax()]
-                parts.append(f"largest {kind} {top['value']:.2f} at layer {int(top['layer'])}")
-        sentences.append(f"{title_of(task)}: {', '.join(parts)}.")
-    return " ".join(sentences)
-
-
-ROW = 46
-"""Height of one task."""
-
-
-class Statistic(NamedTuple):
-    """One of the two numbers that place a task, with its columns in the summary."""
-
-    name: str
-    value: str
-    low: str
-    high: str
-
-
-GRAVITY = Statistic("centre of gravity", "center_of_gravity", "cog_low", "cog_high")
-EXPECTED = Statistic("expected layer", "expected_layer", "el_low", "el_high")
-
-
-def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """Each task's F1 at the first and the full probe, and its two places on the layer axis (the paper's figure 1)."""
-    summary = rows_of(tables, "summary")
-    if summary is None or summary[[GRAVITY.value, EXPECTED.value]].isna().all(axis=None):
-        return None
-    tasks = in_order(tables)
-    names = [title_of(task) for task in tasks]
-    places = _places(summary)
-    bars = _bars(places, names, last_layer(tables))
-    said = alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=_spread(seed_count(tables)))
-    return alt.concat(
-        _f1(summary, tables, names),
-        bars,
-        columns=2,
-        spacing=12,
-        title=said,
-        description=_pipeline_in_words(summary, tasks),
-    )
-
-
-def order(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """For each pair of tasks, how likely one comes before the other."""
-    table = rows_of(tables, "order")
-    if table is None or table["probability"].isna().all():
-        return None
-    names = [title_of(task) for task in in_order(tables)]
-    turned = table.rename(columns={"task_a": "task_b", "task_b": "task_a"})
-    turned["probability"] = 1 - turned["probability"]
-    # Both directions of each pair, whichever the table has.
-    both = pd.concat([table, turned]).drop_duplicates(["task_a", "task_b", "statistic"])
-    rows = both.assign(
-        first=both["task_a"].map(title_of),
-        second=both["task_b"].map(title_of),
-        said=[_number(value, ".2f") for value in both["probability"]],
-    )
-    panels = [_matrix(str(statistic), group, names) for statistic, group in rows.groupby("statistic")]
-    subtitle = "probability that the row's task comes before the column's"
-    said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
-    return alt.concat(*panels, columns=2, spacing=30, title=said, description=_order_in_words(rows))
-
-
-def _places(summary: Table) -> Table:
-    """One row per task and statistic; missing numbers stay, and are shown as n/a."""
-    parts = []
-    for each in (GRAVITY, EXPECTED):
-        part = pd.DataFrame(
-            {
-                "task": summary["task"].map(title_of),
-                "statistic": each.name,
-                "layer": summary[each.value],
-                "low": summary[each.low],
-                "high": summary[each.high],
-            }
-        )
-        parts.append(part)
-    places = pd.concat(parts, ignore_index=True)
-    places["said"] = [_number(value, ".2f") for value in places["layer"]]
-    places["end"] = places[["layer", "high"]].max(axis=1).fillna(0.0)
-    places["zero"] = 0
-    return places
-
-
-def _bars(places: Table, names: list[str], last: int) -> alt.LayerChart:
-    kinds = [GRAVITY.name, EXPECTED.name]
-    lowest, highest = places[["layer", "low"]].min().min(), places[["layer", "high"]].max().max()
-    # The number at a bar's end needs room to its right.
-    domain = (min(0.0, lowest), max(float(last), highest) * 1.08)
-    x = layer_axis(last, padding=0, domain=domain)
-    legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, symbolStrokeWidth=2)
-    fill = alt.Fill("statistic:N", scale=alt.Scale(domain=kinds, range=[COLOURS[0], "#ffffff"]), legend=legend)
-    stroke = alt.Stroke("statistic:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend)
-    tooltip = ["task:N", "statistic:N", *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("layer", "low", "high"))]
-    base = alt.Chart(places, width=420, height=ROW * len(names)).encode(
-        y=alt.Y("task:N", sort=names, axis=None), yOffset=alt.YOffset("statistic:N", sort=kinds)
-    )
-    spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    return alt.LayerChart(
-        layer=[
-            base.mark_bar(strokeWidth=2).encode(x=x, x2="zero:Q", fill=fill, stroke=stroke, tooltip=tooltip),
-            spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
-            base.mark_text(align="left", dx=6, fontSize=12, color=INK).encode(x=alt.X("end:Q"), text="said:N"),
-        ]
-    )
-
-
-def _f1(summary: Table, tables: Tables, names: list[str]) -> alt.Chart:
-    """The scores as columns of numbers, each task on the line of its bars."""
-    rows = [
-        {"task": title_of(task), "probe": probe, "said": _number(value, ".3f")}
-        for task, first, full in zip(summary["task"], summary["f1_first"], summary["f1_full"], strict=True)
-        for probe, value in (("constant", _constant(tables, task)), ("P(0)", first), ("P(L)", full))
-    ]
-    return (
-        alt.Chart(pd.DataFrame(rows), width=160, height=ROW * len(names), title="F1")
-        .mark_text(fontSize=12, color=INK)
-        .encode(
-            x=alt.X(
-                "probe:N",
-                sort=["constant", "P(0)", "P(L)"],
-                title=None,
-                axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
-            ),
-            y=alt.Y("task:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=240)),
-            text="said:N",
-        )
-    )
-
-
-def _constant(tables: Tables, task: str) -> float:
-    scores = pooled(tables)
-    if scores is None:
-        return float("nan")
-    found = scores.loc[(scores["task"] == task) & (scores["probe"] == "constant"), "value"]
-    return float(found.iloc[0]) if len(found) else float("nan")
-
-
-def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
-    size = 56 * len(names)
-    base = alt.Chart(rows, width=size, height=size).encode(
-        x=alt.X("second:N", sort=names, title="... before this task", axis=alt.Axis(labelAngle=-35, labelLimit=240)),
-        y=alt.Y("first:N", sort=names, title="this task ...", axis=alt.Axis(labelLimit=240)),
-    )
-    told = base.transform_filter("isValid(datum.probability)")
-    # From orange (later) over white (no telling) to blue (earlier); the number says the same.
-    scale = alt.Scale(domain=[0, 0.5, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
-    colour = alt.Color("probability:Q", scale=scale, legend=None)
-    ink = alt.when("datum.probability > 0.85").then(alt.value("#ffffff")).otherwise(alt.value(INK))
-    tooltip = ["first:N", "second:N", alt.Tooltip("probability:Q", format=".3f")]
-    return alt.LayerChart(
-        layer=[
-            told.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
-            base.mark_text(fontSize=12).encode(text="said:N", color=ink),
-        ],
-        title=alt.TitleParams(statistic.replace("_", " ").replace("center", "centre"), dy=-8),
-    )
-
-
-def _spread(seeds: int) -> list[str]:
-    """What the lines are: resampling sentences cannot move the centre of gravity, so few seeds make no interval."""
-    if seeds >= FEW_SEEDS:
-        return [f"lines: 95 % interval, over {seeds} seeds and, for the expected layer, sentences too"]
-    ranged = f"lowest to highest of {seeds} seeds, which is no interval" if seeds > 1 else "none, there is one seed"
-    return [
-        f"lines, centre of gravity: {ranged}",
-        f"lines, expected layer: 95 % bootstrap interval over sentences and {seeds} seed{'s' * (seeds > 1)}",
-    ]
-
-
-def _number(value: float, form: str) -> str:
-    return "n/a" if value != value else format(value, form)
-
-
-def _pipeline_in_words(summary: Table, tasks: list[str]) -> str:
-    """The figure for those who cannot see it."""
-    by_task = {row.task: row for row in each_row(summary)}
-    sentences = []
-    for task in tasks:
-        row = by_task[task]
-        sentences.append(
-            f"{title_of(task)}: F1 {_number(row.f1_first, '.2f')} at the first layer and "
-            f"{_number(row.f1_full, '.2f')} with all, expected layer {_number(row.expected_layer, '.2f')}, "
-            f"centre of gravity {_number(row.center_of_gravity, '.2f')}."
-        )
-    return " ".join(sentences)
-
-
-def _order_in_words(rows: Table) -> str:
-    likely = rows[rows["probability"] > 0.5]
-    parts = [
-        f"{first} before {second} by {statistic.replace('_', ' ')}: {said}"
-        for first, second, statistic, said in likely[["first", "second", "statistic", "said"]].itertuples(index=False)
-    ]
-    return "Probabilities of order. " + "; ".join(parts) + "."
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `pipeline`, `weights`, `curves`, `order` and `traces`: those that the probes of the run allow."""
+    """The charts `pipeline`, `weights`, `curves`, `control`, `order`, `traces`: those that the run's probes allow."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
@@ -476,6 +272,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         "pipeline": pipeline(result.tables, title),
         "weights": weights(result.tables, title),
         "curves": curves(result.tables, title),
+        "control": control(result.tables, title),
         "order": order(result.tables, title),
         "traces": traces(result.tables, title),
     }

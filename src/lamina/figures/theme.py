@@ -11,6 +11,7 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.tasks import TASKS
+from lamina.tasks.task import METRIC_NAMES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """The palette of Okabe and Ito (2008), its darker colours first: they hold on white."""
@@ -155,15 +156,72 @@ def rows_of(tables: Tables, name: str) -> Table | None:
     return None if table is None or table.empty else table
 
 
-def pooled(tables: Tables) -> Table | None:
-    """The scores of all seeds together, with the constant answer's; numbers of a single seed are left out."""
+def pooled(tables: Tables, metrics: Mapping[str, str] | None = None) -> Table | None:
+    """The scores of all seeds together, with the constant answer's; numbers of a single seed are left out.
+
+    Each task by its own metric, which comes first in the table, or by the one that `metrics` names.
+    """
     scores = rows_of(tables, "scores")
     if scores is None:
         return None
     kept = scores[(scores["seed"].astype(str) == "all") | (scores["probe"] == "constant")]
-    # A task may be scored by several metrics; its own comes first.
-    own = kept.groupby("task", sort=False)["metric"].transform("first")
+    if metrics is None:
+        own = kept.groupby("task", sort=False)["metric"].transform("first")
+    else:
+        own = kept["task"].map(dict(metrics))
     return kept[kept["metric"] == own].drop_duplicates(["task", "probe", "of", "layer"])
+
+
+def metric_of(tables: Tables) -> dict[str, str]:
+    """Task -> what it is scored by, in words.
+
+    Example:
+        >>> metric_of({"scores": pd.DataFrame({"task": ["pos", "pos"], "metric": ["f1", "accuracy"]})})
+        {'pos': 'F1'}
+    """
+    scores = rows_of(tables, "scores")
+    first = {} if scores is None else scores.groupby("task", sort=False)["metric"].first()
+    return {str(task): metric_name(str(metric)) for task, metric in first.items()}
+
+
+def metric_name(metric: str) -> str:
+    """A metric in words; results of older versions have prose in their tables.
+
+    Example:
+        >>> metric_name("macro_f1"), metric_name("r2"), metric_name("micro-F1 over all labels")
+        ('macro-F1', 'R2', 'F1')
+    """
+    return METRIC_NAMES.get(metric, "macro-F1" if metric.startswith("macro") else "F1")
+
+
+def unconverged(tables: Tables) -> set[tuple[str, str, str, int]]:
+    """Task, whose, kind and layer of the probes that had not converged, with any seed."""
+    training = rows_of(tables, "training")
+    if training is None:
+        return set()
+    cut_off = training[~training["converged"].astype(bool)]
+    return set(cut_off[["task", "of", "probe", "layer"]].itertuples(index=False, name=None))
+
+
+def reasons_of(tables: Tables, statistic: str) -> dict[str, str]:
+    """Task -> why a statistic is not available, by its name in the summary's `reason`.
+
+    Example:
+        >>> told = "expected layer: no gain; selectivity: too few words"
+        >>> reasons_of({"summary": pd.DataFrame({"task": ["pos"], "reason": [told]})}, "selectivity")
+        {'pos': 'too few words'}
+    """
+    summary = rows_of(tables, "summary")
+    if summary is None or "reason" not in summary:
+        return {}
+    start = f"{statistic}: "
+    # A column without any reason is read back as one of NaN.
+    return {
+        str(task): part.removeprefix(start)
+        for task, said in zip(summary["task"], summary["reason"], strict=True)
+        for part in str(said).split("; ")
+        if part.startswith(start)
+    }
 
 
 def seed_count(tables: Tables) -> int:

@@ -1,15 +1,14 @@
-"""How decisions come about: each sentence with its targets, and small bars by layer (the pipeline paper's figure 3)."""
+"""How decisions come about: sentences with bars by layer (the pipeline paper's figure 3), and what is revised."""
 
 from __future__ import annotations
 
 import textwrap
-from itertools import islice
 from typing import NamedTuple
 
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import COLOURS, Table, Tables, layer_axis, rows_of, themed, title_of
+from lamina.figures.theme import COLOURS, GREY, Table, Tables, layer_axis, rows_of, themed, title_of
 from lamina.results import Result
 
 CAPTIONS = {
@@ -18,6 +17,17 @@ CAPTIONS = {
         "the probability of a label under the probe that sees layers 0 to l, for the probes of one seed and without "
         "an interval. Compare the two labels of a target. Labels that sum to more than 1 are divided by their sum; the "
         "table has the probabilities as they are."
+    ),
+    "revisions": (
+        "The share of decisions that P(l) changes against P(l-1), at each layer l, with its 95 % interval over texts "
+        "(from 5 seeds on over seeds too). Compare it with the dashed line: the share on which two seeds disagree at "
+        "that layer, which is what training again changes by itself."
+    ),
+    "revised_after": (
+        "Decisions of two tasks about the same words. Each panel names what is counted; lines are 95 % intervals over "
+        "texts (from 5 seeds on over seeds too). Compare the observed share with the shuffled one: the second task "
+        "taken from other texts, target by target with the same gold label; its line is the middle 95 % of the "
+        "shuffles. A star marks a difference with p < .05 after Holm's correction."
     ),
 }
 """Chart -> how to read it."""
@@ -46,11 +56,16 @@ class Target(NamedTuple):
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The chart `traces` of a result of `lamina trace`: every target it holds."""
+    """The charts `traces`, with every target of the result, and `revisions` and `revised_after` where it has them."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    chart = traces(result.tables, f"{result.provenance.model['name']} on {corpus['name']}{split}", everything=True)
-    return {} if chart is None else {"traces": themed(chart)}
+    title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    charts = {
+        "traces": traces(result.tables, title, everything=True),
+        "revisions": revisions(result.tables, title),
+        "revised_after": revised_after(result.tables, title),
+    }
+    return {name: themed(chart) for name, chart in charts.items() if chart is not None}
 
 
 def traces(tables: Tables, title: str, *, everything: bool = False) -> alt.ConcatChart | None:
@@ -88,10 +103,15 @@ def _first_of_each_task(rows: Table) -> list[str]:
 
 
 def _targets(rows: Table, most: int | None) -> list[Target]:
-    """The first targets of a sentence, `most` of them or all."""
+    """The targets of a sentence, all or `most` of them: then each task in turn gives one."""
+    groups = list(rows.groupby(_KEYS, sort=False))
+    if most is not None:
+        tasks = pd.Series([key[0] for key, _ in groups])
+        turns = tasks.groupby(tasks).cumcount()
+        groups = [groups[at] for at in sorted(turns.sort_values(kind="stable").index[:most])]
     return [
         Target(str(task), _span(str(span1)), _span(str(span2)) if span2 else None, _two_labels(group))
-        for (task, span1, span2), group in islice(rows.groupby(_KEYS, sort=False), most)
+        for (task, span1, span2), group in groups
     ]
 
 
@@ -192,3 +212,98 @@ def _in_words(words: list[str], targets: list[Target]) -> str:
         parts = [f"{label} from {first:.2f} to {last:.2f}" for label, first, last in ends.itertuples()]
         sentences.append(f"{title_of(target.task)} of {_named(words, target)}: {', '.join(parts)}.")
     return " ".join(sentences)
+
+
+_REVISED, _SEEDS = "decisions revised", "two seeds disagree"
+
+
+def revisions(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """One panel per task: the share of decisions revised at each layer, beside how far two seeds disagree."""
+    table = rows_of(tables, "revisions")
+    if table is None:
+        return None
+    steps = table[table["layer"].notna()].astype({"layer": int})
+    top = float(steps[["high", "seeds_differ"]].max().max())
+    tasks = list(dict.fromkeys(steps["task"]))
+    panels = [_revised(steps[steps["task"] == task], title_of(task), top) for task in tasks]
+    said = alt.TitleParams(f"Decisions revised from layer to layer: {title}")
+    whole = table[table["layer"].isna()]
+    shares = zip(whole["task"], whole["revised"], strict=True)
+    described = [f"{title_of(task)}: {share:.2f} revised at least once." for task, share in shares]
+    return alt.concat(*panels, columns=COLUMNS, spacing=24, title=said, description=" ".join(described))
+
+
+def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
+    last = int(rows["layer"].max())
+    both = [rows.assign(what=_REVISED, share=rows["revised"]), rows.assign(what=_SEEDS, share=rows["seeds_differ"])]
+    long = pd.concat(both).dropna(subset=["share"])[["layer", "what", "share", "low", "high"]]
+    names, legend = [_REVISED, _SEEDS], alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeWidth=2)
+    look = {
+        "color": alt.Color("what:N", scale=alt.Scale(domain=names, range=[COLOURS[0], GREY]), legend=legend),
+        "strokeDash": alt.StrokeDash("what:N", scale=alt.Scale(domain=names, range=[[1, 0], [4, 3]]), legend=legend),
+    }
+    x = layer_axis(last, domain=(0, last)).title("layer")
+    y = alt.Y("share:Q", title="share of targets", scale=alt.Scale(domain=[0, top * 1.05], nice=False))
+    base = alt.Chart(long, width=PANEL_WIDTH * 1.2, height=130)
+    own = base.transform_filter(alt.datum.what == _REVISED)
+    band = own.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+    tooltip = ["what:N", "layer:Q", alt.Tooltip("share:Q", format=".3f")]
+    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, **look)
+    points = own.mark_point(filled=True, size=30, color=COLOURS[0], opacity=1).encode(x=x, y=y, tooltip=tooltip)
+    return alt.LayerChart(layer=[band, line, points], title=alt.TitleParams(title, fontSize=12))
+
+
+_MEASURES = {
+    "after_revised": "The first is last revised after the second, where both are revised",
+    "same_layer": "Both have their last revision at the same layer, where both are revised",
+    "after_settled": "The first is revised after the second has settled, revised or not",
+}
+"""Measure -> its panel's title, the one that tells most first."""
+_OBSERVED, _SHUFFLED = "same words", "second task from other texts"
+
+
+def revised_after(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """One panel per measure, one row per pair of tasks: the observed share above the shuffled one."""
+    table = rows_of(tables, "revised_after")
+    if table is None or table["observed"].isna().all():
+        return None
+    panels, described = [], []
+    for measure, name in _MEASURES.items():
+        rows = table[(table["measure"] == measure) & table["observed"].notna()]
+        if rows.empty:
+            continue
+        between = " and " if measure == "same_layer" else " after "
+        rows = rows.assign(
+            pair=[
+                title_of(a) + between + title_of(b).lower() for a, b in zip(rows["task_a"], rows["task_b"], strict=True)
+            ]
+        )
+        panels.append(_pairs(rows, name))
+        described += [f"{row.pair}: {row.observed:.2f}, shuffled {row.shuffled:.2f}." for row in rows.itertuples()]
+    said = alt.TitleParams(f"Revised after another task: {title}", subtitle="* p < .05 after Holm's correction")
+    return alt.concat(*panels, columns=1, spacing=28, title=said, description=" ".join(described))
+
+
+def _pairs(rows: Table, title: str) -> alt.LayerChart:
+    order = [pair + " *" * bool(p < 0.05) for pair, p in zip(rows["pair"], rows["p_holm"], strict=True)]
+    rows = rows.assign(pair=order)
+    ends = {"value": "shuffled", "from": "shuffled_low", "to": "shuffled_high"}
+    observed = rows.assign(what=_OBSERVED, value=rows["observed"], **{"from": rows["low"], "to": rows["high"]})
+    shuffled = rows.assign(what=_SHUFFLED, **{name: rows[column] for name, column in ends.items()})
+    long = pd.concat([observed, shuffled])[["pair", "what", "value", "from", "to", "pairs", "difference", "p_holm"]]
+    names, legend = [_OBSERVED, _SHUFFLED], alt.Legend(title=None, orient="top", labelLimit=300)
+    base = alt.Chart(long, width=420, height=alt.Step(13)).encode(
+        y=alt.Y("pair:N", sort=order, title=None, axis=alt.Axis(labelLimit=400)),
+        yOffset=alt.YOffset("what:N", sort=names),
+        color=alt.Color("what:N", scale=alt.Scale(domain=names, range=list(COLOURS[:2])), legend=legend),
+        tooltip=[
+            "pair:N",
+            "what:N",
+            *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "difference", "p_holm")),
+        ],
+    )
+    x = alt.X("value:Q", title="share of pairs of targets", scale=alt.Scale(domain=[0, 1]))
+    shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=["circle", "diamond"]), legend=legend)
+    spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("from:Q", title="share of pairs of targets"), x2="to:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
+    return alt.LayerChart(layer=[spread, points], title=alt.TitleParams(title, fontSize=12))

@@ -43,10 +43,11 @@ def splits() -> Splits:
 
 @pytest.fixture(scope="package")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """For `probe`: a preset that takes seconds; cache and store are the tests' own."""
+    """For `probe`: a preset that converges within seconds; cache and store are the tests' own."""
     folder = tmp_path_factory.mktemp("probing")
-    schedule = Schedule(learning_rate=1e-2, validate_every=15, max_validations=2, batch_texts=8)
-    tiny = Preset(schedule, schedule, 0, 2, None, None, 1, beside_cumulative=False)
+    patience = {"halve_after": 1, "stop_after": 3, "min_gain": 0.02, "min_learning_rate": 2e-3}
+    schedule = Schedule(learning_rate=1e-2, validate_every=10, max_validations=40, **patience, batch_texts=8, hidden=16)
+    tiny = Preset(schedule, schedule, few=0, seeds=2, train_texts=None, stop_texts=None, beside_seeds=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PRESETS, "quick", tiny)
         patch.setenv("LAMINA_CACHE", str(folder / "cache"))

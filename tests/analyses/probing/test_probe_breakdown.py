@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from lamina.analyses.probing.breakdown import break_down
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun
 from lamina.analyses.probing.statistics import Resampling
-from lamina.analyses.probing.tables import break_down
+from lamina.probes.bank import Learned
 from lamina.probes.edge import Cut
-from lamina.probes.targets import Counts, Targets
-from lamina.tasks import get_task
+from lamina.probes.tallies import Tally
+from lamina.probes.targets import Targets
+from lamina.tasks import Task, get_task
 
 TEXTS, SIZE = 6, 60
 LABELS = ("A", "B", "C")
@@ -36,11 +38,14 @@ def run(asked: Targets, seeds: int = 2) -> TaskRun:
     rng = np.random.default_rng(1)
     cuts = (Cut("cumulative", 0), Cut("cumulative", 1))
     told = [rng.random((2, SIZE, 3)).astype(np.float16) for _ in range(seeds)]
-    none = Counts.none(2, TEXTS)
+    none = Tally.none("f1", 2, asked)
+    learned = Learned(np.zeros(2), np.ones(2, int), np.ones(2, int), np.zeros(2), np.ones(2, bool))
     outcomes = (
-        Outcome("model", seed, cuts, none, np.zeros(2), np.eye(2), np.ones(2), each) for seed, each in enumerate(told)
+        Outcome("model", seed, cuts, {"f1": none}, none, learned, np.eye(2), np.ones(2), each)
+        for seed, each in enumerate(told)
     )
-    return TaskRun(get_task("dep"), asked, tuple(outcomes), Counts.none(1, TEXTS), 0.5, np.ones(2))
+    constant = {"f1": Tally.none("f1", 1, asked)}
+    return TaskRun(get_task("dep"), asked, tuple(outcomes), constant, constant, np.ones(SIZE, bool), np.ones(2))
 
 
 def parts(asked: TaskRun, frequency: np.ndarray) -> dict:
@@ -119,8 +124,11 @@ def test_a_label_that_training_never_saw_is_shown_as_missed() -> None:
     assert found["macro", "all", 0].value == pytest.approx(np.mean(labels))
 
 
-def test_without_cumulative_probes_there_is_nothing_to_break_down() -> None:
+def test_without_cumulative_probes_or_labels_there_is_nothing_to_break_down() -> None:
     asked = run(targets())
-    bare = replace(asked, outcomes=tuple(replace(each, probabilities=None) for each in asked.outcomes))
+    unsaid = replace(asked, outcomes=tuple(replace(each, predicted=None) for each in asked.outcomes))
+    single = tuple(replace(each, weights=np.ones((0, 2)), gamma=np.ones(0)) for each in asked.outcomes)
+    graded = replace(asked, task=Task("mood", "Mood", "mood", 2, graded=True))
 
-    assert not parts(bare, np.ones(SIZE, int))
+    for bare in (unsaid, replace(asked, outcomes=single), graded):
+        assert not parts(bare, np.ones(SIZE, int))

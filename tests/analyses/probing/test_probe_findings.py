@@ -13,33 +13,65 @@ from lamina import Finding, Result
 from lamina.results import Provenance
 
 NAN = float("nan")
-SCORES = lamina.probe.tables["scores"].columns
-SUMMARY = lamina.probe.tables["summary"].columns
 
 
-def score_rows(task: str, model: list[float], twin: list[float], control: list[float], *, spread: float, probe="layer"):
-    about = ("dev", "micro-F1 over all labels", 100)
-    rows = [("minilm", task, "constant", "model", pd.NA, "all", *about, 0.2, 0.19, 0.21)]
-    for of, values in (("model", model), ("random", twin), ("control", control)):
-        for layer, value in enumerate(values):
-            where = ("minilm", task, probe, of, layer, "all")
-            rows.append((*where, *about, value, value - spread, value + spread))
+def score_rows(
+    task: str,
+    model: list[float],
+    twin: list[float],
+    control: list[float],
+    *,
+    spread: float,
+    probe: str = "layer",
+    metric: str = "f1",
+) -> list[tuple]:
+    """By the task's own metric; by accuracy everything is higher, which nothing may be made of."""
+    rows = []
+    for each, up in ((metric, 0.0), ("accuracy", 0.05)):
+        about = ("dev", each, 100)
+        rows.append(("minilm", task, "constant", "model", pd.NA, "all", *about, 0.2 + up, 0.19 + up, 0.21 + up))
+        rows.append(("minilm", task, "constant", "control", pd.NA, "all", *about, 0.99, 0.98, 1.0))
+        for of, values in (("model", model), ("random", twin), ("control", control)):
+            for layer, value in enumerate(values):
+                where = ("minilm", task, probe, of, layer, "all")
+                rows.append((*where, *about, value + up, value + up - spread, value + up + spread))
     return rows
 
 
-def made(rows: list[tuple], selectivity: dict[str, float], order: list[tuple] = ()) -> Result:
-    """`order`: task_a, task_b, P by expected layer, corrected p."""
-    summary = [(task, *[NAN] * (len(SUMMARY) - 2), value) for task, value in selectivity.items()]
-    table = pd.DataFrame(summary, columns=SUMMARY)
-    table[["expected_layer", "el_low", "el_high"]] = [1.5, 1.2, 1.8]
-    pairs = [(a, b, "expected_layer", p) for a, b, p, _ in order]
-    tests = [(a, b, "expected_layer", p, p) for a, b, _, p in order]
-    tables = {
-        "scores": pd.DataFrame(rows, columns=SCORES).astype({"layer": "Int64"}),
-        "summary": table,
-        "order": pd.DataFrame(pairs, columns=lamina.probe.tables["order"].columns),
-        "order_tests": pd.DataFrame(tests, columns=lamina.probe.tables["order_tests"].columns),
-    }
+def training_rows(rows: list[tuple], late: set[tuple[str, str, int]]) -> list[tuple]:
+    """Of every probe that has a score; those of `late` (task, whose, layer) had not converged."""
+    probes = dict.fromkeys((task, of, probe, layer) for _, task, probe, of, layer, *_ in rows if probe != "constant")
+    return [
+        (task, of, probe, layer, 0, 2400, 600, 0.3, 0.01, (task, of, layer) not in late)
+        for task, of, probe, layer in probes
+    ]
+
+
+def made(
+    rows: list[tuple],
+    selectivity: dict[str, float],
+    order: list[tuple] = (),
+    late: set[tuple[str, str, int]] = frozenset(),
+) -> Result:
+    """`order`: task_a, task_b, P by expected layer, corrected p, reason."""
+    places = {"expected_layer": 1.5, "el_low": 1.2, "el_high": 1.8}
+    summary = [
+        {"task": task, **places, "selectivity": value, "selectivity_low": value - 0.02}
+        | {"selectivity_high": value + 0.02, "selectivity_layer": 1, "selectivity_metric": "accuracy"}
+        for task, value in selectivity.items()
+    ]
+    control = [(task, 0.9, 90, "accuracy", 1, 0.93, 0.93 - value, 0.15) for task, value in selectivity.items()]
+    statistic = "expected_layer"
+    pairs = [(a, b, statistic, p, *(reason or [""])) for a, b, p, _, *reason in order]
+    tests = [(a, b, statistic, p, p) for a, b, _, p, *_ in order]
+    tables = {"scores": rows, "summary": summary, "order": pairs, "order_tests": tests, "control": control}
+    tables["training"] = training_rows(rows, set(late))
+    frames = {name: pd.DataFrame(each, columns=lamina.probe.tables[name].columns) for name, each in tables.items()}
+    frames["scores"] = frames["scores"].astype({"layer": "Int64"})
+    return _result(frames)
+
+
+def _result(tables: dict[str, pd.DataFrame]) -> Result:
     return Result("probe", tables, Provenance({"name": "minilm"}, {"name": "ewt", "split": "dev"}, {}))
 
 
@@ -58,9 +90,11 @@ def test_a_task_is_best_read_where_it_stands_above_twin_and_constant():
     )
     assert (reading.status, reading.value, reading.against) == ("clear", 0.9, 0.51)
     assert reading.chapter == "abilities"
-    assert "at layer 1: F1 .90 [.89, .91]; control labels" in selective.text
-    assert selective.text.endswith("reach .50 [.49, .51] (selectivity .40).")
-    assert selective.status == "clear"
+    assert selective.text == (
+        "Dependencies at layer 1, words seen in training: accuracy .93; control labels, which a probe can only "
+        "memorise, reach .53 (their best constant answer .15): selectivity .40 [.38, .42]."
+    )
+    assert (selective.status, selective.value, selective.against) == ("clear", 0.4, 0.0)
 
 
 def test_layers_that_cannot_be_told_from_the_best_are_named():
@@ -90,10 +124,11 @@ def test_tasks_come_by_their_gain_and_leave_room_for_order_and_selectivity():
     order = [("pos", "dep", 0.99, 0.01), ("dep", "ner", 0.2, 0.5)]
     texts = [each.text for each in found(made(rows, {"pos": 0.5, "dep": 0.8}, order))]
     assert [text.partition(":")[0] for text in texts] == [
-        "Dependencies", "Entities", "Part of speech before dependencies", "Part of speech at layer 1",
+        "Dependencies", "Entities", "Part of speech before dependencies",
+        "Part of speech at layer 1, words seen in training",
     ]  # fmt: skip
-    assert "expected layers 1.50 [1.20, 1.80] and 1.50 [1.20, 1.80], P = .99; the surest of 2 pairs" in texts[2]
-    assert "(selectivity .50, the least of 2 tasks)" in texts[3]
+    assert "expected layers 1.50 [1.20, 1.80] and 1.50 [1.20, 1.80], P > .99; the surest of 2 pairs" in texts[2]
+    assert texts[3].endswith("selectivity .50 [.48, .52], the least of 2 tasks.")
     assert len(found(made(rows, {}))) == 4
 
 
@@ -105,9 +140,59 @@ def test_an_order_that_no_test_carries_is_undecided(p, why):
     assert said.status == "open"
 
 
-def test_an_order_that_is_not_available_is_not_spoken_of():
+def test_an_order_that_is_likely_but_cannot_be_tested_stays_open():
+    (said,) = [each for each in found(made(CLEAR, {}, [("pos", "dep", 0.998, NAN)])) if "before" in each.text]
+    assert said.text == (
+        "Part of speech before dependencies by expected layer: likely (P > .99; a test needs at least 5 seeds)."
+    )
+    assert said.status == "open"
+
+
+def test_an_order_that_is_not_available_has_a_reason_or_is_not_spoken_of():
     rows = [*CLEAR, *score_rows("pos", [0.7], [0.5], [0.4], spread=0.01)]
-    assert not [each for each in found(made(rows, {}, [("pos", "dep", NAN, NAN)])) if "before" in each.text]
+    why = "pos: the probe of P(1) had not converged after 2,400 steps"
+    *_, said = found(made(rows, {}, [("pos", "dep", NAN, NAN, why), ("pos", "ner", NAN, NAN, why)]))
+    assert said.text == (
+        f"The order of part of speech and dependencies by expected layer is not available (nor of 1 other pair): {why}."
+    )
+    assert (said.status, said.value) == ("open", None)
+    assert not [each for each in found(made(rows, {}, [("pos", "dep", NAN, NAN)])) if "order" in each.text]
+
+
+def test_a_pair_without_an_order_does_not_hide_one_that_has_it():
+    order = [("pos", "dep", NAN, NAN, "pos: no gain"), ("dep", "ner", 0.99, 0.01)]
+    result = made([*CLEAR], {"dep": NAN, "ner": NAN}, order)
+    (said,) = [each for each in found(result) if "before" in each.text]
+    assert said.text.startswith("Dependencies before entities: expected layers 1.50 [1.20, 1.80]")
+    assert said.status == "clear"
+
+
+def test_nothing_is_said_of_the_place_where_probes_have_not_converged():
+    (reading,) = found(made(CLEAR, {}, late={("dep", "model", 2)}))
+    assert reading.text == (
+        "Dependencies: the best layer is not available, 1 of 3 probes had not converged after 2,400 steps; the highest "
+        "F1 so far is .90 [.89, .91]; an untrained twin reaches .51, the best constant answer reaches .20."
+    )
+    assert reading.status == "open"
+
+
+def test_a_twin_that_has_not_converged_leaves_the_comparison_open():
+    (reading,) = found(made(CLEAR, {}, late={("dep", "random", 0), ("dep", "control", 1)}))
+    assert "best read at layer 1, F1 .90" in reading.text
+    assert "an untrained twin reaches .51 (not all of its probes had converged)" in reading.text
+    assert reading.status == "open"
+
+
+@pytest.mark.parametrize(("metric", "name"), [("macro_f1", "macro-F1"), ("r2", "R2")])
+def test_a_task_is_told_by_its_own_metric(metric, name):
+    rows = score_rows("ques", [0.7, 0.9], [0.5, 0.5], [0.4, 0.4], spread=0.01, metric=metric)
+    assert f"best read at layer 1, {name} .90 [.89, .91]" in found(made(rows, {}))[0].text
+
+
+def test_selectivity_that_may_be_nothing_is_open():
+    *_, said = found(made(CLEAR, {"dep": 0.01}))
+    assert said.text.endswith("selectivity .01 [-.01, .03].")
+    assert said.status == "open"
 
 
 def test_probes_that_mix_layers_are_said_to():
@@ -123,7 +208,7 @@ def test_nothing_is_said_of_numbers_that_are_not_there():
     assert found(made(rows, {"dep": NAN})) == ()
     bare = made(CLEAR, {"dep": 0.4})
     old = replace(bare, tables={name: bare.tables[name] for name in ("scores", "summary", "order")})
-    assert len(found(old)) == 2, "results of older versions have no order_tests"
+    assert len(found(old)) == 1, "results of older versions have neither order_tests nor what a control reached"
     assert found(replace(bare, tables={})) == ()
 
 
@@ -131,4 +216,4 @@ def test_findings_are_the_same_when_a_result_is_read_back(result: Result, tmp_pa
     again = Result.load(result.save(tmp_path / "saved", charts=False))
     assert 1 <= len(result.findings) <= 4
     assert again.findings == lamina.probe.findings(again) == result.findings
-    assert all(np.isfinite(each.value) for each in result.findings)
+    assert all(each.value is None or np.isfinite(each.value) for each in result.findings)

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from lamina.activations import extract
+from lamina.analyses.probing.ambiguity import Trace
 from lamina.analyses.probing.live import Marked, SentenceTracer, over_seeds
-from lamina.analyses.probing.trace import Trace, trace
+from lamina.analyses.probing.trace import trace
 from lamina.corpora import corpus_from
 from lamina.errors import InputError, ModelError, ResultError, SpanError, TaskError
 from lamina.figures import draw, to_svg
 from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, predict, save_probes
-from lamina.probes.streams import Stream
+from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import find_targets
 from lamina.results import Provenance, Result
 from lamina.tasks import Task
@@ -31,7 +32,7 @@ CUMULATIVE = [Cut("cumulative", layer) for layer in range(3)]
 def saved(tmp_path):
     """Saves untrained probes of the tiny encoder as the folder of a probing result."""
 
-    def save(tasks=("pos", "dep"), cuts=None, seeds=1, parameters=None):
+    def save(tasks=("pos", "dep"), cuts=None, seeds=1, parameters=None, standard=None, graded=()):
         files = {}
         for task in tasks:
             labels, arity = (TAGS, 1) if task == "pos" else (RELATIONS, 2)
@@ -39,7 +40,8 @@ def saved(tmp_path):
                 shape = {"layers": 3, "width": 16, "labels": len(labels), "arity": arity}
                 probes = EdgeProbes(cuts or CUMULATIVE, **shape, seed=seed)
                 path = tmp_path / f"{task}-{seed}.safetensors"
-                save_probes(path, probes, task=task, labels=labels, encoder=TinyEncoder().fingerprint)
+                about = {"task": task, "labels": labels, "encoder": TinyEncoder().fingerprint}
+                save_probes(path, probes, **about, standard=standard, graded=task in graded)
                 files[path.name] = path
         provenance = Provenance(TinyEncoder().describe(), {"name": "c", "fingerprint": "g"}, parameters or {})
         return Result("probe", {}, provenance, files).save(tmp_path / "probe")
@@ -65,7 +67,7 @@ def test_the_probabilities_are_those_of_the_probe_by_hand(saved):
     dogs = states[6:8].half().float()  # [CLS] the unh esi tat ing | dog s; kept in half precision or not
     for layer in range(3):
         mixed = dogs[:, : layer + 1].mean(1)
-        hidden = mixed @ probes.project[layer, 0] + probes.project_bias[layer, 0]
+        hidden = mixed @ probes.project[layer] + probes.project_bias[layer]
         share = (hidden @ probes.attend[layer, 0]).softmax(0)
         pooled = (share * hidden).sum(0)
         inner = torch.tanh(pooled @ probes.inner[layer] + probes.inner_bias[layer, 0])
@@ -75,16 +77,17 @@ def test_the_probabilities_are_those_of_the_probe_by_hand(saved):
             assert rows["probability"].tolist() in ([], [pytest.approx(expected, abs=2e-3)])
 
 
-def test_the_probabilities_are_those_of_a_store(saved, tmp_path):
+@pytest.mark.parametrize("standard", [None, Standard(torch.full((3, 16), 0.5), torch.full((3, 16), 2.0))])
+def test_the_probabilities_are_those_of_a_store(saved, standard, tmp_path):
     cuts = [*CUMULATIVE, *(Cut("layer", layer) for layer in range(3))]
-    folder = saved(cuts=cuts, seeds=2)
+    folder = saved(cuts=cuts, seeds=2, standard=standard)
     tracer = SentenceTracer(TinyEncoder(), folder)
     text = Text("t", tuple(WORDS), edges={"pos": tuple(Edge((), Span(at, at + 1)) for at in range(4))})
     stored = extract(TinyEncoder(), corpus_from([text], name="one"), root=tmp_path / "store")
     for told in tracer.beliefs(WORDS):
         whole = SavedProbes(folder / f"pos-{told.seed}.safetensors")
-        found = find_targets(Task("pos", "", "pos", 1, "", ""), [text], [stored[0].tokens], TAGS)
-        (batch,) = Stream(stored, found).in_order()
+        found = find_targets(Task("pos", "", "pos", 1), [text], [stored[0].tokens], TAGS)
+        (batch,) = Stream(stored, found, standard=standard).in_order()
         # Members that read one layer alone stand behind the cumulative ones, and are not asked.
         expected = predict(whole, batch)[:3].numpy()
         # A stack of six members against one of three: other shapes, so the rounding differs.
@@ -107,6 +110,13 @@ def test_a_tracer_is_asked_again_and_again(saved):
     assert pos.probabilities.shape == (3, 4, 3)
     assert np.allclose(pos.probabilities, (first[0].probabilities + first[1].probabilities) / 2)
     assert dep.words.tolist() == [[[0, 1], [1, 2]]]
+
+
+def test_probes_of_a_graded_task_have_no_labels_to_trace(saved):
+    tracer = SentenceTracer(TinyEncoder(), saved(graded=("dep",)))
+    assert list(tracer.tasks) == ["pos"]
+    with pytest.raises(TaskError, match="no probes of 'dep' here; there are: pos"):
+        tracer.beliefs(WORDS, [Marked("dep", Span(0, 1), Span(1, 2))])
 
 
 def test_a_tracer_without_anything_to_ask_says_nothing(saved):

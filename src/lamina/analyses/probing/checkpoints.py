@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from jaxtyping import Float
 
-from lamina.activations import default_root
+from lamina.analyses.kept_runs import run_folders
 from lamina.errors import DamagedError
 from lamina.files.checking import Problem, hash_file, load_tensors, matches, read_json, save_tensors
-from lamina.files.writing import sweep, told
+from lamina.probes.bank import Learned
 from lamina.probes.edge import Cut
-from lamina.probes.targets import Counts, Targets
+from lamina.probes.tallies import Tally
+from lamina.probes.targets import Targets
 from lamina.progress import say
 from lamina.tasks import Task
+from lamina.tasks.task import Metric
 
-FORMAT = 3
+FORMAT = 4
 
 Whose = Literal["model", "random", "control"]
 
@@ -38,16 +38,24 @@ class Outcome:
     seed: int
     cuts: tuple[Cut, ...]
     """What each member may look at; cumulative ones first, by layer."""
-    counts: Counts
-    """By member and scored text."""
-    stopping: np.ndarray
-    """[member] F1 on the texts that decide when to stop: what any choice among members is made by."""
+    tallies: Mapping[Metric, Tally]
+    """By member and scored text, for each metric, the task's own first."""
+    remembered: Tally
+    """The same over the targets whose words training has seen; by accuracy where a target has one label."""
+    learned: Learned
+    """How their training went; its loss is what any choice among members is made by."""
     weights: Float[np.ndarray, "mixing layer"]
     """Mixing weights of the cumulative members."""
     gamma: np.ndarray
     """[mixing] Their scale."""
-    probabilities: Float[np.ndarray, "mixing target label"] | None
-    """Of the model's cumulative members, for every scored target; None for twin and control."""
+    predicted: Float[np.ndarray, "member target label"] | None
+    """The probability of every label, or the value, for every scored target; None for twin and control."""
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "mixing target label"] | None:
+        """What the cumulative members predict."""
+        mixing = len(self.weights)
+        return None if self.predicted is None or not mixing else self.predicted[:mixing]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,29 +66,35 @@ class TaskRun:
     targets: Targets
     """The scored ones."""
     outcomes: tuple[Outcome, ...]
-    constant: Counts
+    constant: Mapping[Metric, Tally]
     """The best constant answer on the scored texts, as one member."""
-    seen: float
-    """Share of scored targets whose words were seen in training: what the control can remember."""
+    control_constant: Mapping[Metric, Tally]
+    """That of the control labels, on the targets whose words training has seen."""
+    seen: np.ndarray
+    """[target] Whether its words were seen in training: what the control can remember."""
     norms: np.ndarray
-    """[layer] Mean length of the scored texts' state vectors."""
+    """[layer] Mean length of the vectors that probes learn from."""
 
 
 def keep_run(run: TaskRun, path: Path) -> None:
     """Write a run, with the hashes of the probes beside it."""
-    arrays = {f"targets/{name}": getattr(run.targets, name) for name in _TARGET_ARRAYS}
-    arrays |= {"norms": run.norms} | _counts_arrays("constant", run.constant)
+    arrays = {f"targets/{name}": each for name in _TARGET_ARRAYS if (each := getattr(run.targets, name)) is not None}
+    arrays |= {"norms": run.norms, "seen": run.seen}
+    for name in ("constant", "control_constant"):
+        arrays |= _tally_arrays(name, getattr(run, name))
     outcomes = []
     for number, outcome in enumerate(run.outcomes):
         outcomes.append({"of": outcome.of, "seed": outcome.seed, "cuts": outcome.cuts})
-        arrays |= _counts_arrays(str(number), outcome.counts)
-        arrays |= {f"{number}/{name}": getattr(outcome, name) for name in ("stopping", "weights", "gamma")}
-        if outcome.probabilities is not None:
-            arrays[f"{number}/probabilities"] = outcome.probabilities
+        arrays |= _tally_arrays(f"{number}/tallies", outcome.tallies)
+        arrays |= _tally_arrays(f"{number}/remembered", {outcome.remembered.metric: outcome.remembered})
+        arrays |= {f"{number}/learned/{name}": each for name, each in outcome.learned._asdict().items()}
+        arrays |= {f"{number}/{name}": getattr(outcome, name) for name in ("weights", "gamma")}
+        if outcome.predicted is not None:
+            arrays[f"{number}/predicted"] = outcome.predicted
     targets = {"labels": run.targets.labels, "texts": run.targets.texts, "unseen_labels": run.targets.unseen_labels}
     seeds = [outcome.seed for outcome in run.outcomes if outcome.of == "model"]
     probes = {each.name: hash_file(each) for each in (probes_path(path.parent, run.task.name, seed) for seed in seeds)}
-    head = {"format": FORMAT, "seen": run.seen, "outcomes": outcomes, "targets": targets, "probes": probes}
+    head = {"format": FORMAT, "task": run.task.describe(), "outcomes": outcomes, "targets": targets, "probes": probes}
     save_tensors(
         path,
         {name: torch.from_numpy(np.require(array, requirements=["C", "W"])) for name, array in arrays.items()},
@@ -97,7 +111,8 @@ def kept_run(task: Task, path: Path) -> TaskRun | None:
     except DamagedError as error:
         say(f"{error}; {task.name} is probed again")
         return None
-    if head.get("format") != FORMAT:
+    # A task of one's own may have the name of another.
+    if head.get("format") != FORMAT or head["task"] != json.loads(json.dumps(task.describe())):
         return None
     if damaged := _damaged_probes(path, head):
         say(f"{damaged[0]} is damaged; {task.name} is probed again")
@@ -108,19 +123,21 @@ def kept_run(task: Task, path: Path) -> TaskRun | None:
             about["of"],
             about["seed"],
             tuple(Cut(*cut) for cut in about["cuts"]),
-            _counts_from(str(number), arrays),
-            arrays[f"{number}/stopping"],
+            _tallies_from(f"{number}/tallies", arrays),
+            next(iter(_tallies_from(f"{number}/remembered", arrays).values())),
+            Learned(*(arrays[f"{number}/learned/{name}"] for name in Learned._fields)),
             arrays[f"{number}/weights"],
             arrays[f"{number}/gamma"],
-            arrays.get(f"{number}/probabilities"),
+            arrays.get(f"{number}/predicted"),
         )
         for number, about in enumerate(head["outcomes"])
     )
-    parts = {name: arrays[f"targets/{name}"] for name in _TARGET_ARRAYS}
+    parts = {name: each for name in _TARGET_ARRAYS if (each := arrays.get(f"targets/{name}")) is not None}
     about = head["targets"]
     unseen = tuple(about["unseen_labels"])
     targets = Targets(labels=tuple(about["labels"]), texts=about["texts"], unseen_labels=unseen, **parts)
-    return TaskRun(task, targets, outcomes, _counts_from("constant", arrays), head["seen"], arrays["norms"])
+    constant, control = (_tallies_from(name, arrays) for name in ("constant", "control_constant"))
+    return TaskRun(task, targets, outcomes, constant, control, arrays["seen"], arrays["norms"])
 
 
 def probes_path(folder: Path, task: str, seed: int) -> Path:
@@ -134,68 +151,22 @@ def _damaged_probes(path: Path, head: dict[str, Any]) -> list[Path]:
     ]
 
 
-_TARGET_ARRAYS = ("text", "tokens", "words", "gold", "rated", "scored", "unseen")
-_COUNTS = ("right", "said", "gold")
+_TARGET_ARRAYS = ("text", "tokens", "words", "gold", "rated", "scored", "unseen", "values")
 
 
-def _counts_arrays(prefix: str, counts: Counts) -> dict[str, np.ndarray]:
-    return {f"{prefix}/counts/{name}": getattr(counts, name) for name in _COUNTS}
+def _tally_arrays(prefix: str, tallies: Mapping[Metric, Tally]) -> dict[str, np.ndarray]:
+    # Numbered, since the order of metrics counts and tensors come back by name.
+    return {f"{prefix}/{at} {metric}": tally.sums for at, (metric, tally) in enumerate(tallies.items())}
 
 
-def _counts_from(prefix: str, arrays: dict[str, np.ndarray]) -> Counts:
-    return Counts(*(arrays[f"{prefix}/counts/{name}"] for name in _COUNTS))
-
-
-_LOCK = "lock"
-
-
-@contextmanager
-def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder of a run, for one process at a time; a second one waits, and finds what the first one kept."""
-    folder = _under(root) / key[:32]
-    lock = FileLock(folder / _LOCK)
-    with told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
-        sweep(folder)
-        yield folder
-    finally:
-        lock.release()
-        if [path.name for path in folder.iterdir()] == [_LOCK]:
-            # Nothing came of it, so nothing is left of it.
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Iterator[tuple[Path, int, bool]]:
-    """Make room among kept runs: (folder, bytes freed, whether all of it went); runs in progress are left alone.
-
-    Half-written files go in any case, whole runs where nothing was written since `before` (seconds since 1970). A
-    folder where nothing has to go need not be writable.
-    """
-    for folder in _run_folders(root):
-        # Looked at before the lock is taken: taking it is not writing.
-        files = [path for path in folder.iterdir() if path.name != _LOCK]
-        newest = max((path.stat().st_mtime for path in files), default=0.0)
-        old = not files or (before is not None and newest <= before)
-        gone = files if old else [path for path in files if path.suffix == ".tmp"]
-        if not old and not gone:
-            continue
-        try:
-            with told(folder), FileLock(folder / _LOCK, timeout=0):
-                freed = sum(path.stat().st_size for path in gone)
-                for path in gone:
-                    path.unlink()
-                if old:
-                    shutil.rmtree(folder)
-        except Timeout:
-            continue
-        yield folder, freed, old
+def _tallies_from(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[Metric, Tally]:
+    names = sorted(name for name in arrays if name.startswith(f"{prefix}/"))
+    return {(metric := name.rsplit(" ", 1)[1]): Tally(metric, arrays[name]) for name in names}  # pyright: ignore
 
 
 def problems(root: str | os.PathLike[str] | None = None) -> list[Problem]:
     """What is wrong with kept runs: damaged files (deleting one has it computed again) and half-written ones."""
-    paths = [path for folder in _run_folders(root) for path in sorted(folder.iterdir())]
+    paths = [path for folder in run_folders(root) for path in sorted(folder.iterdir())]
     # Once per file: probes are known by their own checksum and by the hash in their run.
     return list({problem.path: problem for path in paths for problem in _problems(path)}.values())
 
@@ -215,11 +186,3 @@ def _problems(path: Path) -> Iterator[Problem]:
                 yield Problem(probes, f"{probes} is damaged (its hash does not match)")
     except (OSError, DamagedError) as error:
         yield Problem(path, str(error))
-
-
-def _run_folders(root: str | os.PathLike[str] | None) -> list[Path]:
-    return sorted(path for path in _under(root).glob("*") if path.is_dir())
-
-
-def _under(root: str | os.PathLike[str] | None) -> Path:
-    return Path(default_root() if root is None else root) / "probes"

@@ -8,33 +8,46 @@ from typing import NamedTuple
 import pandas as pd
 
 from lamina.analyses.declaration import MOST_FINDINGS
-from lamina.analyses.findings import finding, layers_in_words, number, status_of
+from lamina.analyses.findings import layers_in_words, number, rows_of, status_of
 from lamina.results import Finding
 from lamina.tasks import TASKS
+from lamina.tasks.task import METRIC_NAMES
 
 _SURE = 0.05
 """Corrected p-value below which an order of two tasks is called clear."""
+_MOST = 0.99
+"""Draws cannot tell higher probabilities apart."""
 
 
 def probe_findings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """Where tasks are best read, those with most gain first; the order of two tasks; the least selective task."""
     if "scores" not in tables:
         return
-    scores = tables["scores"]
-    pooled = scores[scores["seed"].astype(str) == "all"].dropna(subset=["value"])
-    readings = sorted(_readings(pooled), key=lambda each: -each.gain)
-    others = [*_order(tables), *_selectivity(pooled, tables)]
+    readings = sorted(_readings(tables), key=lambda each: -each.gain)
+    others = [*_order(tables), *_selectivity(tables)]
     for each in readings[: MOST_FINDINGS - len(others)]:
         yield each.said()
     yield from others
 
 
 class _Score(NamedTuple):
-    """F1 with its interval."""
+    """A score with its interval."""
 
     value: float
     low: float
     high: float
+
+
+class _CutOff(NamedTuple):
+    """Probes that had not converged when their steps ended."""
+
+    probes: int
+    of: int
+    """All probes of the kind."""
+    steps: int
+
+    def __bool__(self) -> bool:
+        return self.probes > 0
 
 
 class _Reading(NamedTuple):
@@ -49,6 +62,9 @@ class _Reading(NamedTuple):
     """Layers whose intervals overlap with the best one's."""
     twin: _Score | None
     constant: _Score | None
+    cut_off: _CutOff
+    """Of the model's probes."""
+    twin_cut_off: _CutOff
 
     @property
     def against(self) -> _Score:
@@ -61,25 +77,41 @@ class _Reading(NamedTuple):
         return self.score.value - self.against.value
 
     def said(self) -> Finding:
-        where = f"layer {self.layer}" if self.probe == "layer" else f"layers 0 to {self.layer} together"
         against = self.against
         status = status_of(self.score.low, self.score.high, against.value, (against.low, against.high))
-        if status == "clear" and self.gain > 0:
-            unsure = f" (not clearly better than {layers_in_words(self.tied)})" if self.tied else ""
-            claim = f"best read at {where}{unsure}"
-        else:
-            claim = f"{where} {'does not clearly tell' if status == 'open' else 'tells no'} more than its baselines"
-        beside = [
-            f"{name} reaches {number(each.value)}"
-            for name, each in (("an untrained twin", self.twin), ("the best constant answer", self.constant))
-            if each is not None
-        ]
-        said = f"{_title(self.task)}: {claim}, {self.metric} {number(*self.score)}; {', '.join(beside)}."
+        if self.cut_off or self.twin_cut_off:
+            status = "open"
+        said = f"{_title(self.task)}: {self._claim(status)} {number(*self.score)}; {self._beside()}."
         return Finding(said, status, *self.score, against.value)
 
+    def _claim(self, status: str) -> str:
+        """Up to the number; nothing about the place where probes could still have become better."""
+        where = f"layer {self.layer}" if self.probe == "layer" else f"layers 0 to {self.layer} together"
+        if self.cut_off:
+            probes, of, steps = self.cut_off
+            return (
+                f"the best layer is not available, {probes} of {of} probes had not converged after {steps:,} steps; "
+                f"the highest {self.metric} so far is"
+            )
+        if self.gain > 0 and (status == "clear" or self.twin_cut_off):
+            unsure = f" (not clearly better than {layers_in_words(self.tied)})" if self.tied else ""
+            return f"best read at {where}{unsure}, {self.metric}"
+        told = "does not clearly tell" if status == "open" else "tells no"
+        return f"{where} {told} more than its baselines, {self.metric}"
 
-def _readings(scores: pd.DataFrame) -> Iterator[_Reading]:
-    for task, own in scores.groupby("task", sort=False):
+    def _beside(self) -> str:
+        late = " (not all of its probes had converged)" if self.twin_cut_off else ""
+        beside = (("an untrained twin", self.twin, late), ("the best constant answer", self.constant, ""))
+        told = [f"{name} reaches {number(each.value)}{late}" for name, each, late in beside if each is not None]
+        return ", ".join(told)
+
+
+def _readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[_Reading]:
+    scores = tables["scores"]
+    pooled = scores[scores["seed"].astype(str) == "all"].dropna(subset=["value"])
+    for task, rows in pooled.groupby("task", sort=False):
+        # The task's own metric comes first.
+        own = rows[rows["metric"] == rows["metric"].iloc[0]]
         probed = own[own["probe"] != "constant"]
         if probed.empty:
             continue
@@ -90,10 +122,21 @@ def _readings(scores: pd.DataFrame) -> Iterator[_Reading]:
             continue
         best = _highest(model)
         others = model[(model["layer"] != best["layer"]) & (model["high"] >= best["low"])]
-        metric = "macro-F1" if str(best["metric"]).startswith("macro") else "F1"
         tied = sorted(map(int, others["layer"]))
-        beside = (_best(twin), _best(own[own["probe"] == "constant"]))
-        yield _Reading(str(task), metric, probe, int(best["layer"]), _score(best), tied, *beside)
+        constant = own[(own["probe"] == "constant") & (own["of"] == "model")]
+        late = (_cut_off(tables, str(task), of, probe) for of in ("model", "random"))
+        name = _metric_name(str(best["metric"]))
+        beside = (_best(twin), _best(constant))
+        yield _Reading(str(task), name, probe, int(best["layer"]), _score(best), tied, *beside, *late)
+
+
+def _cut_off(tables: Mapping[str, pd.DataFrame], task: str, of: str, probe: str) -> _CutOff:
+    if "training" not in tables:
+        return _CutOff(0, 0, 0)
+    rows = tables["training"]
+    rows = rows[(rows["task"] == task) & (rows["of"] == of) & (rows["probe"] == probe)]
+    late = rows[~rows["converged"].astype(bool)]
+    return _CutOff(len(late), len(rows), 0 if late.empty else int(late["steps"].max()))
 
 
 def _best(rows: pd.DataFrame) -> _Score | None:
@@ -114,48 +157,65 @@ def _order(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
         return
     keys = ["task_a", "task_b", "statistic"]
     pairs = tables["order"].merge(tables["order_tests"], on=keys)
-    pairs = pairs[(pairs["statistic"] == "expected_layer") & pairs["probability"].notna()]
-    if pairs.empty:
+    pairs = pairs[pairs["statistic"] == "expected_layer"]
+    told = pairs[pairs["probability"].notna()]
+    if told.empty:
+        yield from _untold(pairs)
         return
-    pairs = pairs.assign(sure=(pairs["probability"] - 0.5).abs())
-    row = pairs.sort_values(["p_holm", "sure"], ascending=[True, False]).iloc[0]
+    told = told.assign(sure=(told["probability"] - 0.5).abs())
+    row = told.sort_values(["p_holm", "sure"], ascending=[True, False]).iloc[0]
     first, second = (row["task_a"], row["task_b"]) if row["probability"] >= 0.5 else (row["task_b"], row["task_a"])
     likely = max(row["probability"], 1 - row["probability"])
     both = f"{_title(first)} before {_title(second).lower()}"
+    shown = f"P = {number(likely)}" if likely < _MOST else f"P > {number(_MOST)}"
     clear = row["p_holm"] < _SURE
     if clear:
         places = tables["summary"].set_index("task")[["expected_layer", "el_low", "el_high"]]
         layers = " and ".join(number(*places.loc[task]) for task in (first, second))
-        of = f" of {len(pairs)} pairs" if len(pairs) > 1 else ""
-        said = f"{both}: expected layers {layers}, P = {number(likely)}; the surest{of} after Holm's correction."
+        of = f" of {len(told)} pairs" if len(told) > 1 else ""
+        said = f"{both}: expected layers {layers}, {shown}; the surest{of} after Holm's correction."
     else:
-        why = "; a test needs at least 5 seeds" if pd.isna(row["p_holm"]) else ""
-        said = f"{both} by expected layer: undecided (P = {number(likely)}{why})."
+        untested = pd.isna(row["p_holm"])
+        why = "; a test needs at least 5 seeds" if untested else ""
+        claim = "likely" if untested and likely > 1 - _SURE else "undecided"
+        said = f"{both} by expected layer: {claim} ({shown}{why})."
     yield Finding(said, "clear" if clear else "open", float(likely), against=0.5)
 
 
-def _selectivity(scores: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
+    """No pair has an order: the reason of the first, where the table has one."""
+    told = [row for row in rows_of(pairs) if "reason" in pairs and isinstance(row.reason, str) and row.reason]
+    if not told:
+        return
+    row = told[0]
+    more = len(pairs) - 1
+    others = f" (nor of {more} other pair{'s' * (more > 1)})" if more else ""
+    both = f"{_title(row.task_a).lower()} and {_title(row.task_b).lower()}"
+    yield Finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
+
+
+def _selectivity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """The task that a probe could most nearly have memorised."""
-    if "summary" not in tables:
+    if not {"summary", "control"} <= tables.keys():
         return
     known = tables["summary"].dropna(subset=["selectivity"])
     if known.empty:
         return
     least = known.sort_values("selectivity", kind="stable").iloc[0]
-    single = scores[(scores["task"] == least["task"]) & (scores["probe"] == "layer")]
-    model, control = (single[single["of"] == of].set_index("layer") for of in ("model", "control"))
-    gaps = (model["value"] - control["value"]).dropna()
-    if gaps.empty:
-        return
-    # The table gives the gap of the layer that the stopping texts chose, not the layer.
-    layer = (gaps - least["selectivity"]).abs().idxmin()
+    control = tables["control"].set_index("task").loc[least["task"]]
     of = f", the least of {len(known)} tasks" if len(known) > 1 else ""
-    own, beside = (_score(each.loc[layer]) for each in (model, control))
-    yield finding(
-        f"{_title(least['task'])} at layer {layer}: F1 {{number}}; control labels, which a probe can only memorise, "
-        f"reach {{against}} (selectivity {number(least['selectivity'])}{of}).",
-        *own, beside.value, (beside.low, beside.high),
+    value, low, high = (float(least[name]) for name in ("selectivity", "selectivity_low", "selectivity_high"))
+    yield Finding(
+        f"{_title(least['task'])} at layer {int(least['selectivity_layer'])}, words seen in training: "
+        f"{_metric_name(str(least['selectivity_metric']))} {number(control['model'])}; control labels, which a probe "
+        f"can only memorise, reach {number(control['control'])} (their best constant answer "
+        f"{number(control['constant'])}): selectivity {number(value, low, high)}{of}.",
+        status_of(low, high, 0.0), value, low, high, 0.0,
     )  # fmt: skip
+
+
+def _metric_name(metric: str) -> str:
+    return METRIC_NAMES.get(metric, metric)
 
 
 def _title(task: str) -> str:

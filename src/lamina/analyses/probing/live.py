@@ -15,7 +15,7 @@ from lamina.analyses.probing.probe import seen_by_probes
 from lamina.analyses.typed_sentence import ID, encode_sentence
 from lamina.encoders import Activations, Encoder
 from lamina.errors import ModelError, ResultError, SpanError, TaskError
-from lamina.probes.edge import EdgeProbes, SavedProbes, predict
+from lamina.probes.edge import SavedProbes, predict
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets
 from lamina.results import Result
@@ -76,7 +76,7 @@ class SentenceTracer:
     @property
     def tasks(self) -> dict[str, Asked]:
         """Task -> what its probes take and tell."""
-        return {each.task: Asked(_arity(each), each.labels) for each in self._saved}
+        return {each.task: Asked(each.probes.arity, each.labels) for each in self._saved}
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -121,23 +121,15 @@ def most_changed(probabilities: Float[np.ndarray, "layer target label"]) -> int:
 
 
 def _saved(learned: Result) -> list[SavedProbes]:
+    """Cumulative probes of all layers; a graded task has a value and no labels whose probabilities could be shown."""
     saved = [SavedProbes(path) for name, path in learned.files.items() if name.endswith(".safetensors")]
-    whole = [each for each in saved if each.probes.mixing == each.probes.closed.shape[1]]
+    whole = [each for each in saved if each.probes.mixing == each.probes.closed.shape[1] and not each.graded]
     if not whole:
         raise ResultError("the result has no probes P(0)..P(L) to trace with; probe again with --probes cumulative")
     for each in whole:
-        each.probes = _mixing_alone(each.probes)
+        # Members that read a single layer would cost as much again and are not shown.
+        each.probes = each.probes.some(range(each.probes.mixing)).requires_grad_(False)
     return whole
-
-
-def _mixing_alone(probes: EdgeProbes) -> EdgeProbes:
-    """Without the members that read a single layer, which would cost as much again and are not shown."""
-    arity, width = probes.project.shape[1:3]
-    shape = {"layers": probes.closed.shape[1], "width": width, "labels": probes.outer.shape[-1], "arity": arity}
-    kept = EdgeProbes(probes.cuts[: probes.mixing], **shape, seed=probes.seeds).requires_grad_(False)
-    for mine, whole in zip(kept.parameters(), probes.parameters(), strict=True):
-        mine.copy_(whole[: probes.mixing])
-    return kept
 
 
 def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes]) -> Encoder:
@@ -150,10 +142,6 @@ def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes]) -> 
             f"than this {encoder.name}; load the model as it was, or probe this one first"
         )
     return seen
-
-
-def _arity(saved: SavedProbes) -> int:
-    return saved.probes.project.shape[1]
 
 
 def _targets(tasks: dict[str, Asked], text: Text, marked: Sequence[Marked]) -> dict[str, tuple[Edge, ...]]:
@@ -191,9 +179,9 @@ def _believed(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], made: Act
     if made.states is None:
         raise ModelError("the sentence was encoded without its states")
     # The bare question: what a task keeps or leaves out of a corpus does not matter for what the user marked.
-    task = Task(saved.task, saved.task, _MARKED, edges[0].arity, "", "")
+    task = Task(saved.task, saved.task, _MARKED, edges[0].arity)
     found = find_targets(task, [Text(ID, text.words, edges={_MARKED: edges})], [made.tokens], saved.labels)
-    (batch,) = Stream(_OneText(made.states), found).in_order()
+    (batch,) = Stream(_OneText(made.states), found, standard=saved.standard).in_order()
     told = np.empty((saved.probes.mixing, len(found), len(saved.labels)))
     told[:, batch.rows] = predict(saved, batch).numpy()
     return Beliefs(saved.task, saved.seed, saved.labels, found.words, told)

@@ -1,34 +1,51 @@
 """Minimum description length by online code: how many bits the labels take when a probe learns as it reads.
 
-Texts come in blocks of growing size. The first is coded without knowledge, one bit per yes/no decision; every
-next one by probes trained on all that came before it. A layer whose vectors make the labels easy to learn has a
-short code, even where two layers end at the same F1.
+Texts come in blocks of growing size (Voita and Titov 2020). The first is coded without knowledge; every next one by
+probes trained on all that came before it. A layer whose vectors make the labels easy to learn has a short code, even
+where two layers end at the same F1.
+
+A probe that has seen a handful of targets is often sure and wrong. So one bit per block says whether the probe codes it
+or base rates do, whichever is shorter: no code is longer than that of base rates by more than one bit per block.
+
+A target with one label out of all costs -log2 of that label's probability (categorical code); otherwise every decision
+that annotators were asked about costs -log2 of its own (binary code). Texts that decide when to stop are known
+beforehand, and so is the set of labels. Graded tasks have no code.
 """
 
 from __future__ import annotations
 
+import glob
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int, UInt16
 
+from lamina.activations import StoredActivations
 from lamina.analyses.probing.checkpoints import Whose
-from lamina.analyses.probing.running import Setup, States
+from lamina.analyses.probing.running import Setup, States, programs
+from lamina.analyses.probing.statistics import interval, seed_shares
 from lamina.errors import DamagedError
-from lamina.files.checking import read_json, write_json
-from lamina.probes.bank import Group, train
+from lamina.files.checking import load_tensors, save_tensors
+from lamina.probes.bank import Checkpoint, Group, train
 from lamina.probes.edge import Cut, EdgeProbes
-from lamina.probes.streams import Stream
+from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import Targets, find_targets
 from lamina.progress import say
 from lamina.tasks import Task, control_task, label_set
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of the texts learned from: where blocks end."""
+FORMAT = 1
+_CHUNK = 128
+"""Samples weighed at a time: bounds memory, changes no number."""
+
+Code = Literal["categorical", "binary"]
 
 
 class CodeLength(NamedTuple):
@@ -38,23 +55,35 @@ class CodeLength(NamedTuple):
     task: str
     of: Whose
     layer: int
-    seed: int
+    seed: str
+    """A number, with intervals over texts; or `all`: the mean code of the seeds, from 5 of them on with intervals over
+    seeds and texts together."""
+    targets: int
+    code: Code
+    """categorical: one label out of all; binary: a yes or no per rated label."""
     codelength: float
-    """Bits."""
+    """Bits: the first block without knowledge; every other one by the probe or by base rates, and a bit to say
+    which."""
+    low: float
+    high: float
     uniform: float
-    """Bits without knowledge: one per decision."""
+    """Bits without knowledge: log2 of the number of labels per target, or one per decision."""
+    prior: float
+    """Bits by base rates alone, learned block by block; the same for all layers."""
     compression: float
     """uniform / codelength."""
-
-
-@dataclass(frozen=True)
-class _Coded:
-    """Whose labels are coded on which states."""
-
-    of: Whose
-    task: Task
-    states: States
-    seeds: int
+    compression_low: float
+    compression_high: float
+    compression_prior: float
+    """prior / codelength: above 1, the vectors tell more than base rates."""
+    compression_prior_low: float
+    compression_prior_high: float
+    by_probe: float
+    """Share of the targets that the probe codes."""
+    probe_only: float
+    """Bits where the probe codes every block but the first, as Voita and Titov do."""
+    converged: float
+    """Share of the blocks whose probe had converged. Below 1 the code is valid, but longer than it need be."""
 
 
 def block_ends(texts: int) -> list[int]:
@@ -67,83 +96,340 @@ def block_ends(texts: int) -> list[int]:
     return sorted({int(texts * fraction) for fraction in FRACTIONS} - {0})
 
 
-def online_code(
-    task: Task, setup: Setup, states: States, twin: States | None, model: str, folder: Path
-) -> list[CodeLength]:
-    """Code lengths of a task's labels on every single layer; kept in `folder`, so that a stopped run continues."""
-    path = folder / f"{task.name}.codelengths.json"
-    kept = _kept(path)
-    if kept is not None:
-        return kept
-    chosen = set(setup.division.learn)
-    learned = [text for number, text in enumerate(setup.splits.train) if number in chosen]
-    labels = label_set(task, learned)
-    beside = min(setup.seeds, setup.preset.beside_seeds)
-    coded = [
-        _Coded("model", task, states, setup.seeds),
-        _Coded("control", control_task(task, learned, setup.seed), states, beside),
-    ]
-    if twin is not None:
-        coded.append(_Coded("random", task, twin, beside))
-    rows = []
-    for each in coded:
-        bits, uniform = _code(each, setup, labels)
-        for (seed, layer), length in np.ndenumerate(bits):
-            rows.append(CodeLength(model, task.name, each.of, layer, seed, length, uniform, uniform / length))
-    write_json(path, {"rows": rows})
-    return rows
+def uniform_bits(targets: Targets, code: Code) -> Float[np.ndarray, " target"]:
+    """What each target costs without knowledge."""
+    if code == "categorical":
+        return np.full(len(targets), np.log2(len(targets.labels)))
+    return targets.rated.sum(1).astype(float)
 
 
-def _kept(path: Path) -> list[CodeLength] | None:
-    """Code lengths computed before; none if there are none, or if they are damaged."""
-    try:
-        return [CodeLength(*row) for row in read_json(path)["rows"]]
-    except FileNotFoundError:
-        return None
-    except (DamagedError, LookupError, TypeError) as error:
-        say(f"{path} cannot be used ({error}); its code lengths are computed again")
-        return None
+def prior_bits(targets: Targets, code: Code, block: Int[np.ndarray, " target"]) -> Float[np.ndarray, " target"]:
+    """What each target costs by base rates: how often labels held in earlier blocks, each count plus a half.
 
-
-def _code(coded: _Coded, setup: Setup, labels: tuple[str, ...]) -> tuple[Float[np.ndarray, "seed layer"], float]:
-    """Bits by seed and layer, and bits without knowledge."""
-    stored = coded.states.train
-    found = find_targets(coded.task, setup.splits.train, stored.tokenized(), labels)
-    learn, stop = found.among(setup.division.learn), found.among(setup.division.stop)
-    texts = np.random.default_rng([setup.seed, 2]).permutation(np.unique(learn.text)).tolist()
-    ends = block_ends(len(texts))
-    blind = float(learn.among(texts[: ends[0]]).rated.sum())
-    bits = np.full((coded.seeds, coded.states.layers), blind)
-    for start, end in pairwise(ends):
-        groups = _trained(coded, setup, learn.among(texts[:start]), stop)
-        bits += _bits(groups, setup, coded.states, learn.among(texts[start:end]))
-    return bits, float(learn.rated.sum())
-
-
-def _trained(coded: _Coded, setup: Setup, learn: Targets, stop: Targets) -> list[EdgeProbes]:
-    """One bank per seed, of single-layer probes."""
-    states, preset = coded.states, setup.preset
-    schedule = preset.small if len(learn) < preset.few else preset.schedule
-    settings = {"device": setup.device, "batch_texts": schedule.batch_texts}
-    shape = {"layers": states.layers, "width": states.width, "labels": len(learn.labels), "arity": learn.arity}
-    cuts = [Cut("layer", layer) for layer in range(states.layers)]
-    groups = [Group(EdgeProbes(cuts, **shape, seed=seed), learn.gold, stop) for seed in range(coded.seeds)]
-    what = f"{coded.task.name}: code after {len(learn):,} targets"
-    first, valid = (Stream(states.train, each, **settings) for each in (learn, stop))
-    train(groups, first, valid, schedule, order_seed=setup.seed, what=what)
-    return [group.probes for group in groups]
-
-
-def _bits(banks: list[EdgeProbes], setup: Setup, states: States, block: Targets) -> Float[np.ndarray, "seed layer"]:
-    """What the decisions of a block cost under each probe."""
-    bits = np.zeros((len(banks), states.layers))
-    gold, rated = torch.from_numpy(block.gold).float(), torch.from_numpy(block.rated).float()
-    with torch.no_grad():
-        for batch in Stream(states.train, block, device=setup.device).in_order():
-            for row, bank in zip(bits, banks, strict=True):
-                logits = bank(batch).cpu()
-                nats = torch.nn.functional.binary_cross_entropy_with_logits(
-                    logits, gold[batch.rows].expand_as(logits), rated[batch.rows], reduction="none"
-                )
-                row += nats.double().sum((1, 2)).numpy() / np.log(2)
+    The half (Krichevsky and Trofimov) gives labels not seen so far a finite cost, and the first block that of the
+    uniform code.
+    """
+    bits = np.zeros(len(targets))
+    gold = targets.gold & targets.rated
+    for number in np.unique(block):
+        here, earlier = block == number, block < number
+        held = gold[earlier].sum(0) + 0.5
+        if code == "categorical":
+            bits[here] = gold[here] @ -np.log2(held / held.sum())
+        else:
+            yes = held / (targets.rated[earlier].sum(0) + 1)
+            each = -np.log2(np.where(gold[here], yes, 1 - yes))
+            bits[here] = (each * targets.rated[here]).sum(1)
     return bits
+
+
+def probe_bits(
+    logits: Float[torch.Tensor, "member target label"], targets: Targets, rows: np.ndarray, code: Code
+) -> Float[np.ndarray, "member target"]:
+    """What these rows of the targets cost under each probe."""
+    gold, rated = (torch.from_numpy(each[rows]).to(logits.device) for each in (targets.gold, targets.rated))
+    if code == "categorical":
+        nats = -(logits.double().log_softmax(-1) * gold).sum(-1)
+    else:
+        # The logarithm of a yes is logsigmoid of the logit, that of a no of its negative.
+        each = -torch.nn.functional.logsigmoid(torch.where(gold, logits, -logits).double())
+        nats = (each * rated).sum(-1)
+    return nats.cpu().numpy() / np.log(2)
+
+
+def shorter_bits(
+    probe: Float[np.ndarray, "*member text"], prior: Float[np.ndarray, " text"], ends: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """[*member, text] What texts cost where every block is coded by the shorter code, and where that is the probe's.
+
+    The bit that says which is shared by the texts of a block; the first block, coded without knowledge, needs none.
+
+    Example:
+        >>> bits, by_probe = shorter_bits(np.array([4.0, 9.0, 1.0, 1.0]), np.array([4.0, 4.0, 3.0, 3.0]), [1, 2, 4])
+        >>> bits.tolist(), by_probe.tolist()
+        ([4.0, 5.0, 1.5, 1.5], [False, False, True, True])
+    """
+    bits, by_probe = probe.copy(), np.zeros(probe.shape, bool)
+    for start, end in pairwise(ends):
+        own, other = probe[..., start:end], prior[start:end]
+        shorter = (own.sum(-1) < other.sum())[..., None]
+        bits[..., start:end] = np.where(shorter, own, other) + 1 / (end - start)
+        by_probe[..., start:end] = shorter
+    return bits, by_probe
+
+
+def online_code(
+    task: Task, setup: Setup, states: States, twin: States | None, model: str, folder: Path, *, samples: int
+) -> list[CodeLength]:
+    """Code lengths of a task's labels on every single layer, none for graded tasks.
+
+    What is coded is kept in `folder` after every block, so that a stopped run continues.
+    """
+    if task.graded:
+        return []
+    senders = _senders(task, setup, states, twin)
+    learn = senders[0].learn
+    # Texts in the order in which they are sent: the same for model, control and twin.
+    texts = np.random.default_rng([setup.seed, 2]).permutation(np.unique(learn.text))
+    ends = block_ends(len(texts))
+    place = np.empty(learn.texts, np.int64)
+    place[texts] = np.arange(len(texts))
+    sent = _Sent(
+        task,
+        "categorical" if learn.single_label else "binary",
+        ends,
+        place[learn.text],
+        {each.of: np.zeros((each.seeds, each.states.layers, len(texts))) for each in senders},
+        {each.of: np.ones((len(ends) - 1, each.seeds, each.states.layers), bool) for each in senders},
+    )
+    _send_all(sent, senders, setup, folder)
+    return list(_rows(sent, senders, model, samples, setup.seed))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sender:
+    """Whose labels are coded on which states."""
+
+    of: Whose
+    learn: Targets
+    """What is coded."""
+    stop: Targets
+    stop_on: StoredActivations
+    """Of the texts that decide when to stop."""
+    states: States
+    seeds: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """The code of one task as far as it has come."""
+
+    task: Task
+    code: Code
+    ends: list[int]
+    place: Int[np.ndarray, " target"]
+    """Where the text of a target comes in the order of texts."""
+    bits: dict[Whose, Float[np.ndarray, "seed layer text"]]
+    """By the probe; texts in the order in which they are sent."""
+    converged: dict[Whose, np.ndarray]
+    """[block, seed, layer] Of every block but the first."""
+
+    @property
+    def block(self) -> Int[np.ndarray, " target"]:
+        """The number of each target's block."""
+        return np.searchsorted(self.ends, self.place, side="right")
+
+    def by_text(self, bits: Float[np.ndarray, " target"]) -> Float[np.ndarray, " text"]:
+        """The sum of every text's own, in the order in which they are sent."""
+        return np.bincount(self.place, bits, minlength=self.ends[-1])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is kept, by name."""
+        named = {"bits": self.bits, "converged": self.converged}
+        return {f"{name}/{of}": each for name, own in named.items() for of, each in own.items()}
+
+    def head(self) -> dict[str, Any]:
+        """What makes it this code; a task of one's own may have the name of another."""
+        return {
+            "format": FORMAT,
+            "task": json.loads(json.dumps(self.task.describe())),
+            "code": self.code,
+            "ends": self.ends,
+        }
+
+
+def _senders(task: Task, setup: Setup, states: States, twin: States | None) -> list[_Sender]:
+    learned = setup.learned
+    labels = label_set(task, learned)
+    control = control_task(task, learned, setup.seed)
+
+    def sender(of: Whose, asked: Task, states: States, seeds: int) -> _Sender:
+        train = find_targets(asked, setup.splits.train, states.train.tokenized(), labels)
+        learn = train.among(setup.division.learn)
+        if not setup.faithful:
+            return _Sender(of, learn, train.among(setup.division.stop), states.train, states, seeds)
+        stop = find_targets(asked, setup.splits.scored, states.scored.tokenized(), labels)
+        return _Sender(of, learn, stop, states.scored, states, seeds)
+
+    senders = [sender("model", task, states, setup.seeds), sender("control", control, states, setup.beside_seeds)]
+    return senders if twin is None else [*senders, sender("random", task, twin, setup.beside_seeds)]
+
+
+def _send_all(sent: _Sent, senders: list[_Sender], setup: Setup, folder: Path) -> None:
+    """Code every block that has not been coded by a run before."""
+    path = folder / f"{sent.task.name}.bits.safetensors"
+    done = _restore(sent, path)
+    if not done:
+        # What training left of another code must not be taken for this one's.
+        for left in folder.glob(f"{glob.escape(sent.task.name)}.bits-*.partial"):
+            left.unlink()
+        for each in senders:
+            blind = sent.by_text(uniform_bits(each.learn, sent.code))
+            sent.bits[each.of][..., : sent.ends[0]] = blind[: sent.ends[0]]
+        done = 1
+        _keep(sent, path, done)
+    for number in range(done, len(sent.ends)):
+        partial = folder / f"{sent.task.name}.bits-{number}.partial"
+        _send(sent, senders, setup, number, Checkpoint(partial))
+        _keep(sent, path, number + 1)
+        partial.unlink(missing_ok=True)
+
+
+def _keep(sent: _Sent, path: Path, done: int) -> None:
+    tensors = {name: torch.from_numpy(each) for name, each in sent.arrays().items()}
+    save_tensors(path, tensors, sent.head() | {"done": done})
+
+
+def _restore(sent: _Sent, path: Path) -> int:
+    """Fill in what was kept of this code; returns the number of blocks, 0 if there is nothing that can be used."""
+    try:
+        tensors, head = load_tensors(path)
+    except FileNotFoundError:
+        return 0
+    except (OSError, DamagedError) as error:
+        say(f"{error}; the labels of {sent.task.name} are coded again")
+        return 0
+    arrays = sent.arrays()
+    same = {name: tuple(each.shape) for name, each in tensors.items()} == {n: each.shape for n, each in arrays.items()}
+    if not same or {name: each for name, each in head.items() if name != "done"} != sent.head():
+        return 0
+    for name, each in arrays.items():
+        each[...] = tensors[name].numpy()
+    return int(head["done"])
+
+
+class _Channel(NamedTuple):
+    """The streams of one encoder for one block."""
+
+    learn: Stream
+    stop: Stream
+    block: Stream
+
+
+def _send(sent: _Sent, senders: list[_Sender], setup: Setup, number: int, checkpoint: Checkpoint) -> None:
+    """Train on all blocks before this one, and add what this one costs."""
+    before, here = sent.block < number, np.flatnonzero(sent.block == number)
+    # Model and control read the same states.
+    readers = {each.states.encoder: each for each in senders}
+    channels = {encoder: _channel(each, setup, before, here) for encoder, each in readers.items()}
+    known = senders[0].learn.chosen(before)
+    schedule = setup.schedule(known)
+    groups: list[tuple[_Sender, Group]] = []
+    for each in senders:
+        channel = channels[each.states.encoder]
+        cuts = [Cut("layer", layer) for layer in range(each.states.layers)]
+        shape = {"layers": each.states.layers, "width": each.states.width, "labels": len(known.labels)}
+        for seeds in programs(each.seeds, setup.device):
+            probes = EdgeProbes(cuts, **shape, arity=known.arity, seed=seeds, hidden=schedule.hidden)
+            streams = (channel.learn, channel.stop)
+            groups.append((each, Group(probes, each.learn.chosen(before), each.stop, streams, sent.code)))
+    what = f"{sent.task.name}: code after {len(known):,} targets"
+    told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
+    start, end = sent.ends[number - 1 : number + 1]
+    for (each, group), learned in zip(groups, told, strict=True):
+        seeds = list(group.probes.seeds)
+        shape = (len(seeds), each.states.layers)
+        sent.converged[each.of][number - 1, seeds] = learned.converged.reshape(shape)
+        cost = _cost(group.probes, channels[each.states.encoder].block, each.learn, here, sent.code)
+        own = np.stack([np.bincount(sent.place[here] - start, bits, minlength=end - start) for bits in cost])
+        sent.bits[each.of][seeds, :, start:end] = own.reshape(*shape, -1)
+
+
+def _channel(sender: _Sender, setup: Setup, before: np.ndarray, here: np.ndarray) -> _Channel:
+    """Layers are standardised by what has been learned from: what is still to be coded is not known yet."""
+    known, stored = sender.learn.chosen(before), sender.states.train
+    standard: Standard | None = None
+    if not setup.faithful:
+        standard = Stream(stored, known, device=setup.device).look().standard
+    settings = {"device": setup.device, "standard": standard}
+    return _Channel(
+        Stream(stored, known, batch_texts=setup.schedule(known).texts_of(known), **settings),
+        Stream(sender.stop_on, sender.stop, batch_texts=_APPLIED, **settings),
+        Stream(stored, sender.learn.chosen(here), batch_texts=_APPLIED, **settings),
+    )
+
+
+_APPLIED = 64
+"""Texts at a time where probes are applied, not trained."""
+
+
+def _cost(
+    probes: EdgeProbes, block: Stream, learn: Targets, here: np.ndarray, code: Code
+) -> Float[np.ndarray, "member target"]:
+    """What the targets of a block cost under each probe."""
+    bits = np.empty((len(probes.cuts), len(here)))
+    with torch.no_grad():
+        for batch in block.in_order():
+            bits[:, batch.rows] = probe_bits(probes(batch), learn, here[batch.rows], code)
+    return bits
+
+
+def _rows(sent: _Sent, senders: list[_Sender], model: str, samples: int, seed: int) -> Iterator[CodeLength]:
+    drawn = resampled(sent.ends[-1], samples, seed)
+    for each in senders:
+        of_prior = sent.by_text(prior_bits(each.learn, sent.code, sent.block))
+        prior = _Reference.of(of_prior, drawn)
+        uniform = _Reference.of(sent.by_text(uniform_bits(each.learn, sent.code)), drawn)
+        targets = sent.by_text(np.ones(len(each.learn)))
+        bits, by_probe = shorter_bits(sent.bits[each.of], of_prior, sent.ends)
+        settled = sent.converged[each.of]
+        # [seed, layer] each.
+        told = _Told(
+            bits.sum(-1),
+            by_probe @ targets / targets.sum(),
+            sent.bits[each.of].sum(-1),
+            settled.mean(0) if len(settled) else np.full(settled.shape[1:], np.nan),
+        )
+        # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
+        shares = seed_shares(each.seeds, samples, np.random.default_rng([seed, 3]))
+        sums = _weighed(drawn, bits)
+        pooled = sums.mean(1) + shares @ (told.length - told.length.mean(0))
+        seeds = [
+            (str(number), _Told(*(part[number] for part in told)), sums[:, number]) for number in range(each.seeds)
+        ]
+        for name, own, draws in (*seeds, ("all", _Told(*(part.mean(0) for part in told)), pooled)):
+            for layer, some in enumerate(draws.T):
+                length, *rest = (float(part[layer]) for part in own)
+                about = (model, sent.task.name, each.of, layer, name, len(each.learn), sent.code)
+                ratios = (*uniform.over(length, some), *prior.over(length, some))
+                yield CodeLength(*about, length, *interval(some), uniform.bits, prior.bits, *ratios, *rest)
+
+
+class _Told(NamedTuple):
+    """What is told of every probe, as in `CodeLength`."""
+
+    length: np.ndarray
+    by_probe: np.ndarray
+    probe_only: np.ndarray
+    converged: np.ndarray
+
+
+class _Reference(NamedTuple):
+    """What a code is compared with."""
+
+    bits: float
+    draws: Float[np.ndarray, " sample"]
+
+    @classmethod
+    def of(cls, by_text: Float[np.ndarray, " text"], drawn: UInt16[np.ndarray, "sample text"]) -> _Reference:
+        return cls(float(by_text.sum()), _weighed(drawn, by_text))
+
+    def over(self, length: float, draws: Float[np.ndarray, " sample"]) -> tuple[float, float, float]:
+        """The compression of a code, and its interval: both are of the same texts in every draw."""
+        return (self.bits / length, *interval(self.draws / draws))
+
+
+def resampled(texts: int, samples: int, seed: int) -> UInt16[np.ndarray, "sample text"]:
+    """How often each text is drawn, with replacement from all: the first blocks are too small to draw within them.
+
+    Example:
+        >>> resampled(4, samples=2, seed=0).sum(1).tolist()
+        [4, 4]
+    """
+    return np.random.default_rng([seed, 4]).multinomial(texts, np.full(texts, 1 / texts), samples).astype(np.uint16)
+
+
+def _weighed(drawn: UInt16[np.ndarray, "sample text"], bits: Float[np.ndarray, "*own text"]) -> np.ndarray:
+    """[sample, *own] The total bits of every draw."""
+    chunks = range(0, len(drawn), _CHUNK)
+    return np.concatenate([np.tensordot(drawn[at : at + _CHUNK].astype(float), bits, (1, -1)) for at in chunks])

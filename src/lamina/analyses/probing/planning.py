@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from math import ceil
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from itertools import islice
+from math import ceil, inf
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from lamina.activations import extract
 from lamina.analyses.estimate import Cost, Estimator, time_call
+from lamina.analyses.probing.breakdown import DISTANCES, FREQUENCIES
 from lamina.analyses.probing.mdl import block_ends
-from lamina.analyses.probing.running import PRESETS, Setup, programs
+from lamina.analyses.probing.running import PRESETS, Preset, Setup, loss_of, programs
 from lamina.analyses.probing.statistics import Resampling
-from lamina.analyses.probing.tables import DISTANCES, FREQUENCIES
+from lamina.analyses.probing.suites import Source
+from lamina.corpora import Corpus
+from lamina.corpora.corpus import NAMING
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError, TaskError
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
-from lamina.probes.targets import Counts, find_targets
-from lamina.tasks import TASKS, Task, get_task, label_set, tasks_of
+from lamina.probes.tallies import Tally
+from lamina.probes.targets import find_targets
+from lamina.tasks import TASKS, Task, annotation_task, get_task, label_set, tasks_of
 from lamina.tasks.task import Average
+from lamina.types import Text
 
 PROBES = ("cumulative", "layer", "mix")
 _TIMED_STEPS = 4
@@ -37,41 +47,109 @@ _STOPPED_AT = 0.5
 
 
 class Plan(NamedTuple):
-    """Which tasks, and what all their probes share."""
+    """Which tasks of one corpus, and what all their probes share."""
 
     tasks: list[Task]
     setup: Setup
 
 
+class Amounts(NamedTuple):
+    """What was asked instead of what the preset says; None: as the preset says."""
+
+    seeds: int | None = None
+    steps: int | None = None
+    batch: int | None = None
+    lr: float | None = None
+    hidden: int | None = None
+    train_texts: int | None = None
+    stop_texts: int | None = None
+    schedule: Schedule | str | None = None
+
+    def of(self, preset: str) -> Preset:
+        """The preset with what was asked in its place."""
+        chosen = PRESETS[preset]
+        own = _schedule(self.schedule)
+        schedules = {name: self._changed(own or getattr(chosen, name)) for name in ("schedule", "small")}
+        numbers = {name: getattr(self, name) for name in ("seeds", "train_texts", "stop_texts")}
+        return replace(chosen, **schedules, **{name: each for name, each in numbers.items() if each is not None})
+
+    def _changed(self, schedule: Schedule) -> Schedule:
+        changes: dict[str, Any] = {}
+        if self.steps is not None:
+            # So few steps that there would be no plateau to see are validated more often.
+            every = min(schedule.validate_every, max(1, self.steps // _LEAST_VALIDATIONS))
+            changes |= {"validate_every": every, "max_validations": max(1, self.steps // every)}
+        if self.batch is not None:
+            changes |= {"batch_texts": self.batch, "batch_targets": None}
+        if self.lr is not None:
+            slowest = schedule.min_learning_rate * self.lr / schedule.learning_rate
+            changes |= {"learning_rate": self.lr, "min_learning_rate": slowest}
+        if self.hidden is not None:
+            changes["hidden"] = self.hidden
+        return replace(schedule, **changes)
+
+
+_LEAST_VALIDATIONS = 10
+
+
+def _schedule(given: Schedule | str | None) -> Schedule | None:
+    """A schedule, or one told as JSON: its fields by name."""
+    if given is None or isinstance(given, Schedule):
+        return given
+    known = {field.name: str(field.type) for field in fields(Schedule)}
+    try:
+        told = json.loads(given)
+    except ValueError:
+        return _refuse(given, known)
+    if not isinstance(told, dict) or not all(name in known and _fits(each, known[name]) for name, each in told.items()):
+        return _refuse(given, known)
+    return Schedule(**told)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a field of a schedule may have this value."""
+    if value is None:
+        return kind.endswith("None")
+    number = isinstance(value, int | float if kind == "float" else int) and not isinstance(value, bool)
+    return number and 0 < value < inf
+
+
+def _refuse(given: str, known: Iterable[str]) -> Schedule:
+    raise InputError(
+        f"the schedule {given!r} cannot be read; write a JSON object of numbers, as "
+        f'{{"learning_rate": 1e-3, "validate_every": 100}}; it may have: {", ".join(sorted(known))}'
+    )
+
+
 def plan_run(
     layers: int,
-    whole: Splits,
+    source: Source,
     *,
-    tasks: Sequence[str] | None,
     probes: Sequence[str],
     preset: str,
-    seeds: int | None,
+    amounts: Amounts,
     faithful: bool,
     metric: Average | None,
     seed: int,
     device: str,
 ) -> Plan:
-    """What `lamina.probe` does with these settings, for a model of so many layers."""
-    amounts = PRESETS[preset]
+    """What `lamina.probe` does with these settings on one corpus, for a model of so many layers."""
+    whole, asked = source
+    chosen = amounts.of(preset)
     cuts = _cuts(probes, layers)
-    chosen = _tasks(tasks, whole, faithful=faithful)
+    tasks = _tasks(asked, whole, faithful=faithful)
     if metric is not None:
-        chosen = [task.averaged(metric) for task in chosen]
-    splits = Splits(thin(whole.train, amounts.train_texts, seed), whole.scored)
-    division = divide(splits, seed=seed, most_stop=amounts.stop_texts)
-    return Plan(chosen, Setup(splits, division, amounts, cuts, seeds or amounts.seeds, seed, faithful, device=device))
+        tasks = [task.averaged(metric) for task in tasks]
+    splits = Splits(_held(thin(whole.train, chosen.train_texts, seed)), _held(whole.scored))
+    division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
+    return Plan(tasks, Setup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device))
 
 
 def training_cost(estimator: Estimator, plan: Plan, encoders: Sequence[Encoder], *, mdl: bool) -> Cost:
     """What training and scoring take on the model and its twin; a few steps of each task are timed on the model.
 
-    One step is one gradient step of all probes of a task on one encoder. Where patience can end training before the
-    most validations (preset `paper`), half of them are expected; `quick` is too short for that and goes on to its end.
+    One step is one gradient step of all probes of a task on one encoder. Training ends on a plateau: half of the most
+    validations are expected.
     """
     setup = plan.setup
     banks = _banks(setup, encoders, mdl=mdl)
@@ -81,8 +159,7 @@ def training_cost(estimator: Estimator, plan: Plan, encoders: Sequence[Encoder],
         validations = _validations(schedule)
         timed = _timed(task, setup, schedule, encoders[0])
         stop, scored = (
-            ceil(timed.share * texts / schedule.batch_texts)
-            for texts in (len(setup.division.stop), len(setup.splits.scored))
+            timed.share * texts / timed.texts for texts in (len(setup.division.stop), len(setup.splits.scored))
         )
         steps = validations * schedule.validate_every
         batches = steps + _FORWARD * (validations * stop + scored)
@@ -99,13 +176,14 @@ def _banks(setup: Setup, encoders: Sequence[Encoder], *, mdl: bool) -> list[floa
     A CPU takes as long as there are probes, a GPU as long as there are programs.
     """
     on_cpu = setup.device == "cpu"
-    own, beside = len(setup.cuts) * setup.seeds, len(setup.beside_cuts) * setup.beside_seeds
-    # The control is trained together with the model's own probes, on the same states.
-    probes = [own + beside, *[beside] * (len(encoders) - 1)]
-    banks = [each / len(setup.cuts) for each in probes] if on_cpu else [2.0, *[1.0] * (len(encoders) - 1)]
+    own, beside = len(setup.cuts), setup.beside_seeds
+    probes = [own * setup.seeds, len(setup.control_cuts) * beside, *[own * beside] * (len(encoders) - 1)]
+    cores = torch.get_num_threads()
+    # On a CPU, groups are trained side by side, one on each core.
+    banks = [each / own / cores for each in probes] if on_cpu else [1.0] * len(probes)
     if mdl:
-        single = [setup.seeds, *[setup.beside_seeds] * len(encoders)]
-        size = encoders[0].layers / len(setup.cuts) if on_cpu else 1.0
+        single = [setup.seeds, *[beside] * len(encoders)]
+        size = encoders[0].layers / own / cores if on_cpu else 1.0
         banks += [size * seeds for seeds in single] * (len(block_ends(len(setup.division.learn))) - 1)
     return banks
 
@@ -115,8 +193,8 @@ def bootstrap_seconds(plan: Plan, samples: int) -> float:
     setup = plan.setup
     texts = len(setup.splits.scored)
     some = Resampling(texts, _TIMED_SAMPLES, 0)
-    counts = Counts(*(np.ones((len(setup.cuts), texts)) for _ in range(3)))
-    each = time_call(lambda: some.f1(counts)) * samples / _TIMED_SAMPLES
+    tally = Tally("f1", np.ones((3, len(setup.cuts), texts)))
+    each = time_call(lambda: some.score(tally)) * samples / _TIMED_SAMPLES
     labels = sum(len(label_set(task, setup.splits.scored)) for task in plan.tasks)
     groups = len(DISTANCES) + len(FREQUENCIES) + len(("seen", "unseen"))
     return each * setup.seeds * (labels + (groups + 1) * len(plan.tasks))
@@ -131,15 +209,19 @@ class _Timed(NamedTuple):
     """The targets of one text."""
     share: float
     """No seconds: of the texts, those that have targets."""
+    texts: float
+    """No seconds: texts of a step."""
 
 
 def _timed(task: Task, setup: Setup, schedule: Schedule, encoder: Encoder) -> _Timed:
     """On some batches of texts from all over the corpus."""
-    corpus, wanted = setup.splits.train, _TIMED_STEPS * schedule.batch_texts
+    corpus = setup.splits.train
     carrying = [text for text in corpus if task.targets(text)]
+    if not carrying:
+        return _Timed(0.0, 0.0, 0.0, 1.0)
+    per_step = _texts_of_step(task, carrying, schedule)
+    wanted = _TIMED_STEPS * per_step
     texts = carrying[:: max(1, len(carrying) // wanted)][:wanted]
-    if not texts:
-        return _Timed(0.0, 0.0, 0.0)
     labels = label_set(task, texts)
     with tempfile.TemporaryDirectory() as root:
         stored = extract(encoder, replace(corpus, source=lambda: iter(texts)), root=root)
@@ -148,16 +230,37 @@ def _timed(task: Task, setup: Setup, schedule: Schedule, encoder: Encoder) -> _T
         per_text = (time.perf_counter() - start) / len(texts)
         shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(labels), "arity": task.arity}
         seeds = programs(setup.seeds, setup.device)[0]
-        group = Group(EdgeProbes(setup.cuts, **shape, seed=seeds), targets.gold, targets)
-        stream = Stream(stored, targets, device=setup.device, batch_texts=schedule.batch_texts)
-        few = Schedule(validate_every=_TIMED_STEPS, max_validations=1)
-        # The first time is a warm-up.
-        per_step = [
-            time_call(lambda: train([group], stream, stream, few, order_seed=0, what=f"{task.name}: timing"))
-            / (_TIMED_STEPS + _FORWARD * stream.batches)
-            for _ in range(2)
-        ]
-        return _Timed(per_step[1], per_text, len(carrying) / len(corpus))
+        probes = EdgeProbes(setup.cuts, **shape, seed=seeds, hidden=schedule.hidden)
+        stream = Stream(stored, targets, device=setup.device, batch_texts=per_step)
+        group = Group(probes, targets, targets, (stream, stream), loss_of(task))
+        few = Schedule(validate_every=_TIMED_STEPS, max_validations=1, hidden=schedule.hidden)
+        # On a CPU a group has one core. The first time is a warm-up.
+        with _one_thread(setup.device):
+            seconds = [
+                time_call(lambda: train([group], few, order_seed=0, what=f"{task.name}: timing"))
+                / (_TIMED_STEPS + _FORWARD * stream.batches)
+                for _ in range(2)
+            ]
+        return _Timed(seconds[1], per_text, len(carrying) / len(corpus), per_step)
+
+
+@contextmanager
+def _one_thread(device: str) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    try:
+        if device == "cpu":
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _texts_of_step(task: Task, carrying: Sequence[Text], schedule: Schedule) -> int:
+    if schedule.batch_targets is None:
+        return schedule.batch_texts
+    some = carrying[:: max(1, len(carrying) // 200)]
+    each = sum(len(task.targets(text)) for text in some) / len(some)
+    return max(1, round(schedule.batch_targets / each))
 
 
 def _is_small(task: Task, setup: Setup) -> bool:
@@ -172,22 +275,74 @@ def _validations(schedule: Schedule) -> int:
     return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
 
 
-def _tasks(names: Sequence[str] | None, splits: Splits, *, faithful: bool) -> list[Task]:
-    carried = [task.name for task in tasks_of(splits.scored.annotations)]
-    if not carried:
+def _tasks(asked: Sequence[str | Task] | None, splits: Splits, *, faithful: bool) -> list[Task]:
+    """The tasks of the catalogue that a corpus carries, or what was named: those, other annotations, or tasks given."""
+    held = splits.scored.annotations
+    carried = {task.name: get_task(task.name, faithful=faithful) for task in tasks_of(held)}
+    others = [
+        name for name in held if name not in NAMING and name not in {task.annotation for task in carried.values()}
+    ]
+    if asked is None:
+        if not carried and not others:
+            raise TaskError(
+                f"{splits.name} carries no task; its annotations: {', '.join(held) or 'none'}; tasks are made of: "
+                f"{', '.join(dict.fromkeys(task.annotation for task in TASKS))}, or of any other annotation"
+            )
+        return list(carried.values()) or [_annotated(name, splits) for name in others]
+    return [_named(each, carried, splits) for each in dict.fromkeys(asked)]
+
+
+def _named(asked: str | Task, carried: Mapping[str, Task], splits: Splits) -> Task:
+    held = splits.scored.annotations
+    if isinstance(asked, Task):
+        if not asked.available(held):
+            raise TaskError(
+                f"{splits.name} does not carry the annotation {asked.annotation!r} of the task {asked.name}; it "
+                f"carries {', '.join(held) or 'none'}"
+            )
+        return asked
+    if asked in carried:
+        return carried[asked]
+    if asked in held:
+        return _annotated(asked, splits)
+    known = {task.name: task for task in TASKS}
+    windows = asked in known and known[asked].available((*held, "sentence"))
+    hint = "; windows (--unit window:128) carry more" if windows else ""
+    close = get_close_matches(asked, [*carried, *held], n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    others = [name for name in held if name not in carried and name not in NAMING]
+    beside = f", and the annotations {', '.join(others)}" if others else ""
+    raise TaskError(
+        f"{splits.name} does not carry {asked}; it carries {', '.join(carried) or 'no task of the catalogue'}"
+        f"{beside}{hint}{meant}"
+    )
+
+
+_MOST_HELD = 20_000
+"""Texts that are kept in memory: every task reads them several times."""
+
+
+def _held(corpus: Corpus) -> Corpus:
+    texts = tuple(islice(corpus, _MOST_HELD + 1))
+    return replace(corpus, source=lambda: iter(texts)) if len(texts) <= _MOST_HELD else corpus
+
+
+_MOST_LABELS = 0.5
+"""Labels, as a share of the targets, from which on they name things instead of telling kinds."""
+
+
+def _annotated(name: str, splits: Splits) -> Task:
+    task = annotation_task(name, splits.train)
+    if task.graded:
+        return task
+    targets = [edge for text in splits.train for edge in task.targets(text)]
+    labels = {label for edge in targets for label in edge.labels}
+    if name in NAMING or len(labels) > max(_MOST_LABELS * len(targets), 2):
         raise TaskError(
-            f"{splits.name} carries no task; its annotations: {', '.join(splits.scored.annotations) or 'none'}; "
-            f"tasks are made of: {', '.join(dict.fromkeys(task.annotation for task in TASKS))}"
+            f"the labels of {name} name single things ({len(labels):,} labels on {len(targets):,} targets), not kinds "
+            "of things: a probe has nothing to learn; name another annotation"
         )
-    missing = [name for name in names or () if get_task(name).name not in carried]
-    if missing:
-        windows = [get_task(name) for name in missing]
-        hint = any(task.available((*splits.scored.annotations, "sentence")) for task in windows)
-        raise TaskError(
-            f"{splits.name} does not carry {', '.join(missing)}; it carries {', '.join(carried)}"
-            + ("; windows (--unit window:128) carry more" if hint else "")
-        )
-    return [get_task(name, faithful=faithful) for name in carried if names is None or name in names]
+    return task
 
 
 def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:

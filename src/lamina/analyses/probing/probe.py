@@ -12,20 +12,25 @@ from lamina.activations import Runtime
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, rows_of
-from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path, run_folder
+from lamina.analyses.kept_runs import run_folder
+from lamina.analyses.probing.ambiguity import WORDS, Trace
+from lamina.analyses.probing.breakdown import Part
+from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path
 from lamina.analyses.probing.findings import probe_findings
 from lamina.analyses.probing.mdl import CodeLength, online_code
-from lamina.analyses.probing.planning import PROBES, bootstrap_seconds, plan_run, training_cost
-from lamina.analyses.probing.running import Setup, States, partials, run_task
-from lamina.analyses.probing.statistics import Order, OrderTest, Summary
-from lamina.analyses.probing.tables import Mixing, Part, Score, make_tables, write_predictions
-from lamina.analyses.probing.trace import WORDS, Trace
-from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Twin
+from lamina.analyses.probing.planning import PROBES, Amounts, Plan, bootstrap_seconds, plan_run, training_cost
+from lamina.analyses.probing.predictions import TEXTS, write_predictions, write_texts
+from lamina.analyses.probing.reference import Reference, reference_table
+from lamina.analyses.probing.running import Setup, States, partial_path, run_task
+from lamina.analyses.probing.suites import ProbedTexts, Source
+from lamina.analyses.probing.summary import Order, OrderTest, Step, Summary
+from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
+from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.variants import DropoutEncoder, LexicalFirst
+from lamina.probes.bank import Schedule
 from lamina.results import Finding, Result, answer_key, question_key
 from lamina.tasks import Task
 from lamina.training.provenance import refuse_seen
@@ -36,26 +41,33 @@ from lamina.training.provenance import refuse_seen
     question="At which layers can the answer to each linguistic question be read from the vectors?",
     method=(
         "A probe is a small network that sees the vectors of the marked words and nothing else; it learns a task's "
-        "labels on training texts, stops by training documents kept apart, and is scored by F1 on other texts. P(l) "
-        "mixes layers 0 to l with learned weights. Every score is compared with the best constant answer, with a twin "
-        "of the model that has random weights, and with control labels drawn at random per word, which a probe can "
-        "only memorise."
+        "labels on training texts until the loss on training documents kept apart falls no more, and is scored on "
+        "other texts. P(l) mixes layers 0 to l with learned weights. Every score is compared with the best constant "
+        "answer, with a twin of the model that has random weights, and with control labels drawn at random per word, "
+        "which a probe can only memorise."
     ),
     cites=("Tenney et al. 2019", "Hewitt and Liang 2019", "Voita and Titov 2020"),
-    reads=TrainedTexts(),
-    version=1,
+    reads=ProbedTexts(),
+    # 2: trained to a plateau, weights chosen by loss, layers standardised, masks from a counter-based generator,
+    # selectivity on seen words, intervals over seeds by Student's t.
+    version=2,
     tables={
-        "scores": Table("One row per task, probe, layer and seed; `all` stands for all seeds.", Score.__annotations__),
+        "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
+                        Score.__annotations__),
+        "training": Table("One row per probe: how its training went, and whether it has converged.", Training._fields),
         "mixing": Table("One row per task, seed, cumulative probe and layer it mixes.", Mixing._fields),
         "summary": Table("One row per task.", Summary._fields),
+        "steps": Table("One row per task, kind of probe and layer: what it adds to the layer before it.", Step._fields),
         "order": Table("One row per pair of tasks and statistic.", Order._fields),
         "order_tests": Table("One row per pair of tasks and statistic.", OrderTest._fields),
         "traces": Table("One row per ambiguous target, label, layer and seed.", Trace._fields),
         "words": Table("One row per word of the texts in `traces`.", WORDS),
         "breakdown": Table("One row per task, group of targets and layer.", Part.__annotations__),
-        "control": Table("One row per task: the share of scored targets whose words were seen in training.",
-                         "task, share_seen"),
+        "control": Table("One row per task: model and control on targets whose words training has seen.",
+                         Control._fields),
         "mdl": Table("One row per task, layer and seed, with --mdl only.", CodeLength._fields, optional=True),
+        "reference": Table("One row per task, model of the paper and statistic, with --reference only.",
+                           Reference._fields, optional=True),
     },
     chapter="abilities",
     report={"preset": "quick"},
@@ -63,21 +75,47 @@ from lamina.training.provenance import refuse_seen
 )  # fmt: skip
 def probe(
     encoder: Encoder,
-    splits: Splits,
+    sources: Sequence[Source],
     *,
-    tasks: Annotated[
-        Sequence[str] | None,
-        Setting("A task to probe; all that the corpus has labels for by default.", option="--task"),
+    # Which texts and tasks that means is found when inputs are loaded.
+    tasks: Annotated[  # noqa: ARG001
+        Sequence[str | Task] | None,
+        Setting(
+            "A task, or any annotation of the corpus; by default the tasks of the catalogue that it carries.",
+            option="--task",
+        ),
+    ] = None,
+    suite: Annotated[  # noqa: ARG001
+        Literal["pipeline"] | None,
+        Setting("Instead of a corpus: the paper's eight tasks, each from the corpus that has it."),
     ] = None,
     probes: Annotated[
         Sequence[Literal["cumulative", "layer", "mix"]],
         Setting("Probes: cumulative (layers 0 to l mixed, for every l), layer (layer l alone), mix (all mixed)."),
     ] = PROBES,
+    preset: Annotated[
+        Literal["quick", "standard", "paper"],
+        Setting(
+            "How long probes are trained: quick (minutes), standard (all texts, 5 seeds) or paper (as in the paper)."
+        ),
+    ] = "quick",
     seeds: Seeds = None,
-    preset: Preset = "quick",
+    steps: Annotated[int | None, Setting("Most steps; training ends earlier on a plateau.", min=1)] = None,
+    batch: Annotated[int | None, Setting("Texts of a step.", min=1)] = None,
+    lr: Annotated[float | None, Setting("Learning rate at the start.", min=1e-8, max=1.0)] = None,
+    hidden: Annotated[int | None, Setting("Width of the probes.", min=1, max=8192)] = None,
+    train_texts: Annotated[int | None, Setting("About how many texts to learn from.", min=2)] = None,
+    stop_texts: Annotated[int | None, Setting("The most texts that decide when to stop.", min=1)] = None,
+    schedule: Annotated[
+        str | Schedule | None,
+        Setting("A whole schedule as JSON (in Python, a `lamina.Schedule`), in the place of the preset's."),
+    ] = None,
     faithful: Annotated[
         bool,
-        Setting("As the paper's code did it: scored texts decide when to stop, raw layer 0, dropout on, roots kept."),
+        Setting(
+            "As the paper's code did it: scored texts decide when to stop, raw layer 0, dropout on, roots kept, layers "
+            "not standardised."
+        ),
     ] = False,
     metric: Annotated[
         Literal["micro", "macro"] | None,
@@ -85,6 +123,9 @@ def probe(
     ] = None,
     mdl: Annotated[bool, Setting("Measure the description length of the labels too.")] = False,
     twin: Twin = True,
+    reference: Annotated[
+        bool, Setting("Mark the paper's numbers for BERT-base and BERT-large in the figures.")
+    ] = False,
     seed: Seed = 0,
     samples: Samples = 1000,
     runtime: Runtime,
@@ -93,40 +134,52 @@ def probe(
 
     Probes learn from the corpus's train, a part of which decides when they stop, and are scored on dev (or test).
     Beside every score: the best constant answer, the random-weights twin, and a control task that only memory can
-    learn. Intervals (95 %) resample seeds and texts together.
+    learn. Intervals (95 %) resample texts and, from 5 seeds on, seeds.
 
-    By default a task is scored by macro-F1 where that is its custom (`ques`, `sup`), else by micro-F1; what decides
-    when to stop is micro-F1 either way. Predictions (Parquet) and trained probes (safetensors) come with the result.
-    A run that was stopped continues when the same is asked again.
+    A task is scored by macro-F1 where that is its custom (`ques`, `sup`), else by micro-F1, and by the share of right
+    highest answers where a target has one label; graded annotations (`factuality`) by R2 and correlation. What is
+    made of probes that have not converged is not available. Predictions (Parquet) and trained probes (safetensors)
+    come with the result. A run that was stopped continues when the same is asked again.
 
     Example:
-        >>> encoder, splits = lamina.load_encoder("minilm"), lamina.load_splits("ewt")  # doctest: +SKIP
-        >>> probe(encoder, splits, tasks=["pos"]).tables["summary"]["task"].tolist()  # doctest: +SKIP
+        >>> result = probe("minilm", "ewt", tasks=["pos"])  # doctest: +SKIP
+        >>> result.tables["summary"]["task"].tolist()  # doctest: +SKIP
         ['pos']
     """
-    for part in (splits.train, splits.scored):
-        refuse_seen(encoder, part)
-    asked = {"probes": list(probes), "preset": preset, "faithful": faithful, "metric": metric, "seed": seed}
-    chosen, setup = plan_run(
-        encoder.layers, splits, tasks=tasks, seeds=seeds, device=runtime.training_device, **asked
-    )  # fmt: skip
+    for source in sources:
+        for part in (source.splits.train, source.splits.scored):
+            refuse_seen(encoder, part)
+    amounts = Amounts(seeds, steps, batch, lr, hidden, train_texts, stop_texts, schedule)
+    asked: dict[str, Any] = {"probes": list(probes), "preset": preset, "faithful": faithful, "metric": metric}
+    asked |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
+    plans = [plan_run(encoder.layers, source, **asked) for source in sources]
     seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
-    # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
-    trained_by = asked | {"twin": twin, "seeds": setup.seeds, "preset": str(setup.preset)}
-    question = question_key("probe", seen.fingerprint, setup.splits.fingerprint, trained_by)
-    with run_folder(answer_key(question, probe.version), runtime.store) as work:
-        runs = _run_all(chosen, setup, seen, work, twin=twin, runtime=runtime)
-        files = _files(runs, setup, work)
-        tables = make_tables(runs, setup.splits, encoder.name, samples=samples, seed=seed)
-        if mdl:
-            tables["mdl"] = _code_lengths(chosen, setup, seen, work, twin=twin, runtime=runtime)
+    probed, files, lengths = [], {}, []
+    for plan in plans:
+        # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
+        trained_by = {"probes": list(probes), "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
+        trained_by["preset"] = str(plan.setup.preset)
+        question = question_key("probe", seen.fingerprint, plan.setup.splits.fingerprint, trained_by)
+        with run_folder(answer_key(question, probe.version), runtime.store) as work:
+            runs = _run_all(plan, seen, work, twin=twin, runtime=runtime)
+            probed.append(Probed(runs, plan.setup.splits))
+            files |= _files(runs, plan.setup, work)
+            if mdl:
+                lengths += _code_lengths(plan, seen, work, twin=twin, samples=samples, runtime=runtime)
+            if plan is plans[-1]:
+                files[TEXTS] = write_texts([each.setup.splits.scored for each in plans], work)
+    tables = make_tables(probed, encoder.name, samples=samples, seed=seed)
+    if mdl:
+        tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
+    if reference:
+        tables["reference"] = reference_table(tables["summary"]["task"])
     told = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
     return Tables(
         tables,
-        _left_out(runs, setup),
+        _left_out(probed, plans),
         model={"faithful": told} if faithful else {},
-        data={"train": setup.splits.train.describe()},
-        seeds=(seed, *range(setup.seeds)),
+        data={"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {},
+        seeds=(seed, *range(plans[0].setup.seeds)),
         files=files,
     )
 
@@ -140,45 +193,56 @@ def _findings(result: Result) -> Iterable[Finding]:
 def _cost(
     estimator: Estimator,
     encoder: Encoder,
-    whole: Splits,
+    sources: Sequence[Source],
     *,
+    probes: Sequence[str],
+    preset: str,
     twin: bool,
     mdl: bool,
     samples: int,
     faithful: bool,
+    metric: Any,
     seed: int,
     **settings: Any,
 ) -> Cost:
     """Encoding, training and scoring, and the bootstrap; as if no run had been kept."""
-    device = estimator.runtime.training_device
-    plan = plan_run(encoder.layers, whole, faithful=faithful, seed=seed, device=device, **settings)
+    amounts = Amounts(**{name: settings[name] for name in Amounts._fields})
+    asked: dict[str, Any] = {"probes": list(probes), "preset": preset, "faithful": faithful, "metric": metric}
+    asked |= {"seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
     seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
     encoders = [seen, *([seen.random_twin(seed)] if twin and seen.blocks else [])]
-    splits = plan.setup.splits
-    cost = estimator.encoding((splits.train, splits.scored), encoders)
-    cost += training_cost(estimator, plan, encoders, mdl=mdl)
-    # While a task is trained, the states of one encoder are held as they are stored.
-    held = cost.memory + 2 * cost.tokens * encoder.layers * encoder.width
-    return cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
+    total = Cost(passes=0)
+    for source in sources:
+        plan = plan_run(encoder.layers, source, **asked)
+        splits = plan.setup.splits
+        cost = estimator.encoding((splits.train, splits.scored), encoders)
+        cost += training_cost(estimator, plan, encoders, mdl=mdl)
+        # While a task is trained, the states of both encoders are held as they are stored.
+        held = cost.memory + 2 * cost.tokens * encoder.layers * encoder.width
+        total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
+    return total
 
 
 @probe.shows
-def _overview(result: Result) -> Iterable[Overview]:
+def _overview(result: Result) -> Iterable[Overview | str]:
     """Scores of the first and the full probe, and where each task is resolved."""
     corpus = result.provenance.corpus
-    columns = ("task", "F1 of P(0)", "F1 of P(L)", "centre of gravity", "expected layer", "selectivity")
+    columns = ("task", "score", "P(0)", "P(L)", "centre of gravity", "expected layer", "selectivity")
     rows = [
         (
             row.task,
+            row.metric,
             cell(row.f1_first),
             cell(row.f1_full),
             cell(row.center_of_gravity, row.cog_low, row.cog_high),
             cell(row.expected_layer, row.el_low, row.el_high),
-            cell(row.selectivity),
+            cell(row.selectivity, row.selectivity_low, row.selectivity_high),
         )
         for row in rows_of(result.tables["summary"])
     ]
     yield Overview(f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})", columns, rows)
+    reasons = result.tables["summary"].set_index("task")["reason"].dropna()
+    yield from (f"{task}: {reason}" for task, reason in reasons.items() if reason)
 
 
 def seen_by_probes(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
@@ -188,19 +252,16 @@ def seen_by_probes(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
     return LexicalFirst(DropoutEncoder(encoder, seed) if isinstance(encoder, HuggingFaceEncoder) else encoder)
 
 
-def _run_all(
-    tasks: list[Task], setup: Setup, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime
-) -> list[TaskRun]:
+def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime) -> list[TaskRun]:
     """Each task trained, or taken from where a run that was stopped left it."""
-    runs = {task.name: kept_run(task, work / f"{task.name}.run") for task in tasks}
-    todo = [task for task in tasks if runs[task.name] is None]
+    runs = {task.name: kept_run(task, work / f"{task.name}.run") for task in plan.tasks}
+    todo = [task for task in plan.tasks if runs[task.name] is None]
     if todo:
-        states, beside = _both_states(encoder, setup, runtime, twin=twin)
+        states, beside = _both_states(encoder, plan.setup, runtime, twin=twin)
         for task in todo:
-            runs[task.name] = run = run_task(task, setup, states, beside, work)
+            runs[task.name] = run = run_task(task, plan.setup, states, beside, work)
             keep_run(run, work / f"{task.name}.run")
-            for partial in partials(task, work):
-                partial.unlink(missing_ok=True)
+            partial_path(task, work).unlink(missing_ok=True)
     return [run for run in runs.values() if run is not None]
 
 
@@ -212,11 +273,11 @@ def _files(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
 
 
 def _code_lengths(
-    tasks: list[Task], setup: Setup, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime
-) -> pd.DataFrame:
-    states, beside = _both_states(encoder, setup, runtime, twin=twin)
-    rows = [row for task in tasks for row in online_code(task, setup, states, beside, encoder.name, work)]
-    return pd.DataFrame(rows, columns=list(CodeLength._fields))
+    plan: Plan, encoder: Encoder, work: Path, *, twin: bool, samples: int, runtime: Runtime
+) -> list[CodeLength]:
+    states, beside = _both_states(encoder, plan.setup, runtime, twin=twin)
+    coded = (plan.setup, states, beside, encoder.name, work)
+    return [row for task in plan.tasks for row in online_code(task, *coded, samples=samples)]
 
 
 def _both_states(encoder: Encoder, setup: Setup, runtime: Runtime, *, twin: bool) -> tuple[States, States | None]:
@@ -230,11 +291,18 @@ def _states(encoder: Encoder, splits: Splits, runtime: Runtime) -> States:
     return States(train, scored, encoder.layers, encoder.width, encoder.fingerprint)
 
 
-def _left_out(runs: list[TaskRun], setup: Setup) -> dict[str, int]:
-    left_out = {"training texts that are also in the scored split, left out": setup.division.left_out}
-    for run in runs:
-        if far := run.task.too_many(setup.splits.scored):
-            left_out[f"{run.task.name}: scored pairs of mentions with too many mentions between them"] = far
-        unseen = int(run.targets.unseen.sum())
-        left_out[f"{run.task.name}: scored labels unseen in training (scored as errors)"] = unseen
+def _left_out(probed: Sequence[Probed], plans: Sequence[Plan]) -> dict[str, int]:
+    left_out = {
+        "training texts that are also in the scored split, left out": sum(
+            plan.setup.division.left_out for plan in plans
+        )
+    }
+    for runs, splits in probed:
+        for run in runs:
+            if far := run.task.too_many(splits.scored):
+                left_out[f"{run.task.name}: scored pairs of mentions with too many mentions between them"] = far
+            unseen = int(run.targets.unseen.sum())
+            left_out[f"{run.task.name}: scored labels unseen in training (scored as errors)"] = unseen
+            cut_off = sum(int((~outcome.learned.converged).sum()) for outcome in run.outcomes)
+            left_out[f"{run.task.name}: probes that had not converged when their steps ended"] = cut_off
     return left_out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +13,13 @@ from lamina.activations import StoredActivations
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
 from lamina.errors import TaskError
-from lamina.probes.bank import PAPER, PAPER_SMALL, QUICK, Checkpoint, Group, Schedule, train
+from lamina.probes.bank import Checkpoint, Group, Learned, Loss, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes, save_probes
-from lamina.probes.streams import Stream
-from lamina.probes.targets import Counts, Targets, count_decisions, find_targets
-from lamina.tasks import Task, best_constant, control_task, label_set, share_seen
-from lamina.tasks.task import Average
+from lamina.probes.streams import Standard, Stream
+from lamina.probes.tallies import Tally, constant_tally
+from lamina.probes.targets import Targets, find_targets
+from lamina.tasks import MIN_SEEN, Task, best_constant, control_task, label_set, seen_targets
+from lamina.tasks.task import Metric
 from lamina.types import Text
 
 
@@ -37,13 +38,37 @@ class Preset:
     """The most texts that decide when to stop; None: all of them."""
     beside_seeds: int
     """Seeds of the random-weights twin and of the control."""
-    beside_cumulative: bool
-    """Whether twin and control have cumulative probes too, or single-layer ones only."""
 
+
+QUICK = Schedule(
+    learning_rate=7e-3,
+    validate_every=60,
+    max_validations=40,
+    halve_after=1,
+    stop_after=3,
+    min_gain=2e-3,
+    min_learning_rate=2e-4,
+    batch_targets=128,
+    hidden=64,
+)
+STANDARD = Schedule(
+    learning_rate=2e-3,
+    validate_every=250,
+    max_validations=80,
+    halve_after=1,
+    stop_after=5,
+    min_gain=1e-3,
+    min_learning_rate=2e-5,
+    batch_targets=512,
+)
+PAPER = Schedule()
+PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
+"""For tasks with little data."""
 
 PRESETS = {
-    "quick": Preset(QUICK, QUICK, 0, 2, 3000, 300, 1, beside_cumulative=False),
-    "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5, beside_cumulative=True),
+    "quick": Preset(QUICK, QUICK, 0, 2, 3000, 300, 1),
+    "standard": Preset(STANDARD, STANDARD, 0, 5, None, None, 2),
+    "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5),
 }
 
 
@@ -78,111 +103,75 @@ class Setup:
     seeds: int
     seed: int
     """For the division, the order of texts and the control labels; probes have seeds of their own, from 0."""
-    stop_on_scored: bool = False
-    """As the paper's code does: what is scored decides when to stop."""
+    faithful: bool = False
+    """As the paper's code does: what is scored decides when to stop, and layers are not standardised."""
     device: str = "cpu"
 
     @property
-    def beside_cuts(self) -> tuple[Cut, ...]:
-        """What the probes of the control and of the twin see."""
+    def control_cuts(self) -> tuple[Cut, ...]:
+        """What the probes of the control see: single layers, which selectivity is about, where there are any."""
         single = tuple(cut for cut in self.cuts if cut.probe == "layer")
-        return self.cuts if self.preset.beside_cumulative or not single else single
+        return single or self.cuts
 
     @property
     def beside_seeds(self) -> int:
         """Seeds of the control and the twin."""
         return min(self.seeds, self.preset.beside_seeds)
 
+    @property
+    def learned(self) -> list[Text]:
+        """The texts learned from."""
+        chosen = set(self.division.learn)
+        return [text for number, text in enumerate(self.splits.train) if number in chosen]
+
+    def schedule(self, learn: Targets) -> Schedule:
+        """That of a task with these training targets."""
+        return self.preset.small if len(learn) < self.preset.few else self.preset.schedule
+
 
 def run_task(task: Task, setup: Setup, states: States, twin: States | None, folder: Path) -> TaskRun:
     """Train every probe of a task, together, and score them; the model's own probes are saved in `folder`."""
-    chosen = set(setup.division.learn)
-    learned = [text for number, text in enumerate(setup.splits.train) if number in chosen]
+    learned = setup.learned
     labels = label_set(task, learned)
-    if not labels:
-        raise TaskError(
-            f"{task.name}: the training texts of {setup.splits.name} have no target of this task; leave it out"
-        )
     own = _find(task, setup, states, labels)
-    if not len(own.scored):
-        raise TaskError(
-            f"{task.name}: the scored texts of {setup.splits.name} have no target of this task; leave it out"
-        )
-    if not len(own.stop):
-        raise TaskError(
-            f"{task.name}: of the training texts of {setup.splits.name}, those that decide when to stop "
-            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
-        )
+    _check(task, setup, own)
+    seen = np.array(seen_targets(task, learned, setup.splits.scored), bool)
     control = _find(control_task(task, learned, setup.seed), setup, states, labels)
-    beside, beside_seeds = setup.beside_cuts, setup.beside_seeds
-    plan = [
-        _Plan("model", task.average, own, setup.cuts, setup.seeds),
-        _Plan("control", task.average, control, beside, beside_seeds),
-    ]
-    first, second = (Checkpoint(path) for path in partials(task, folder))
-    outcomes = _train_and_score(task, plan, setup, states, folder, first)
+    plan = [_Plan("model", own, states, setup.cuts, setup.seeds, seen)]
+    if seen.mean() >= MIN_SEEN:
+        remembered = _remembered(task, setup, control)
+        plan.append(_Plan("control", remembered, states, setup.control_cuts, setup.beside_seeds, seen))
     if twin is not None:
-        plan = [_Plan("random", task.average, _find(task, setup, twin, labels), beside, beside_seeds)]
-        outcomes += _train_and_score(task, plan, setup, twin, folder, second)
+        plan.append(_Plan("random", _find(task, setup, twin, labels), twin, setup.cuts, setup.beside_seeds, seen))
+    checkpoint = Checkpoint(partial_path(task, folder))
+    trained = _train(task, plan, setup, checkpoint)
+    outcomes = [outcome for bank in trained for outcome in _score(task, bank, folder)]
     return TaskRun(
         task,
         own.scored,
         tuple(outcomes),
         _constant(task, learned, own.scored),
-        share_seen(task, learned, setup.splits.scored).targets,
-        _norms(states),
+        _constant(control_task(task, learned, setup.seed), learned, control.scored, seen),
+        seen,
+        trained[0].norms,
     )
 
 
-def partials(task: Task, folder: Path) -> tuple[Path, Path]:
-    """Checkpoints of a run that was stopped: of training on the model and, after that, on its twin."""
-    return folder / f"{task.name}.partial", folder / f"{task.name}.twin.partial"
+def partial_path(task: Task, folder: Path) -> Path:
+    """The checkpoint of a run that was stopped."""
+    return folder / f"{task.name}.partial"
 
 
-class _Plan(NamedTuple):
-    """The groups to train on one set of labels."""
-
-    of: Whose
-    average: Average
-    found: Found
-    cuts: tuple[Cut, ...]
-    seeds: int
+def loss_of(task: Task) -> Loss:
+    """What probes of a task are trained by."""
+    return "squared" if task.graded else "binary"
 
 
-def _find(task: Task, setup: Setup, states: States, labels: tuple[str, ...]) -> Found:
-    train = find_targets(task, setup.splits.train, states.train.tokenized(), labels)
-    scored = find_targets(task, setup.splits.scored, states.scored.tokenized(), labels)
-    stop = scored if setup.stop_on_scored else train.among(setup.division.stop)
-    return Found(train.among(setup.division.learn), stop, scored)
-
-
-def _train_and_score(
-    task: Task, plan: list[_Plan], setup: Setup, states: States, folder: Path, checkpoint: Checkpoint
-) -> list[Outcome]:
-    first = plan[0].found
-    schedule = setup.preset.small if len(first.learn) < setup.preset.few else setup.preset.schedule
-    settings = {"device": setup.device, "batch_texts": schedule.batch_texts}
-    learn = Stream(states.train, first.learn, **settings)
-    stop = Stream(states.scored if setup.stop_on_scored else states.train, first.stop, **settings)
-    scored = Stream(states.scored, first.scored, **settings)
-    shape = {"layers": states.layers, "width": states.width, "labels": len(first.learn.labels), "arity": task.arity}
-    groups = [
-        (each, Group(EdgeProbes(each.cuts, **shape, seed=seeds), each.found.learn.gold, each.found.stop))
-        for each in plan
-        for seeds in programs(each.seeds, setup.device)
-    ]
-    what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
-    settings = {"order_seed": setup.seed, "what": what, "checkpoint": checkpoint}
-    best = train([group for _, group in groups], learn, stop, schedule, **settings)
-    outcomes = []
-    for (each, group), stopping in zip(groups, best, strict=True):
-        for seed in group.probes.seeds:
-            probes = group.probes.of_seed(seed)
-            if each.of == "model":
-                about = {"task": task.name, "labels": first.learn.labels, "encoder": states.encoder}
-                save_probes(probes_path(folder, task.name, seed), probes, **about)
-            outcomes.append(_outcome(each, probes, stopping[np.array(group.probes.seed_of) == seed], scored))
-    return outcomes
+def metrics_of(task: Task, scored: Targets) -> tuple[Metric, ...]:
+    """What a task is scored by, its own metric first."""
+    if task.graded:
+        return "r2", "correlation"
+    return (task.metric, "accuracy") if scored.single_label else (task.metric,)
 
 
 def programs(seeds: int, device: str) -> list[tuple[int, ...]]:
@@ -191,29 +180,174 @@ def programs(seeds: int, device: str) -> list[tuple[int, ...]]:
     return [(number,) for number in numbers] if device == "cpu" else [numbers]
 
 
-def _outcome(plan: _Plan, probes: EdgeProbes, stopping: np.ndarray, scored: Stream) -> Outcome:
-    counts = Counts.for_average(plan.average, len(probes.cuts), plan.found.scored)
-    mixing = probes.mixing
-    kept = np.empty((mixing, *plan.found.scored.gold.shape), np.float16) if plan.of == "model" and mixing else None
+class _Plan(NamedTuple):
+    """What is trained on one set of labels and states."""
+
+    of: Whose
+    found: Found
+    states: States
+    cuts: tuple[Cut, ...]
+    seeds: int
+    seen: np.ndarray
+    """[scored target] Whether training has seen its words."""
+
+
+class _Bank(NamedTuple):
+    """Some of a plan's probes, trained, and what they are scored on."""
+
+    plan: _Plan
+    probes: EdgeProbes
+    learned: Learned
+    scored: Stream
+    standard: Standard | None
+    norms: np.ndarray
+    """[layer] Mean length of the vectors that the probes have learned from."""
+
+
+def _find(task: Task, setup: Setup, states: States, labels: tuple[str, ...]) -> Found:
+    train = find_targets(task, setup.splits.train, states.train.tokenized(), labels)
+    scored = find_targets(task, setup.splits.scored, states.scored.tokenized(), labels)
+    stop = scored if setup.faithful else train.among(setup.division.stop)
+    return Found(train.among(setup.division.learn), stop, scored)
+
+
+def _check(task: Task, setup: Setup, found: Found) -> None:
+    """Whether there is anything to learn, to stop by and to score."""
+    name = setup.splits.name
+    if not len(found.learn):
+        raise TaskError(f"{task.name}: the training texts of {name} have no target of this task; leave it out")
+    if not len(found.scored):
+        raise TaskError(f"{task.name}: the scored texts of {name} have no target of this task; leave it out")
+    if not len(found.stop):
+        raise TaskError(
+            f"{task.name}: of the training texts of {name}, those that decide when to stop "
+            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
+        )
+    gold = found.learn.values if found.learn.values is not None else found.learn.gold
+    if len(np.unique(gold, axis=0)) < 2:
+        told = f"the value {gold[0]:g}" if task.graded else f"the label {' '.join(found.learn.labels) or 'none'!r}"
+        raise TaskError(
+            f"{task.name}: every training target of {name} has {told}; there is nothing to tell apart, leave it out"
+        )
+
+
+def _remembered(task: Task, setup: Setup, control: Found) -> Found:
+    """Control labels of words that training has not seen say nothing about memory: they do not decide when to stop."""
+    if setup.faithful:
+        return control
+    chosen = set(setup.division.stop)
+    texts = [text for number, text in enumerate(setup.splits.train) if number in chosen]
+    seen = np.array(seen_targets(task, setup.learned, texts), bool)
+    # `among` keeps the order of texts, so that these are the targets of the stopping texts one by one.
+    rated = control.stop.rated & seen[:, None]
+    return control._replace(stop=replace(control.stop, rated=rated)) if seen.any() else control
+
+
+def _train(task: Task, plans: list[_Plan], setup: Setup, checkpoint: Checkpoint) -> list[_Bank]:
+    schedule = setup.schedule(plans[0].found.learn)
+    looks = {}
+    groups: list[tuple[_Plan, Group]] = []
+    for plan in plans:
+        key = plan.states.encoder
+        if key not in looks:
+            looks[key] = _looked(plan, setup, schedule)
+        shape = {"layers": plan.states.layers, "width": plan.states.width, "labels": len(plan.found.learn.labels)}
+        for seeds in programs(plan.seeds, setup.device):
+            probes = EdgeProbes(plan.cuts, **shape, arity=task.arity, seed=seeds, hidden=schedule.hidden)
+            group = Group(probes, plan.found.learn, plan.found.stop, looks[key][:2], loss_of(task))
+            groups.append((plan, group))
+    what = f"{task.name}: {sum(len(group.probes.cuts) for _, group in groups)} probes"
+    told = train([group for _, group in groups], schedule, order_seed=setup.seed, what=what, checkpoint=checkpoint)
+    return [
+        _Bank(plan, group.probes, learned, *looks[plan.states.encoder][2:])
+        for (plan, group), learned in zip(groups, told, strict=True)
+    ]
+
+
+def _looked(
+    plan: _Plan, setup: Setup, schedule: Schedule
+) -> tuple[Stream, Stream, Stream, Standard | None, np.ndarray]:
+    """Streams for learning, stopping and scoring, with layers standardised by what is learned from."""
+    states, found = plan.states, plan.found
+    learn = Stream(states.train, found.learn, device=setup.device, batch_texts=schedule.texts_of(found.learn))
+    looked = learn.look()
+    standard = None if setup.faithful else looked.standard
+    settings = {"device": setup.device, "standard": standard}
+    learn = learn if standard is None else learn.standardised(standard)
+    stop = Stream(states.scored if setup.faithful else states.train, found.stop, batch_texts=_APPLIED, **settings)
+    scored = Stream(states.scored, found.scored, batch_texts=_APPLIED, **settings)
+    return learn, stop, scored, standard, looked.norms
+
+
+_APPLIED = 64
+"""Texts at a time where probes are applied, not trained."""
+
+
+def _score(task: Task, bank: _Bank, folder: Path) -> list[Outcome]:
+    plan = bank.plan
+    outcomes = []
+    for seed in bank.probes.seeds:
+        probes = bank.probes.of_seed(seed)
+        if plan.of == "model":
+            about = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
+            standard = bank.standard and Standard(*(each.cpu() for each in bank.standard))
+            save_probes(probes_path(folder, task.name, seed), probes, **about, standard=standard, graded=task.graded)
+        learned = bank.learned.of(np.array(bank.probes.seed_of) == seed)
+        outcomes.append(_outcome(task, plan, probes, learned, bank.scored))
+    return outcomes
+
+
+def _outcome(task: Task, plan: _Plan, probes: EdgeProbes, learned: Learned, scored: Stream) -> Outcome:
+    targets, members = plan.found.scored, len(probes.cuts)
+    tallies: dict[Metric, Tally] = {
+        metric: Tally.none(metric, members, targets) for metric in metrics_of(task, targets)
+    }
+    remembered = Tally.none(metrics_of(task, targets)[-1] if not task.graded else "r2", members, targets)
+    # Probabilities in half precision; values may be of any size.
+    precision = np.float32 if task.graded else np.float16
+    kept = np.empty((members, *targets.gold.shape), precision) if plan.of == "model" else None
     with torch.no_grad():
         for batch in scored.in_order():
-            logits = probes(batch)
-            count_decisions(counts, logits >= 0, plan.found.scored, batch.rows)
+            told = probes(batch)
+            for tally in tallies.values():
+                tally.add(told, targets, batch.rows)
+            here = plan.seen[batch.rows]
+            if here.any():
+                remembered.add(told[:, torch.from_numpy(here)], targets, batch.rows[here])
             if kept is not None:
-                kept[:, batch.rows] = logits[:mixing].sigmoid().cpu().numpy()
+                kept[:, batch.rows] = told.cpu().numpy() if task.graded else _probabilities(told)
     weights, gamma = probes.weights().detach().cpu().numpy(), probes.gamma.detach().cpu().numpy()
-    return Outcome(plan.of, probes.seeds[0], tuple(probes.cuts), counts, stopping, weights, gamma, kept)
+    cuts = tuple(probes.cuts)
+    return Outcome(plan.of, probes.seeds[0], cuts, tallies, remembered, learned, weights, gamma, kept)
 
 
-def _constant(task: Task, learned: list[Text], scored: Targets) -> Counts:
-    answer = set(best_constant(task, learned))
-    decided = torch.tensor([label in answer for label in scored.labels]).expand(1, len(scored), -1)
-    counts = Counts.for_average(task.average, 1, scored)
-    count_decisions(counts, decided, scored, np.arange(len(scored)))
-    return counts
+_BELOW = np.nextafter(np.float16(0.5), np.float16(0))
 
 
-def _norms(states: States) -> np.ndarray:
-    """Over at most the first 200 scored texts: enough for a mean, and quick."""
-    some = [states.scored.load(number).float().norm(dim=-1) for number in range(min(200, len(states.scored)))]
-    return torch.cat(some).mean(0).numpy()
+def _probabilities(told: torch.Tensor) -> np.ndarray:
+    """In half precision, where a label that was not predicted is not rounded up to one half."""
+    said = told.sigmoid().cpu().numpy().astype(np.float16)
+    return np.where((told < 0).cpu().numpy(), np.minimum(said, _BELOW), said)
+
+
+def _constant(task: Task, learned: list[Text], scored: Targets, seen: np.ndarray | None = None) -> dict[Metric, Tally]:
+    """The best constant answer by each metric, on all scored targets or on those whose words were seen."""
+    targets = scored if seen is None else scored.chosen(seen)
+    found = {}
+    for metric in metrics_of(task, scored):
+        if task.graded:
+            values = [edge.value for text in learned for edge in task.targets(text) if edge.value is not None]
+            answer = float(np.mean(values))
+        elif metric == "accuracy":
+            answer = _most_frequent(task, learned, scored.labels)
+        else:
+            best = set(best_constant(task, learned))
+            answer = np.array([label in best for label in scored.labels])
+        found[metric] = constant_tally(metric, answer, targets)
+    return found
+
+
+def _most_frequent(task: Task, learned: list[Text], labels: tuple[str, ...]) -> np.ndarray:
+    told = [edge.labels[0] for text in learned for edge in task.targets(text) if edge.labels]
+    most = max(sorted(set(told)), key=told.count) if told else ""
+    return np.array([label == most for label in labels])

@@ -1,24 +1,26 @@
 """The numbers behind the paper's figures, and how sure they are: pure functions of arrays.
 
-Scores `p` are F1 of the cumulative probes P(0)..P(L); the last axis is always the layer, so that every
+Scores `p` are those of the cumulative probes P(0)..P(L); the last axis is always the layer, so that every
 statistic of a score is, unchanged, a statistic of thousands of resampled scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import NamedTuple
+from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import norm, t
 
-from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
-from lamina.probes.targets import Counts
+from lamina.probes.tallies import Tally
+from lamina.tasks.task import Metric
 
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""
+_BOUNDS: dict[Metric, tuple[float, float]] = {"r2": (-np.inf, 1.0), "correlation": (-1.0, 1.0)}
+"""Metric -> what its values lie between; 0 and 1 for all others."""
 
 
 def center_of_gravity(weights: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
@@ -74,6 +76,53 @@ def kl_of_differentials(p: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
     return np.where(defined[..., 0], kl_from_uniform(shares), np.nan)
 
 
+def kl_interval(p: Float[np.ndarray, " layer"], sampled: Float[np.ndarray, "sample layer"]) -> tuple[float, float]:
+    """The 95 % interval of K(D), by inverting tests.
+
+    Noise can only raise K(D) where gains are equal and only lower it where one layer has everything, so the quantiles
+    of its draws may miss the truth nearly always. Instead, possible truths are tested, on a path from equal gains
+    through those found to all in the largest. With the draws' errors added, each truth has a distribution of K(D); the
+    interval has the truths under which the K(D) found is in the middle 95 %.
+
+    Example:
+        >>> errors = np.random.default_rng(0).normal(0, 0.05, (1000, 4))
+        >>> p = np.array([0.5, 0.6, 0.7, 0.8])
+        >>> kl_interval(p, p + errors)[0]  # gains may be equal
+        0.0
+    """
+    gains = differentials(p).clip(min=0)
+    if len(gains) < 2 or not gains.any():
+        return np.nan, np.nan
+    found = float(kl_of_differentials(p))
+    errors = differentials(sampled) - differentials(p)
+    equal = np.full_like(gains, gains.mean())
+    largest = np.where(np.arange(len(gains)) == gains.argmax(), gains.sum(), 0.0)
+    # Rounding must not decide whether two equal numbers are equal.
+    least = _first_possible(equal, gains, lambda truth: _kl_of_gains(truth + errors) >= found - 1e-9)
+    most = _first_possible(largest, gains, lambda truth: _kl_of_gains(truth + errors) <= found + 1e-9)
+    return min(least, found), max(most, found)
+
+
+def _first_possible(
+    far: Float[np.ndarray, " step"], near: Float[np.ndarray, " step"], as_found: Callable[[np.ndarray], np.ndarray]
+) -> float:
+    """K(D) of the first truth, on the way from far to near, under which 2.5 % of the draws are as found."""
+    if as_found(far).mean() >= 0.025:
+        return float(_kl_of_gains(far))
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if as_found(far + middle * (near - far)).mean() >= 0.025 else (middle, high)
+    return float(_kl_of_gains(far + high * (near - far)))
+
+
+_HALVINGS = 10
+
+
+def _kl_of_gains(gains: Float[np.ndarray, "*samples step"]) -> np.ndarray:
+    return kl_of_differentials(np.insert(np.cumsum(gains, -1), 0, 0.0, axis=-1))
+
+
 def interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
     """The middle 95 % of the draws that exist; NaN where none does."""
     real = draws[np.isfinite(draws)]
@@ -113,211 +162,162 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
 
 
 class Resampling:
-    """Texts drawn with replacement, again and again: the same draws for everything scored on the same texts."""
+    """Texts drawn with replacement, again and again: the same draws for everything scored on the same texts.
 
-    def __init__(self, texts: int, samples: int, seed: int) -> None:
+    Two things matter with few texts only. Draws are spread by `_widening`. And for F1 and accuracy, every draw adds a
+    right and a wrong decision of random weight (on average 1/2 each, Jeffreys' prior for a share): ten right decisions
+    out of ten do not show that the eleventh is right.
+    """
+
+    def __init__(self, texts: int, samples: int, seed: int | Sequence[int]) -> None:
         rng = np.random.default_rng(seed)
         drawn = (np.bincount(rng.integers(0, texts, texts), minlength=texts) for _ in range(samples))
         self._weights = np.stack([counts.astype(np.uint16) for counts in drawn])
+        self._added = rng.gamma(0.5, size=(samples, 2))
 
     @property
     def samples(self) -> int:
         """How many times."""
         return len(self._weights)
 
-    def f1(self, counts: Counts) -> Float[np.ndarray, "sample member"]:
-        """F1 of every member on every draw."""
+    def score(self, tally: Tally) -> Float[np.ndarray, "sample member"]:
+        """The score of every member on every draw."""
         # Texts without a decision weigh nothing; a rare label has few others.
-        touched = counts.touched()
-        some = counts.among(touched)
-        chunks = range(0, self.samples, _CHUNK)
-        return np.concatenate([some.f1(self._weights[at : at + _CHUNK, touched].astype(float)) for at in chunks])
+        touched = tally.touched()
+        some = tally.among(touched)
+        added = _right_and_wrong(some)
+        some = some if added is None else Tally(tally.metric, np.concatenate([some.sums, added], 2))
+        drawn = []
+        for at in range(0, self.samples, _CHUNK):
+            weights = self._weights[at : at + _CHUNK, touched].astype(float)
+            own = weights if added is None else np.hstack([weights, self._added[at : at + _CHUNK]])
+            drawn.append(some.value(own))
+        value = tally.value()
+        spread = value + (np.concatenate(drawn) - value) * _widening(len(touched))
+        return spread.clip(*_BOUNDS.get(tally.metric, (0.0, 1.0)))
+
+
+def _right_and_wrong(tally: Tally) -> Float[np.ndarray, "part member 2"] | None:
+    """As two texts: one right decision, and one wrong one; None where the score is not a share of decisions."""
+    if tally.metric not in ("f1", "accuracy"):
+        return None
+    added = np.ones((*tally.sums.shape[:2], 2))
+    added[0, :, 1] = 0
+    return added
+
+
+@cache
+def _widening(texts: int) -> float:
+    """How much wider than its draws a 95 % interval is: 1 for many texts.
+
+    A bootstrap's variance is too small by (n - 1) / n, and Student's distribution is wider than the normal one
+    (Hesterberg 2015).
+    """
+    n = max(texts, 2)
+    return float(t.ppf(0.975, n - 1) / norm.ppf(0.975) * np.sqrt(n / (n - 1)))
+
+
+ENOUGH_SEEDS = 5
+"""With fewer, their spread cannot be told: intervals are over texts, for the mean of the probes that were trained."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Resampled scores of probes that differ in nothing but their seed."""
 
-    counts: tuple[Counts, ...]
+    tallies: tuple[Tally, ...]
     """One per seed."""
     by_seed: Float[np.ndarray, "seed sample member"]
     """Only texts resampled."""
-    seeds: np.ndarray
-    """[sample, seed] Which seeds were drawn, with replacement."""
+    shares: Float[np.ndarray, "sample seed"]
+    """What each draw adds of every seed's distance from the mean over seeds."""
+    resampling: Resampling
+    """The draws of texts."""
 
     @classmethod
-    def of(cls, counts: Iterable[Counts], texts: Resampling, rng: np.random.Generator) -> Draws:
-        """Draw as many seeds as there are, for every draw of texts."""
-        each = tuple(counts)
-        drawn = rng.integers(0, len(each), (texts.samples, len(each)))
-        return cls(each, np.stack([texts.f1(one) for one in each]), drawn)
+    def of(cls, tallies: Iterable[Tally], texts: Resampling, rng: np.random.Generator) -> Draws:
+        """Resample texts; from `ENOUGH_SEEDS` on, seeds vary too."""
+        each = tuple(tallies)
+        shares = seed_shares(len(each), texts.samples, rng)
+        return cls(each, np.stack([texts.score(one) for one in each]), shares, texts)
 
-    @property
+    @cached_property
     def pooled(self) -> Float[np.ndarray, "sample member"]:
-        """Seeds and texts resampled together: the mean over the seeds drawn."""
-        samples = np.arange(len(self.seeds))
-        return np.mean([self.by_seed[drawn, samples] for drawn in self.seeds.T], axis=0)
+        """The mean over seeds; texts and, from `ENOUGH_SEEDS` on, seeds vary together."""
+        if len(self.tallies) < ENOUGH_SEEDS:
+            return self.by_seed.mean(0)
+        drawn = shared_by_seeds(self.by_seed) + self.shares @ (self._values - self.value)
+        return drawn.clip(*_BOUNDS.get(self.tallies[0].metric, (0.0, 1.0)))
 
     @property
     def value(self) -> Float[np.ndarray, " member"]:
         """The mean over seeds, nothing resampled."""
-        return np.mean([each.f1() for each in self.counts], axis=0)
+        return self._values.mean(0)
+
+    @property
+    def _values(self) -> Float[np.ndarray, "seed member"]:
+        return np.stack([each.value() for each in self.tallies])
 
     def over_seeds(self, values: Float[np.ndarray, " seed"]) -> Float[np.ndarray, " sample"]:
         """Draws of a number that each seed has one of, which no resampling of texts can move."""
-        return values[self.seeds].mean(1)
+        return values.mean() + self.shares @ (values - values.mean())
 
 
-def bootstrap(runs: Sequence[TaskRun], texts: Resampling, seed: int) -> list[dict[Whose, Draws]]:
-    """The joint bootstrap, by task and kind of probe: one draw of texts serves all tasks, each task draws its seeds."""
-    drawn: list[dict[Whose, Draws]] = []
-    for number, run in enumerate(runs):
-        counts: dict[Whose, list[Counts]] = {}
-        for outcome in run.outcomes:
-            counts.setdefault(outcome.of, []).append(outcome.counts)
-        # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
-        drawn.append({of: Draws.of(own, texts, np.random.default_rng([seed, number])) for of, own in counts.items()})
+def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[np.ndarray, "sample member"]:
+    """Draws of the mean over seeds, as far as they move because all seeds find the same texts hard.
+
+    What texts do to one seed alone is also part of the seeds' distances from their mean, which `seed_shares` adds. To
+    count it once, the draws are shrunk to what the seeds' draws have in common.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> alone = shared_by_seeds(rng.standard_normal((5, 1000, 2)))
+        >>> together = shared_by_seeds(np.tile(rng.standard_normal((1000, 2)), (5, 1, 1)))
+        >>> bool(alone.std() < 0.2), together.std().round(1).item()
+        (True, 1.0)
+    """
+    mean = by_seed.mean(0)
+    members = np.isfinite(mean).any(0)
+    samples = np.isfinite(mean[:, members]).all(1)
+    own = mean[np.ix_(samples, members)]
+    if len(own) <= own.shape[1] or not own.size:
+        return mean
+    seeds, centre = len(by_seed), own.mean(0)
+    apart = by_seed[:, samples][:, :, members] - own
+    apart -= apart.mean(1, keepdims=True)
+    alone = np.einsum("sbi,sbj->ij", apart, apart) / (len(own) - 1) / (seeds - 1) / seeds
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(own.T)))
+    some = values > 1e-9 * max(values.max(), 1e-12)
+    root = np.sqrt(values[some])
+    whitened = vectors[:, some] / root
+    left, turned = np.linalg.eigh(np.eye(len(root)) - whitened.T @ alone @ whitened)
+    shrink = whitened @ (turned * np.sqrt(left.clip(0, 1))) @ turned.T @ (vectors[:, some] * root).T
+    drawn = mean.copy()
+    drawn[np.ix_(samples, members)] = centre + (own - centre) @ shrink
     return drawn
 
 
-ENOUGH_SEEDS = 5
-"""With fewer, the spread over seeds is a range and no interval, and nothing is tested on it."""
+def seed_shares(seeds: int, samples: int, rng: np.random.Generator) -> Float[np.ndarray, "sample seed"]:
+    """Shares of the seeds' distances from their mean: sums of them follow Student's t around it.
+
+    Drawing a handful of seeds with replacement would make intervals too narrow; these give the interval of a mean of
+    so few normal numbers, and keep what several numbers of one seed have in common. With too few seeds, all are 0.
+
+    Example:
+        >>> values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+        >>> drawn = 3 + seed_shares(5, 200_000, np.random.default_rng(0)) @ (values - 3)
+        >>> np.quantile(drawn, [0.025, 0.975]).round().tolist()  # scipy.stats.t.interval(0.95, 4, 3, 0.5 ** 0.5)
+        [1.0, 5.0]
+    """
+    if seeds < ENOUGH_SEEDS:
+        return np.zeros((samples, seeds))
+    heavy = np.sqrt(rng.chisquare(seeds - 1, (samples, 1)) / (seeds - 1))
+    return rng.standard_normal((samples, seeds)) / heavy / np.sqrt(seeds * (seeds - 1))
 
 
-class Summary(NamedTuple):
-    """One row of `summary.csv`; what is not available is NaN."""
-
-    task: str
-    f1_first: float
-    """Of P(0)."""
-    f1_full: float
-    """Of P(L)."""
-    center_of_gravity: float
-    cog_low: float
-    """The smallest over seeds; from 5 seeds on the lower end of the interval over seeds."""
-    cog_high: float
-    expected_layer: float
-    """Not available where the interval of P(L) - P(0) includes 0."""
-    el_low: float
-    el_high: float
-    kl_mixing: float
-    kl_differential: float
-    selectivity: float
-    """Model minus control, at the single layer that does best on the texts that decide when to stop."""
-
-
-class Order(NamedTuple):
-    """One row of `order.csv`."""
-
-    task_a: str
-    task_b: str
-    statistic: str
-    """expected_layer or center_of_gravity."""
-    probability: float
-    """That a comes before b; ties count half."""
-
-
-class OrderTest(NamedTuple):
-    """One row of `order_tests.csv`: is the order of two tasks more than chance?"""
-
-    task_a: str
-    task_b: str
-    statistic: str
-    p: float
-    """Two-sided, from the bootstrap."""
-    p_holm: float
-    """Corrected by Holm over all pairs of the statistic."""
-
-
-class Place(NamedTuple):
-    """A task's place in the network, resampled; NaN where it is not available."""
-
-    task: str
-    seeds: int
-    expected_layer: np.ndarray
-    center_of_gravity: np.ndarray
-
-
-def summarise(run: TaskRun, drawn: Mapping[Whose, Draws]) -> tuple[Summary, Place]:
-    """A task's line, and the draws that its place can be compared with other tasks' by."""
-    own = [outcome for outcome in run.outcomes if outcome.of == "model"]
-    draws = drawn["model"]
-    mixing = len(own[0].weights)
-    # With `mix` alone there is P(L) and nothing to compare it with.
-    whole = mixing == len(run.norms)
-    p, sampled = draws.value[:mixing], draws.pooled[:, :mixing]
-    gravity, gravity_draws, (cog_low, cog_high), kl = _gravity(own, draws) if mixing else _nowhere(len(sampled))
-    layer, layer_draws = _expected(p, sampled) if whole else (np.nan, np.full(len(sampled), np.nan))
-    row = Summary(
-        run.task.name,
-        float(p[0]) if whole else np.nan,
-        float(p[-1]) if mixing else np.nan,
-        gravity,
-        cog_low,
-        cog_high,
-        layer,
-        *interval(layer_draws),
-        kl,
-        float(kl_of_differentials(p)) if whole else np.nan,
-        _selectivity(run, drawn),
-    )
-    return row, Place(run.task.name, len(own), layer_draws, gravity_draws)
-
-
-_Gravity = tuple[float, np.ndarray, tuple[float, float], float]
-
-
-def _gravity(own: Sequence[Outcome], draws: Draws) -> _Gravity:
-    full = np.stack([outcome.weights[-1] for outcome in own]).astype(float)
-    each = center_of_gravity(full)
-    sampled = draws.over_seeds(each)
-    spread = interval(sampled) if len(own) >= ENOUGH_SEEDS else (float(each.min()), float(each.max()))
-    return float(each.mean()), sampled, spread, float(kl_from_uniform(full).mean())
-
-
-def _nowhere(samples: int) -> _Gravity:
-    return np.nan, np.full(samples, np.nan), (np.nan, np.nan), np.nan
-
-
-def _expected(p: np.ndarray, sampled: np.ndarray) -> tuple[float, np.ndarray]:
-    low, high = interval(sampled[:, -1] - sampled[:, 0])
-    if low <= 0 <= high:
-        return np.nan, np.full(len(sampled), np.nan)
-    return float(expected_layer(p)), expected_layer(sampled)
-
-
-def _selectivity(run: TaskRun, drawn: Mapping[Whose, Draws]) -> float:
-    if "control" not in drawn:
+def two_sided(probability: float, samples: int) -> float:
+    """Never below what so many samples can tell; none where there is no probability."""
+    if np.isnan(probability):
         return np.nan
-    own, control = (next(each for each in run.outcomes if each.of == of) for of in ("model", "control"))
-    stopping = np.mean([outcome.stopping for outcome in run.outcomes if outcome.of == "model"], axis=0)
-    both = [at for at, cut in enumerate(own.cuts) if cut.probe == "layer" and cut in control.cuts]
-    if not both:
-        return np.nan
-    best = max(both, key=lambda at: stopping[at])
-    return float(drawn["model"].value[best] - drawn["control"].value[control.cuts.index(own.cuts[best])])
-
-
-def order(places: Sequence[Place]) -> Iterator[Order]:
-    """The probability of every order of two tasks, by either statistic."""
-    for a, b in combinations(places, 2):
-        yield Order(a.task, b.task, "expected_layer", before(a.expected_layer, b.expected_layer))
-        yield Order(a.task, b.task, "center_of_gravity", before(a.center_of_gravity, b.center_of_gravity))
-
-
-def order_tests(pairs: Sequence[Order], places: Sequence[Place]) -> list[OrderTest]:
-    """The p-value of every pair, alone and corrected for all of them; none where there are too few seeds for one."""
-    few = any(place.seeds < ENOUGH_SEEDS for place in places)
-    tests = []
-    for statistic in dict.fromkeys(pair.statistic for pair in pairs):
-        own = [pair for pair in pairs if pair.statistic == statistic]
-        samples = len(places[0].expected_layer)
-        p = [np.nan if few else _two_sided(pair.probability, samples) for pair in own]
-        tests += [OrderTest(*pair[:3], *both) for pair, *both in zip(own, p, holm(p).tolist(), strict=True)]
-    return tests
-
-
-def _two_sided(probability: float, samples: int) -> float:
-    """Never below what so many samples can tell."""
     tail = min(probability, 1 - probability)
     return min(1.0, 2 * (tail * samples + 1) / (samples + 1))

@@ -3,139 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.findings import cell, number, rows_of
 from lamina.analyses.inputs import Input, Loaded, Reads, Sentence, as_encoder, as_result
-from lamina.analyses.settings import Declared, Setting
+from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
+from lamina.analyses.probing.decisions import saved_predictions, saved_words
+from lamina.analyses.probing.live import Marked, SentenceTracer
+from lamina.analyses.probing.revisions import (
+    AFTER_REVISED,
+    RevisedAfter,
+    Revision,
+    revision_findings,
+    revision_tables,
+)
+from lamina.analyses.settings import Declared, Samples, Seed, Setting
+from lamina.analyses.typed_sentence import ID
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
 from lamina.results import Finding, Result
+from lamina.types import Span
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
-    from lamina.analyses.probing.live import Marked
-
-UNSURE = 0.7
-"""A target is ambiguous where even its best label's mean probability over layers is not above this."""
-_READABLE = 20
-"""Words of a sentence that is easy to show; longer ones come last."""
-
-
-class Trace(NamedTuple):
-    """One row of `traces.csv`."""
-
-    text_id: str
-    task: str
-    seed: int
-    span1: str
-    """Words, as start:end."""
-    span2: str
-    """The same of the second span; empty where there is none."""
-    label: str
-    gold: bool | None
-    """Whether the label holds; None where that is not known, as in a sentence the user typed."""
-    layer: int
-    """The last layer the probe may look at."""
-    probability: float
-
-
-def ambiguous_targets(probabilities: Float[np.ndarray, "layer target label"]) -> Bool[np.ndarray, " target"]:
-    """Which targets are ambiguous by the paper's rule.
-
-    Example:
-        >>> ambiguous_targets(np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.8, 0.2]]])).tolist()
-        [False, True]
-    """
-    return np.mean(probabilities, axis=0, dtype=np.float64).max(-1) <= UNSURE
-
-
-def ambiguous_texts(
-    text: Int[np.ndarray, " target"],
-    ambiguous: Bool[np.ndarray, " target"],
-    lengths: Sequence[int],
-    most: int = 8,
-) -> list[int]:
-    """The texts with more than one ambiguous target: at most `most`, short ones with many such targets first.
-
-    Example:
-        >>> owners = np.array([0, 0, 1, 2, 2, 2])
-        >>> ambiguous_texts(owners, np.array([True, True, True, True, True, True]), [5, 5, 5])
-        [2, 0]
-    """
-    unsure = np.bincount(text[ambiguous], minlength=len(lengths))
-    found = np.flatnonzero(unsure > 1).tolist()
-    return sorted(found, key=lambda number: (lengths[number] > _READABLE, -unsure[number], number))[:most]
-
-
-def trace_rows(
-    task: str,
-    text_id: str,
-    words: Int[np.ndarray, "target span 2"],
-    probabilities: Float[np.ndarray, "layer target label"],
-    labels: Sequence[str],
-    gold: Bool[np.ndarray, "target label"] | None,
-    seed: int,
-    *,
-    rated: Bool[np.ndarray, "target label"] | None = None,
-) -> list[Trace]:
-    """For each target its gold labels and the wrong one with the highest mean probability over layers.
-
-    Where the gold labels are not known, the two labels with the highest mean probability. A label that was not
-    `rated` is neither right nor wrong, and is not shown.
-
-    Example:
-        >>> rows = trace_rows("pos", "s1", np.array([[[0, 1]]]), np.array([[[0.9, 0.4]], [[0.2, 0.7]]]),
-        ...                   ["X", "Y"], np.array([[False, True]]), seed=0)
-        >>> [(row.label, row.gold, row.layer, row.probability) for row in rows]
-        [('Y', True, 0, 0.4), ('Y', True, 1, 0.7), ('X', False, 0, 0.9), ('X', False, 1, 0.2)]
-    """
-    rows = []
-    for target, spans in enumerate(words):
-        said = [f"{start}:{end}" for start, end in spans.tolist()]
-        places = (text_id, task, seed, said[0], said[1] if len(said) > 1 else "")
-        own = probabilities[:, target]
-        mask = None if rated is None else rated[target]
-        for column, holds in _shown(own, None if gold is None else gold[target], mask):
-            series = np.round(own[:, column].astype(np.float64), 5).tolist()
-            rows += [Trace(*places, labels[column], holds, layer, each) for layer, each in enumerate(series)]
-    return rows
-
-
-def _shown(
-    probabilities: Float[np.ndarray, "layer label"], gold: np.ndarray | None, rated: np.ndarray | None
-) -> list[tuple[int, bool | None]]:
-    """The columns to show of one target, and whether each holds."""
-    order = np.argsort(-np.mean(probabilities, axis=0, dtype=np.float64), kind="stable")
-    if rated is not None:
-        order = order[rated[order]]
-    if gold is None:
-        return [(column, None) for column in order[:2].tolist()]
-    shown = np.concatenate([np.flatnonzero(gold), order[~gold[order]][:1]])
-    return [(column, bool(gold[column])) for column in shown.tolist()]
-
-
-WORDS = ("text_id", "position", "word")
-"""Columns of `words.csv`."""
-
-
-def words_table(texts: Iterable[tuple[str, Sequence[str]]]) -> pd.DataFrame:
-    """Texts, as (id, words), one row per word: what a figure marks the traced spans in.
-
-    Example:
-        >>> words_table([("s1", ["Dogs", "bark"])]).to_dict("list")
-        {'text_id': ['s1', 's1'], 'position': [0, 1], 'word': ['Dogs', 'bark']}
-    """
-    rows = [(text_id, position, word) for text_id, words in texts for position, word in enumerate(words)]
-    return pd.DataFrame(rows, columns=list(WORDS))
 
 
 class ProbedSentence(Reads):
@@ -160,6 +58,8 @@ class ProbedSentence(Reads):
         if probed.analysis != "probe":
             raise ResultError(f"a {probed.analysis!r} result has no probes; name a folder that `lamina probe` wrote")
         about = probed.provenance
+        if sentence is not None and settings["texts"]:
+            raise InputError("--text names a sentence of the corpus; leave it out, or the sentence of your own")
         if sentence is None:
             if model is not None or settings["marks"]:
                 raise InputError("--model and --mark are for a sentence of your own; give one, in quotes")
@@ -179,18 +79,28 @@ class ProbedSentence(Reads):
 
 @analysis(
     title="From layer to layer",
-    question="What does each layer make of the words of one sentence?",
+    question="What does each layer make of the words of one sentence, and when does it change its mind?",
     method=(
         "Probes trained on a corpus are applied to the sentence; P(l) mixes layers 0 to l. A probe answers which label "
         "a given span has. It has never seen a span that is not a target, so spans are marked by hand for all tasks "
-        "but part of speech."
+        "but part of speech. A decision is revised at layer l where P(l) says something else than P(l-1). Whether one "
+        "task is revised after another has settled is counted for targets that share words, and compared with targets "
+        "of other texts that have the same label."
     ),
     cites=("Tenney et al. 2019",),
     reads=ProbedSentence(),
-    version=1,
+    version=2,
     tables={
         "traces": Table("One row per target, label, layer and seed.", Trace._fields),
         "words": Table("One row per word of the sentences.", WORDS, optional=True),
+        "revisions": Table(
+            "One row per task and layer, and one for all layers; of all scored targets, where no sentence is named.",
+            Revision._fields,
+            optional=True,
+        ),
+        "revised_after": Table(
+            "One row per pair of tasks of one corpus and measure.", RevisedAfter._fields, optional=True
+        ),
     },
     chapter="abilities",
     example='lamina trace results/probe "he smoked toronto in the playoffs" --model minilm --mark dep:2:1',
@@ -209,48 +119,127 @@ def trace(
             metavar="TASK:SPAN[:SPAN]",
         ),
     ] = (),
+    texts: Annotated[
+        Sequence[str],
+        Setting(
+            "A scored text of the corpus by its id, with all targets and their gold labels; where several corpora "
+            "have the id, CORPUS:ID.",
+            option="--text",
+            metavar="ID",
+        ),
+    ] = (),
+    samples: Samples = 1000,
+    shuffles: Annotated[int, Setting("Shuffles of the texts, for the baseline of revisions.", min=1)] = 1000,
+    seed: Seed = 0,
 ) -> Tables:
-    """The probability of labels under the probes P(0) to P(L), for ambiguous sentences or one of your own.
+    """The probability of labels under the probes P(0) to P(L), and how often decisions are revised.
 
     Without a sentence: the ambiguous ones that probing found (more than one target whose best label has a mean
-    probability of at most 0.7). With a sentence: part of speech of every word, and whatever you mark; a probe of any
-    other task has never seen words that are not a target.
+    probability of at most 0.7), those in which most tasks are in doubt first; and, from the saved predictions, how
+    often decisions are revised from layer to layer, and whether one task is revised after another has settled.
+
+    With `texts`: scored texts of the corpus, by id. With a sentence: part of speech of every word, and whatever you
+    mark; a probe of any other task has never seen words that are not a target.
 
     Example:
         >>> trace("results/probe", "he smoked toronto", model="minilm", marks=["dep:2:1"]).chart()  # doctest: +SKIP
+        >>> trace("results/probe").tables["revised_after"]  # doctest: +SKIP
     """
+    if texts:
+        return Tables(*_by_id(probed, texts), seeds=probed.provenance.seeds)
     if words is None or encoder is None:
-        return Tables(_kept(probed), seeds=probed.provenance.seeds)
-    # Not above: probing imports the rows of this module, and a typed sentence imports probing.
-    from lamina.analyses.probing.live import SentenceTracer
-    from lamina.analyses.typed_sentence import ID
-
+        revisions, skipped = _revisions(probed, samples=samples, shuffles=shuffles, seed=seed)
+        return Tables(_kept(probed, needed=not revisions) | revisions, skipped, seeds=probed.provenance.seeds)
     tracer = SentenceTracer(encoder, probed)
     told = tracer.beliefs(words, [_marked(each) for each in marks])
     if not told:
         raise InputError(f"mark the spans to trace (--mark); there are probes of: {', '.join(tracer.tasks)}")
     rows: list[Trace] = []
-    for task, seed, labels, spans, probabilities in told:
-        rows += trace_rows(task, ID, spans, probabilities, labels, None, seed)
+    for task, seed_, labels, spans, probabilities in told:
+        rows += trace_rows(task, ID, spans, probabilities, labels, None, seed_)
     traces = pd.DataFrame(rows, columns=list(Trace._fields))
     return Tables({"traces": traces, "words": words_table([(ID, words)])}, seeds=tracer.seeds)
 
 
-def _kept(probed: Result) -> dict[str, pd.DataFrame]:
-    """The ambiguous sentences that probing kept."""
+def _kept(probed: Result, *, needed: bool) -> dict[str, pd.DataFrame]:
+    """The ambiguous sentences that probing kept; there may be none unless they are `needed`."""
     tables = {name: probed.tables[name] for name in ("traces", "words") if name in probed.tables}
-    if "traces" not in tables or tables["traces"].empty:
+    if needed and ("traces" not in tables or tables["traces"].empty):
         raise InputError(
             "the result has no traces: there is no sentence with two ambiguous targets, or no cumulative probes; "
             "give a sentence of your own, or probe with --probes cumulative"
         )
-    return tables
+    return {"traces": pd.DataFrame(columns=list(Trace._fields))} | tables
+
+
+def _revisions(
+    probed: Result, *, samples: int, shuffles: int, seed: int
+) -> tuple[dict[str, pd.DataFrame], dict[str, int]]:
+    """How often decisions are revised, by the saved predictions, and what was left out and why."""
+    early = _not_converged(probed)
+    decided, skipped = [], {}
+    for each in saved_predictions(probed):
+        if reason := each.reason or ("probes that have not converged" if each.task in early else ""):
+            skipped[f"task without revisions: {each.task} ({reason})"] = 1
+        else:
+            decided.append(each.decisions())
+    if not decided:
+        return {}, skipped
+    own, pairs = revision_tables(decided, samples=samples, shuffles=shuffles, seed=seed)
+    return {"revisions": own, "revised_after": pairs}, skipped
+
+
+def _not_converged(probed: Result) -> set[str]:
+    """The tasks with a cumulative probe of the model that was still learning at its end; older results do not say."""
+    training = probed.tables.get("training")
+    if training is None:
+        return set()
+    asked = (training["of"] == "model") & (training["probe"] == "cumulative")
+    return set(training.loc[asked & ~training["converged"].astype(bool), "task"])
+
+
+def _by_id(probed: Result, asked: Sequence[str]) -> tuple[dict[str, pd.DataFrame], dict[str, int]]:
+    """Every target of these texts, by the saved predictions of every task; and what cannot be shown and why."""
+    words = saved_words(probed)
+    named = {_text_of(words, each): each for each in asked}
+    rows: list[Trace] = []
+    whole = saved_predictions(probed)
+    for saved in (each for each in whole if not each.reason):
+        own = {text_id: name for (corpus, text_id), name in named.items() if corpus == saved.corpus}
+        targets = saved.targets(list(own))
+        for seed in saved.seeds if len(targets) else ():
+            told = np.stack([saved.probabilities(seed, layer, list(own)) for layer in range(saved.layers)])
+            for place, text_id in enumerate(targets.texts):
+                at = np.flatnonzero(targets.text == place)
+                about = (saved.task, own[text_id], targets.words[at], told[:, at], saved.labels, targets.gold[at], seed)
+                rows += trace_rows(*about, rated=targets.rated[at])
+    traces = pd.DataFrame(rows, columns=list(Trace._fields))
+    bare = [each for each in named.values() if each not in set(traces["text_id"])]
+    if bare:
+        raise InputError(
+            f"no task has a target in {', '.join(bare)}, or there are no cumulative probes; name another text"
+        )
+    # As they were asked for; within a text by task.
+    place = {each: at for at, each in enumerate(named.values())}
+    traces = traces.sort_values("text_id", key=lambda ids: ids.map(place), kind="stable", ignore_index=True)
+    tables = {"traces": traces, "words": words_table((name, words[key]) for key, name in named.items())}
+    return tables, {f"task without traces: {each.task} ({each.reason})": 1 for each in whole if each.reason}
+
+
+def _text_of(words: Mapping[tuple[str, str], Sequence[str]], asked: str) -> tuple[str, str]:
+    """The corpus and the id of a text that was asked for by its id, or by CORPUS:ID."""
+    found = [key for key in words if asked in (key[1], f"{key[0]}:{key[1]}")]
+    if not found:
+        near = get_close_matches(asked, dict.fromkeys(text_id for _, text_id in words), 3)
+        said = f"did you mean {', '.join(near)}?" if near else f"ids look like {next(iter(words))[1]}" if words else ""
+        raise InputError(f"there is no scored text {asked!r} in the result; {said}")
+    if len(found) > 1:
+        both = " or ".join(f"{corpus}:{text_id}" for corpus, text_id in found)
+        raise InputError(f"several corpora have a text {asked!r}; name one of them as --text {both}")
+    return found[0]
 
 
 def _marked(said: str) -> Marked:
-    from lamina.analyses.probing.live import Marked
-    from lamina.types import Span
-
     task, *spans = said.split(":")
     try:
         ends = [[int(end) for end in span.split("-")] for span in spans]
@@ -301,7 +290,9 @@ def _said(words: list[str], spans: list[str]) -> str:
 
 @trace.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """How many targets end with another label than they begin with; probes of one seed have no interval."""
+    """What is revised and after what; how many of the targets shown end with another label than they begin with."""
+    if "revisions" in result.tables:
+        yield from revision_findings(result.tables["revisions"], result.tables["revised_after"])
     table = result.tables["traces"]
     if table.empty:
         return
@@ -325,9 +316,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 @trace.shows
-def _overview(result: Result) -> Iterable[str]:
+def _overview(result: Result) -> Iterable[Overview | str]:
     """Each sentence with its words numbered, then one line per label: bars by layer, first and last probability."""
+    yield from _revised(result)
     table = result.tables["traces"]
+    if table.empty:
+        return
     seed = table["seed"].min()
     yield f"probabilities by layer, 0 to {table['layer'].max()}; probes of seed {seed}; * gold"
     for words, targets in _targets(result):
@@ -339,6 +333,32 @@ def _overview(result: Result) -> Iterable[str]:
             for label, series in target.labels.items():
                 mark = "*" if label in target.gold else " "
                 yield f"   {mark}{label:<{width}}  {_bars(series)}  {series[0]:.2f} to {series[-1]:.2f}"
+
+
+def _revised(result: Result) -> Iterator[Overview]:
+    if "revisions" not in result.tables:
+        return
+    whole = result.tables["revisions"]
+    rows = [
+        (row.task, row.targets, cell(row.revised, row.low, row.high), cell(row.mended), cell(row.spoiled))
+        for row in rows_of(whole[whole["layer"].isna()])
+    ]
+    yield Overview("Decisions revised on the way up", ("task", "targets", "revised", "mended", "spoiled"), rows)
+    pairs = result.tables["revised_after"]
+    rows = [
+        (
+            row.task_a,
+            row.task_b,
+            round(row.pairs),
+            cell(row.observed, row.low, row.high),
+            cell(row.shuffled),
+            cell(row.p_holm),
+        )
+        for row in rows_of(pairs[pairs["measure"] == AFTER_REVISED])
+    ]
+    if rows:
+        columns = ("task", "after", "pairs", "observed", "shuffled", "p (Holm)")
+        yield Overview("Last revised after the other task, where both are revised", columns, rows)
 
 
 def _bars(probabilities: list[float]) -> str:

@@ -1,0 +1,369 @@
+"""Where tasks are resolved (the pipeline paper's figure 1), and which of two tasks comes first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from lamina.analyses.findings import rows_of as each_row
+from lamina.figures.theme import (
+    COLOURS,
+    FAINT,
+    FEW_SEEDS,
+    GREY,
+    INK,
+    Table,
+    Tables,
+    in_order,
+    last_layer,
+    layer_axis,
+    metric_of,
+    pooled,
+    reasons_of,
+    rows_of,
+    seed_count,
+    title_of,
+)
+
+_ROW = 46
+"""Height of one task."""
+_BARS = 350
+"""Width of the bars: with the columns of numbers, the figure fits on a page."""
+_COLUMN = 50
+"""Width of a column of numbers."""
+
+
+class _Statistic(NamedTuple):
+    """One of the two numbers that place a task, with its columns in the summary."""
+
+    name: str
+    value: str
+    low: str
+    high: str
+
+
+_GRAVITY = _Statistic("centre of gravity", "center_of_gravity", "cog_low", "cog_high")
+_EXPECTED = _Statistic("expected layer", "expected_layer", "el_low", "el_high")
+_TWIN = "expected layer of the random-weights twin"
+_MARKS = ("M0-1V1", "M0-1V1M-.35-1H.35M-.35 1H.35", "M0-1L1 0L0 1L-1 0Z")
+"""SVG paths around 0, 0: a tick, a tick with feet, a diamond."""
+
+
+def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Each task's score at the first and the full probe, its two places on the layer axis, and K of both."""
+    summary = rows_of(tables, "summary")
+    if summary is None or summary["f1_full"].isna().all():
+        return None
+    tasks = in_order(tables)
+    labels = _labels(tables, tasks)
+    places = _places(tables, summary, labels)
+    marks = pd.concat([_twins(summary, labels), _references(tables, labels, last_layer(tables))], ignore_index=True)
+    if not marks.empty:
+        # Beside a number only: where there is none, its reason is.
+        told = places.dropna(subset="layer")[["task", "statistic"]]
+        marks = marks.merge(told, on=["task", "statistic"])
+    panels = [_scores(summary, tables, labels), _bars(places, marks, labels, tables)]
+    if {"kl_mixing", "kl_differential"} <= set(summary):
+        panels.append(_divergences(summary, labels))
+    return alt.concat(
+        *panels,
+        columns=3,
+        spacing=10,
+        title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=[*_spread(tables), *_said_of(marks)]),
+        description=_pipeline_in_words(tables, summary, tasks),
+    )
+
+
+def _labels(tables: Tables, tasks: list[str]) -> dict[str, str]:
+    """Task -> how its line is called; with its metric where tasks are scored by different ones."""
+    metric = metric_of(tables)
+    several = len({metric.get(task) for task in tasks}) > 1
+    return {task: f"{title_of(task)} ({metric[task]})" if several else title_of(task) for task in tasks}
+
+
+def _places(tables: Tables, summary: Table, labels: dict[str, str]) -> Table:
+    """One row per task and statistic; missing numbers stay, and are shown as n/a with the reason."""
+    parts = []
+    for each in (_GRAVITY, _EXPECTED):
+        reasons = reasons_of(tables, each.name)
+        part = pd.DataFrame(
+            {
+                "task": summary["task"].map(labels),
+                "statistic": each.name,
+                "layer": summary[each.value],
+                "low": summary[each.low],
+                "high": summary[each.high],
+                "reason": [reasons.get(task, "") for task in summary["task"]],
+            }
+        )
+        parts.append(part)
+    places = pd.concat(parts, ignore_index=True)
+    places["said"] = [_number(layer) for layer in places["layer"]]
+    places["why"] = [
+        f"n/a: {reason}" if reason and layer != layer else ""
+        for layer, reason in zip(places["layer"], places["reason"], strict=True)
+    ]
+    places["zero"] = 0
+    return places
+
+
+def _twins(summary: Table, labels: dict[str, str]) -> Table:
+    """The expected layers of the random-weights twin, where there are any."""
+    columns = {"twin_expected_layer": "layer", "twin_el_low": "low", "twin_el_high": "high"}
+    if not columns.keys() <= set(summary):
+        return pd.DataFrame()
+    rows = summary.rename(columns=columns)[["task", "layer", "low", "high"]].dropna(subset="layer")
+    return rows.assign(task=rows["task"].map(labels), statistic=_EXPECTED.name, mark=_TWIN, published=float("nan"))
+
+
+def _references(tables: Tables, labels: dict[str, str], last: int) -> Table:
+    """The paper's values at the same share of the depth: at the value itself where the model has as many layers."""
+    table = rows_of(tables, "reference")
+    if table is None:
+        return pd.DataFrame()
+    names = {each.value: each.name for each in (_GRAVITY, _EXPECTED)}
+    rows = pd.DataFrame(
+        {
+            "task": table["task"].map(labels),
+            "statistic": table["statistic"].map(names),
+            "mark": [f"{row.model}, {row.layers} layers" for row in each_row(table)],
+            "layer": table["depth"] * last,
+            "published": table["value"],
+            "low": float("nan"),
+            "high": float("nan"),
+        }
+    )
+    return rows.dropna(subset="task")
+
+
+def _said_of(marks: Table) -> list[str]:
+    """What the marks are, where a reader cannot guess it."""
+    if marks.empty or marks["published"].isna().all():
+        return []
+    return ["ticks: what Tenney, Das and Pavlick (2019) report, moved to the same share of this model's depth"]
+
+
+def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -> alt.LayerChart:
+    kinds, names, last = [_GRAVITY.name, _EXPECTED.name], list(labels.values()), last_layer(tables)
+    lowest, highest = places[["layer", "low"]].min().min(), places[["layer", "high"]].max().max()
+    domain = (min(0.0, lowest), max(float(last), highest))
+    legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, symbolStrokeWidth=2)
+    fill = alt.Fill("statistic:N", scale=alt.Scale(domain=kinds, range=[COLOURS[0], "#ffffff"]), legend=legend)
+    stroke = alt.Stroke("statistic:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend)
+    x = layer_axis(last, padding=0, domain=domain)
+    tooltip = ["task:N", "statistic:N", *_numbers("layer", "low", "high"), "reason:N"]
+    base = alt.Chart(places, width=_BARS, height=_ROW * len(names)).encode(
+        y=alt.Y("task:N", sort=names, axis=None), yOffset=alt.YOffset("statistic:N", sort=kinds)
+    )
+    spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    told, untold = (base.transform_filter(f"datum.why {sign} ''") for sign in ("==", "!="))
+    layers: list[alt.Chart] = [
+        base.mark_bar(strokeWidth=2).encode(x=x, x2="zero:Q", fill=fill, stroke=stroke, tooltip=tooltip),
+        spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
+        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value(_BARS), text="said:N"),
+        untold.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
+            x=alt.value(0), text="why:N", tooltip=tooltip
+        ),
+    ]
+    if not marks.empty:
+        layers.append(_marked(marks, names, kinds))
+    return alt.LayerChart(layer=layers)
+
+
+def _marked(marks: Table, names: list[str], kinds: list[str]) -> alt.Chart:
+    """The twin's expected layer as a diamond, the paper's values as ticks."""
+    ticks = sorted(set(marks["mark"]) - {_TWIN})
+    shown = [*ticks, *([_TWIN] if _TWIN in set(marks["mark"]) else [])]
+    looks = {name: (path, COLOURS[colour]) for name, path, colour in zip(ticks, _MARKS, (2, 3), strict=False)}
+    looks[_TWIN] = (_MARKS[-1], GREY)
+    legend = alt.Legend(title=None, orient="bottom", symbolSize=140, symbolStrokeWidth=2.5, columns=1, labelLimit=400)
+    shapes, colours = ([looks[name][part] for name in shown] for part in (0, 1))
+    return (
+        alt.Chart(marks)
+        .mark_point(size=200, strokeWidth=2.5, opacity=1)
+        .encode(
+            x=alt.X("layer:Q"),
+            y=alt.Y("task:N", sort=names, axis=None),
+            yOffset=alt.YOffset("statistic:N", sort=kinds),
+            shape=alt.Shape("mark:N", scale=alt.Scale(domain=shown, range=shapes), legend=legend),
+            color=alt.Color("mark:N", scale=alt.Scale(domain=shown, range=colours), legend=legend),
+            tooltip=["mark:N", "task:N", "statistic:N", *_numbers("layer", "low", "high", "published")],
+        )
+    )
+
+
+def _scores(summary: Table, tables: Tables, labels: dict[str, str]) -> alt.Chart:
+    """The scores as columns of numbers, each task on the line of its bars."""
+    constants = _constants(tables)
+    rows = [
+        {"task": labels[row.task], "column": column, "said": _number(value, ".3f")}
+        for row in each_row(summary)
+        for column, value in (("constant", constants.get(row.task)), ("P(0)", row.f1_first), ("P(L)", row.f1_full))
+    ]
+    metrics = {metric_of(tables).get(task, "score") for task in labels}
+    title = metrics.pop() if len(metrics) == 1 else "score"
+    return _columns(rows, ["constant", "P(0)", "P(L)"], title, labels, named=True)
+
+
+def _divergences(summary: Table, labels: dict[str, str]) -> alt.Chart:
+    """K(s) and K(D): how far the mixing weights and the differential scores are from uniform."""
+    rows = [
+        {"task": labels[row.task], "column": column, "said": _number(value)}
+        for row in each_row(summary)
+        for column, value in (("K(s)", row.kl_mixing), ("K(D)", row.kl_differential))
+    ]
+    return _columns(rows, ["K(s)", "K(D)"], "bits", labels, named=False)
+
+
+def _columns(rows: list[dict], columns: list[str], title: str, labels: dict[str, str], *, named: bool) -> alt.Chart:
+    names = list(labels.values())
+    axis = alt.Axis(ticks=False, domain=False, labelLimit=240) if named else None
+    # Each column is as wide as its longest head.
+    return (
+        alt.Chart(pd.DataFrame(rows), width=_COLUMN * len(columns), height=_ROW * len(names), title=title)
+        .mark_text(fontSize=12, color=INK)
+        .encode(
+            x=alt.X(
+                "column:N",
+                sort=columns,
+                title=None,
+                axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
+            ),
+            y=alt.Y("task:N", sort=names, title=None, axis=axis),
+            text="said:N",
+        )
+    )
+
+
+def _constants(tables: Tables) -> dict[str, float]:
+    """Task -> the best constant answer's score."""
+    scores = pooled(tables)
+    if scores is None:
+        return {}
+    own = scores[(scores["probe"] == "constant") & (scores["of"] == "model")]
+    return dict(zip(own["task"], own["value"], strict=True))
+
+
+def _spread(tables: Tables) -> list[str]:
+    """What the lines are: resampling texts cannot move the centre of gravity, so few seeds make no interval."""
+    seeds = seed_count(tables)
+    if seeds >= FEW_SEEDS:
+        return [f"lines: 95 % interval, over {seeds} seeds and, for the expected layer, texts too"]
+    if seeds > 1:
+        ranged, trained = f"lowest to highest of {seeds} seeds, which is no interval", f"the mean of {seeds} seeds"
+    else:
+        ranged, trained = "none, there is one seed", "one seed"
+    return [
+        f"lines, centre of gravity: {ranged}",
+        f"lines, expected layer: 95 % bootstrap interval over texts, for {trained}",
+    ]
+
+
+def _numbers(*names: str) -> list[alt.Tooltip]:
+    return [alt.Tooltip(f"{name}:Q", format=".2f") for name in names]
+
+
+def _number(value: float | None, form: str = ".2f") -> str:
+    return "n/a" if value is None or value != value else format(value, form)
+
+
+def _pipeline_in_words(tables: Tables, summary: Table, tasks: list[str]) -> str:
+    """The figure for those who cannot see it."""
+    by_task, metric = {row.task: row for row in each_row(summary)}, metric_of(tables)
+    why = {each.name: reasons_of(tables, each.name) for each in (_GRAVITY, _EXPECTED)}
+    sentences = []
+    for task in tasks:
+        row = by_task[task]
+        places = []
+        for each in (_EXPECTED, _GRAVITY):
+            reason = why[each.name].get(task)
+            places.append(f"{each.name} {_number(getattr(row, each.value))}{f' ({reason})' if reason else ''}")
+        sentences.append(
+            f"{title_of(task)}: {metric.get(task, 'score')} {_number(row.f1_first)} at the first layer and "
+            f"{_number(row.f1_full)} with all, {', '.join(places)}."
+        )
+    return " ".join(sentences)
+
+
+_WIDE_CELL, _NARROW_CELL = 56, 42
+_MANY_TASKS = 5
+"""From so many on, cells are narrow and one matrix is below the other."""
+_SURE = 0.05
+_REASONS = 4
+"""Most reasons that a figure names."""
+
+
+def order(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """For each pair of tasks, how likely one comes before the other."""
+    table = rows_of(tables, "order")
+    if table is None or table["probability"].isna().all():
+        return None
+    names = [title_of(task) for task in in_order(tables)]
+    keys = ["task_a", "task_b", "statistic"]
+    tests = rows_of(tables, "order_tests")
+    tested = table.assign(p_holm=float("nan")) if tests is None else table.merge(tests[[*keys, "p_holm"]], on=keys)
+    turned = tested.rename(columns={"task_a": "task_b", "task_b": "task_a"})
+    turned["probability"] = 1 - turned["probability"]
+    # Both directions of each pair, whichever the table has.
+    both = pd.concat([tested, turned]).drop_duplicates(keys)
+    rows = both.assign(
+        first=both["task_a"].map(title_of),
+        second=both["task_b"].map(title_of),
+        statistic=both["statistic"].map({each.value: each.name for each in (_GRAVITY, _EXPECTED)}),
+        said=[
+            _number(value) + "*" * bool(value == value and p < _SURE)
+            for value, p in zip(both["probability"], both["p_holm"], strict=True)
+        ],
+    )
+    told = [(str(name), group) for name, group in rows.groupby("statistic") if group["probability"].notna().any()]
+    subtitle = ["probability that the row's task comes before the column's", *_untold(rows)]
+    if (both["p_holm"] < _SURE).any():
+        subtitle.insert(1, f"* p < {_SURE:g} after Holm's correction over all pairs".replace("0.", "."))
+    said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
+    panels = [_matrix(name, group, names) for name, group in told]
+    columns = 2 if len(names) < _MANY_TASKS else 1
+    return alt.concat(*panels, columns=columns, spacing=30, title=said, description=_order_in_words(rows))
+
+
+def _untold(rows: Table) -> list[str]:
+    """Why probabilities are not available."""
+    lines = []
+    for statistic, group in rows[rows["probability"].isna()].groupby("statistic"):
+        told = group["reason"].dropna() if "reason" in group else []
+        reasons = list(dict.fromkeys(part for reason in told for part in str(reason).split("; ") if part))
+        more = [f"... and {len(reasons) - _REASONS} more reasons, in the table"] if len(reasons) > _REASONS else []
+        lines += [f"n/a by {statistic}: {reason}" for reason in reasons[:_REASONS]] + more
+    return lines
+
+
+def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
+    size = (_WIDE_CELL if len(names) < _MANY_TASKS else _NARROW_CELL) * len(names)
+    base = alt.Chart(rows, width=size, height=size).encode(
+        x=alt.X("second:N", sort=names, title="... before this task", axis=alt.Axis(labelAngle=-35, labelLimit=240)),
+        y=alt.Y("first:N", sort=names, title="this task ...", axis=alt.Axis(labelLimit=240)),
+    )
+    told = base.transform_filter("isValid(datum.probability)")
+    # From orange (later) over white (no telling) to blue (earlier); the number says the same.
+    scale = alt.Scale(domain=[0, 0.5, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
+    colour = alt.Color("probability:Q", scale=scale, legend=None)
+    ink = alt.when("datum.probability > 0.85").then(alt.value("#ffffff")).otherwise(alt.value(INK))
+    tooltip = ["first:N", "second:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_holm"))]
+    reason = ["reason:N"] if "reason" in rows else []
+    return alt.LayerChart(
+        layer=[
+            told.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
+            base.mark_text(fontSize=12).encode(text="said:N", color=ink, tooltip=[*tooltip, *reason]),
+        ],
+        title=alt.TitleParams(statistic, dy=-8),
+    )
+
+
+def _order_in_words(rows: Table) -> str:
+    likely = rows[rows["probability"] > 0.5]
+    parts = [
+        f"{first} before {second} by {statistic}: {said.rstrip('*')}"
+        for first, second, statistic, said in likely[["first", "second", "statistic", "said"]].itertuples(index=False)
+    ]
+    return " ".join(["Probabilities of order.", "; ".join(parts) + ".", *(f"{line}." for line in _untold(rows))])

@@ -1,0 +1,107 @@
+"""Labels planted in one layer of random states: real training has to find the layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun
+from lamina.analyses.probing.statistics import Resampling
+from lamina.analyses.probing.summary import Summary, bootstrap, summarise
+from lamina.probes.bank import Group, Schedule, train
+from lamina.probes.edge import Cut, EdgeProbes
+from lamina.probes.streams import Stream
+from lamina.probes.tallies import Tally
+from lamina.probes.targets import Targets
+from lamina.tasks import get_task
+
+LAYERS, WIDTH, TEXTS, WORDS = 5, 12, 400, 5
+PLANTED = (1, 2, 4)
+LEARN, STOP, SCORED = range(200), range(200, 260), range(260, TEXTS)
+SCHEDULE = Schedule(
+    learning_rate=1e-2,
+    validate_every=20,
+    max_validations=60,
+    halve_after=1,
+    stop_after=3,
+    min_gain=2e-3,
+    min_learning_rate=2e-4,
+    hidden=16,
+)
+
+
+class Planted:
+    """Random states; label k of a word moves two dimensions of layer k, and nothing else, by its sign."""
+
+    token_bytes = LAYERS * WIDTH * 4
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.labels = rng.random((len(PLANTED), TEXTS, WORDS)) < 0.5
+        states = rng.normal(size=(TEXTS, WORDS, LAYERS, WIDTH)).astype(np.float32)
+        for own, layer in zip(self.labels, PLANTED, strict=True):
+            states[:, :, layer, :2] += np.where(own, 1.2, -1.2)[..., None]
+        self._states = torch.from_numpy(states)
+
+    def size(self, index: int) -> int:
+        return WORDS
+
+    def load(self, index: int) -> torch.Tensor:
+        return self._states[index]
+
+    def targets(self, which: int, texts: range) -> Targets:
+        """One target per word, with one of two labels."""
+        text, word = (each.ravel() for each in np.mgrid[texts.start : texts.stop, :WORDS])
+        span = np.stack([word, word + 1], -1)[:, None]
+        holds = self.labels[which, text, word]
+        every = np.ones((len(text), 2), bool)
+        none = np.zeros((len(text), 0), bool)
+        return Targets(("yes", "no"), text, span, span, np.stack([holds, ~holds], -1), every, every, none, TEXTS)
+
+
+@pytest.fixture(scope="module")
+def summaries() -> dict[int, Summary]:
+    """Layer -> the summary of the label planted there."""
+    source = Planted(0)
+    learn, stop, scored = (Stream(source, source.targets(0, texts)) for texts in (LEARN, STOP, SCORED))
+    cuts = tuple(Cut("cumulative", layer) for layer in range(LAYERS))
+    shape = {"layers": LAYERS, "width": WIDTH, "labels": 2, "arity": 1, "hidden": SCHEDULE.hidden}
+    groups = [
+        Group(EdgeProbes(cuts, **shape, seed=0), *(source.targets(which, own) for own in (LEARN, STOP)), (learn, stop))
+        for which in range(len(PLANTED))
+    ]
+    found = {}
+    for which, learned in enumerate(train(groups, SCHEDULE, order_seed=0, what="planted")):
+        probes, targets = groups[which].probes, source.targets(which, SCORED)
+        tally = Tally.none("f1", LAYERS, targets)
+        with torch.no_grad():
+            for batch in scored.in_order():
+                tally.add(probes(batch), targets, batch.rows)
+            weights = probes.weights().numpy()
+        own = Outcome("model", 0, cuts, {"f1": tally}, tally, learned, weights, np.ones(LAYERS), None)
+        run = TaskRun(get_task("pos"), targets, (own,), {}, {}, np.zeros(len(targets), bool), np.ones(LAYERS))
+        drawn = bootstrap(run, Resampling(TEXTS, 500, 0), [0])
+        found[PLANTED[which]] = summarise(run, drawn, "planted")[0]
+    return found
+
+
+@pytest.mark.parametrize("layer", PLANTED)
+def test_the_expected_layer_is_where_the_label_was_planted(summaries: dict[int, Summary], layer: int) -> None:
+    row = summaries[layer]
+
+    assert row.converged, row.reason
+    assert row.f1_full > 0.9 > 0.7 > row.f1_first
+    assert row.expected_layer == pytest.approx(layer, abs=0.3)
+    assert row.el_low - 0.05 <= layer <= row.el_high + 0.05
+    assert row.el_high - row.el_low < 0.6
+    # One layer has all of the gain: the most that K(D) can be is in its interval.
+    assert row.kl_differential_high == pytest.approx(2, abs=0.05)
+
+
+@pytest.mark.parametrize("layer", PLANTED)
+def test_mixing_weights_lean_towards_the_layer(summaries: dict[int, Summary], layer: int) -> None:
+    middle = (LAYERS - 1) / 2
+    gravity = summaries[layer].center_of_gravity
+
+    assert abs(gravity - layer) < abs(middle - layer) or layer == middle
