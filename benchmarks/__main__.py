@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attention, contextualizing, encoding, estimates, memory, probing, questions, serving, starting
+from benchmarks import (
+    attention,
+    contextualizing,
+    convergence,
+    coverage,
+    encoding,
+    estimates,
+    memory,
+    probing,
+    questions,
+    serving,
+    starting,
+)
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
@@ -13,6 +25,8 @@ BENCHMARKS = {
     "estimates": estimates.bars,
     "memory": memory.bars,
     "probing": probing.bars,
+    "convergence": convergence.bars,
+    "coverage": coverage.bars,
     "attention": attention.bars,
     "contextualizing": contextualizing.bars,
     "questions": questions.bars,

@@ -59,11 +59,11 @@ def _seconds(stream: Stream, cuts: list[Cut], seeds: tuple[int, ...], arity: int
     probes = EdgeProbes(cuts, layers=LAYERS, width=WIDTH, labels=LABELS, arity=arity, seed=seeds)
     # Only one small validation at the end, so that mostly training is timed.
     valid = Stream(_RandomStates(), stream.targets.among(range(32)), device="cuda")
-    group = Group(probes, stream.targets.gold, valid.targets)
+    group = Group(probes, stream.targets, valid.targets, (stream, valid))
     schedule = Schedule(validate_every=STEPS, max_validations=1)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    train([group], stream, valid, schedule, order_seed=0, what="timing")
+    train([group], schedule, order_seed=0, what="timing")
     torch.cuda.synchronize()
     return time.perf_counter() - start
 

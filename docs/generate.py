@@ -120,7 +120,7 @@ def catalogue_page() -> Iterator[str]:
     )
     yield "## Tasks\n\n" + table(
         ("task", "asks for", "spans", "score", "annotation"),
-        [(f"`{task.name}`", task.what, task.arity, task.metric, f"`{task.annotation}`") for task in TASKS],
+        [(f"`{task.name}`", task.what, task.arity, task.scoring, f"`{task.annotation}`") for task in TASKS],
     )
 
 

@@ -98,9 +98,8 @@ def _distance(one: bytes, other: bytes | None) -> float:
     if other is None:
         return math.inf
     tables = [pd.read_csv(io.BytesIO(each)) for each in (one, other)]
-    numbers, labels = (
-        [table.select_dtypes(**kind) for table in tables] for kind in ({"include": "number"}, {"exclude": "number"})
-    )
+    numbers = [table.select_dtypes(include="number") for table in tables]
+    labels = [table.select_dtypes(exclude="number") for table in tables]
     if tables[0].shape != tables[1].shape or not labels[0].equals(labels[1]):
         return math.inf
     return float((numbers[0] - numbers[1]).abs().max().max())

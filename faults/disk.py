@@ -125,8 +125,8 @@ def _run_content(path: Path) -> object:
     kept = kept_run(get_task("pos"), path.with_name("pos.run"))
     if kept is None:
         return None
-    arrays = [array for each in kept.outcomes for array in (each.stopping, each.weights, each.gamma)]
-    return kept.seen, [array.tobytes() for array in (*arrays, kept.norms, kept.targets.gold)]
+    arrays = [array for each in kept.outcomes for array in (each.learned.loss, each.weights, each.gamma)]
+    return [array.tobytes() for array in (*arrays, kept.seen, kept.norms, kept.targets.gold)]
 
 
 def _result_content(folder: Path) -> object:

@@ -19,13 +19,16 @@ LESS = {
     "encode": ["--limit", "30"],
     "geometry": ["--limit", "30"],
     "report": ["--limit", "20", "--only", "geometry"],
-    "probe": ["--limit", "100", "--task", "pos", "--task", "dep", "--seeds", "1", "--samples", "20"],
+    "data stats": ["--split", "dev"],
+    "probe": ["--limit", "100", "--task", "pos", "--task", "dep", "--steps", "4", "--seeds", "1", "--samples", "20"],
+    "trace": ["--samples", "20", "--shuffles", "20"],
     "attention": ["--limit", "30", "--samples", "20"],
     "heads": ["--limit", "30", "--samples", "20"],
     "corefheads": ["--limit", "2", "--samples", "20"],
     "parse": ["--limit", "60", "--vectors", "model", "--samples", "20", "--no-twin"],
     "headmap": ["--limit", "20", "--samples", "20"],
     "finetune": ["--limit", "40", "--max-steps", "2", "--batch", "4"],
+    "windows": ["--limit", "40", "--max-steps", "2", "--batch", "4"],
     "phases": ["--limit", "8", "--samples", "20", "--clustered", "2", "--no-twin"],
     "attention_distance": ["--limit", "30", "--samples", "20"],
     "diff": ["--limit", "30", "--samples", "20", "--no-twin"],
@@ -47,6 +50,11 @@ TREEBANK = """# newdoc id = d1
 2\tsleep\tsleep\tVERB\tVBP\t_\t0\troot\t_\t_
 3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
 
+"""
+
+
+ARCS = """{"text": "Dogs bark", "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj"}]}
+{"text": "Cats sleep", "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj"}]}
 """
 
 
@@ -75,6 +83,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("LAMINA_STORE", str(tmp_path / "store"))
     for name in ("my-treebank.conllu", "my-corpus.conllu"):
         Path(name).write_text(TREEBANK, encoding="utf-8")
+    Path("arcs.jsonl").write_text(ARCS, encoding="utf-8")
     # One folder for all pages, each command once: pages repeat each other, and later commands use earlier results.
     shown = dict.fromkeys(tuple(words) for page in PAGES for words in commands(page, "lamina"))
     for words in shown:
@@ -85,7 +94,8 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             shutil.copytree(words[2], words[3])
         # Pages write different results to the same folder; a reader would be told so.
         again = ["--replace"] if "--out" in words and words[1] in (*names(), "report") else []
-        told = CliRunner().invoke(app, [*words[1:], *LESS.get(words[1], []), *again], catch_exceptions=False)
+        less = LESS.get(" ".join(words[1:3]), LESS.get(words[1], []))
+        told = CliRunner().invoke(app, [*words[1:], *less, *again], catch_exceptions=False)
         assert told.exit_code == 0, f"{' '.join(words)}\n{told.output}"
 
 

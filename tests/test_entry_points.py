@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,32 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(target), "LAMINA_PROGRESS": "none", "COLUMNS": "200"}
 
 
-def lamina(environment: dict[str, str], *words: object) -> str:
-    command = [sys.executable, "-m", "lamina", *map(str, words)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+ASKED = """
+import json, sys
+import lamina
+from lamina.cli.main import app
+from lamina.report import choose
+from typer.testing import CliRunner
+
+told = {}
+for words in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told[words[0]] = done.stdout
+told["python"] = [lamina.sentence_lengths.title, choose()[-1], "sentence_lengths" in lamina.__all__]
+print(json.dumps(told))
+"""
+"""Runs commands one after the other in a process that has the package: most of each would be the start."""
+
+
+def ask(environment: dict[str, str], *commands: list[object]) -> dict[str, Any]:
+    """The first word of each command -> what it printed; and what Python sees."""
+    given = json.dumps(commands, default=str)
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED, given], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return json.loads(done.stdout)
 
 
 def test_an_analysis_of_another_package_is_like_one_of_ours(
@@ -38,21 +60,16 @@ def test_an_analysis_of_another_package_is_like_one_of_ours(
     (tmp_path / "pets.txt").write_text("Dogs bark .\nCats do not bark .\nThe dog saw the cat .\n")
     model = model_folder("bert")
 
-    assert "sentence_lengths" in lamina(installed, "--help")
-    assert json.loads(lamina(installed, "describe", "sentence_lengths"))["title"] == "Sentence lengths"
-    told = lamina(
-        installed, "sentence_lengths", model, "--corpus", tmp_path / "pets.txt", "--split", "all", "--most", 5,
-        "--out", tmp_path / "r",
-    )  # fmt: skip
-    assert told.splitlines()[0] == "open   A sentence has 4.0 words on average."
-    assert "1 sentences that are too long" in told
+    own = ["sentence_lengths", model, "--corpus", tmp_path / "pets.txt", "--split", "all", "--most", 5]
+    told = ask(installed, ["--help"], ["describe", "sentence_lengths"], [*own, "--out", tmp_path / "r"])
+
+    assert "sentence_lengths" in told["--help"]
+    assert json.loads(told["describe"])["title"] == "Sentence lengths"
+    assert told["sentence_lengths"].splitlines()[0] == "open   A sentence has 4.0 words on average."
+    assert "1 sentences that are too long" in told["sentence_lengths"]
     assert (tmp_path / "r" / "lengths.csv").read_text().splitlines()[0] == "words,sentences"
     assert (tmp_path / "r" / "lengths.svg").is_file()
-
-    asked = "import lamina; from lamina.report import choose; print(lamina.sentence_lengths.title, choose()[-1])"
-    asked += "; print('sentence_lengths' in lamina.__all__)"
-    shown = subprocess.run([sys.executable, "-c", asked], env=installed, capture_output=True, text=True, check=True)
-    assert shown.stdout == "Sentence lengths sentence_lengths\nTrue\n"
+    assert told["python"] == ["Sentence lengths", "sentence_lengths", True]
 
 
 def test_a_package_cannot_replace_one_of_ours(installed: dict[str, str]) -> None:

@@ -51,6 +51,11 @@ def test_the_page_and_the_results_are_written(made):
     assert kept == {"result.json", "layers.csv", "layers.svg", "layers.vl.json"}
 
 
+def test_a_loaded_model_has_its_precision(made):
+    with pytest.raises(InputError, match="dtype is for a model given by name"):
+        made(dtype="bfloat16")
+
+
 def test_a_damaged_answer_is_made_again(made):
     head = made().parent / "results" / "geometry" / "result.json"
     (head.parent / "layers.csv").unlink()

@@ -45,6 +45,32 @@ def test_a_dry_run_counts_and_writes_nothing(run):
     assert not Path("here").exists()
 
 
+@pytest.mark.parametrize("plan", [True, False])
+def test_the_model_computes_in_what_was_asked_for(run, monkeypatch, plan):
+    asked = []
+
+    def load(name, **how):
+        asked.append(how["dtype"])
+        return TinyEncoder()
+
+    monkeypatch.setattr(lamina.encoders, "load_encoder", load)
+    done = run("--only", "geometry", "--dtype", "bfloat16", *(["--dry-run"] if plan else []))
+    assert done.exit_code == 0
+    assert asked == ["bfloat16"]
+
+
+def test_targets_of_edge_jsonl_get_their_name(run, monkeypatch):
+    line = '{"text": "dogs bark", "targets": [{"span1": [0, 1], "label": "NOUN"}, {"span1": [1, 2], "label": "VERB"}]}'
+    Path("mine.jsonl").write_text(f"{line}\n" * 20, encoding="utf-8")
+    seen = []
+    monkeypatch.setattr(making._Report, "write", lambda self, *_, **__: seen.append(self.texts.annotations))
+    done = run("--corpus", "mine.jsonl", "--format", "edge_jsonl", "--annotation", "pos")
+    assert done.exit_code == 0
+    assert seen == [("pos",)]
+    refused = run("--annotation", "pos")
+    assert "is for the targets of edge-probing JSONL; pets.txt is read as plain" in str(refused.exception)
+
+
 def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypatch):
     monkeypatch.delattr(lamina.encoders, "load_encoder")
     done = run("--only", "geometry, prob")

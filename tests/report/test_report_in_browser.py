@@ -23,21 +23,34 @@ def report(make_geometry, tmp_path_factory) -> Path:
     return write_report([make_geometry(model="<b>minilm</b>")], folder, title="minilm on ewt (dev)")
 
 
+@pytest.fixture(scope="module")
+def context(chromium, tmp_path_factory):
+    """One Chromium for all pages that need no other one: it takes longer to start than a page does to load."""
+    with chromium(tmp_path_factory.mktemp("profile")) as context:
+        yield context
+
+
 @pytest.fixture
-def browser(chromium, tmp_path):
-    """Opens a page in a fresh Chromium and keeps what it logged and asked for."""
+def browser(context):
+    """Opens a page of its own and keeps what it logged and asked for."""
 
     @contextmanager
-    def open_page(path: Path, *, width: int = 1100, **options) -> Iterator[tuple[Page, list[str], list[str]]]:
+    def open_page(
+        path: Path, *, width: int = 1100, dark: bool = False, scripts: bool = True
+    ) -> Iterator[tuple[Page, list[str], list[str]]]:
         logged: list[str] = []
         requested: list[str] = []
-        with chromium(tmp_path / "profile", viewport={"width": width, "height": 800}, **options) as context:
-            page = context.new_page()
-            page.on("console", lambda message: logged.append(message.text))
-            page.on("pageerror", lambda error: logged.append(str(error)))
-            page.on("request", lambda request: requested.append(request.url))
-            page.goto(path.as_uri())
-            yield page, logged, requested
+        page = context.new_page()
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        if not scripts:
+            context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+        page.on("console", lambda message: logged.append(message.text))
+        page.on("pageerror", lambda error: logged.append(str(error)))
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(path.as_uri())
+        yield page, logged, requested
+        page.close()
 
     return open_page
 
@@ -85,13 +98,14 @@ def test_print_shows_the_still_chart_and_what_was_folded(report, browser):
 
 
 def test_without_scripts_the_still_chart_stands(report, browser):
-    with browser(report, java_script_enabled=False) as (page, _, _):
+    with browser(report, scripts=False) as (page, _, _):
+        assert page.locator(".drawn").count() == 0
         assert page.locator(".still").is_visible()
         assert page.locator(".still").bounding_box()["height"] > 300
 
 
 def test_the_dark_keeps_charts_on_a_light_panel(report, browser):
-    with browser(report, color_scheme="dark") as (page, _, _):
+    with browser(report, dark=True) as (page, _, _):
         page.wait_for_selector(".drawn .live svg")
         colours = [
             page.evaluate(f"getComputedStyle(document.querySelector('{part}')).backgroundColor")
