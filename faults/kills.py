@@ -216,6 +216,9 @@ def _kill_command(campaign: Campaign, command: _Command, kills: tuple[int, int],
 
 def _fault_of_stopped(done: Outcome) -> str:
     """What is wrong with how a run ended that was sent a signal."""
+    if done.code == 0 and "Exception ignored in" in done.said:
+        # Compiled code of a library swallowed a Ctrl-C, and the run went on: what it made is looked at all the same.
+        return ""
     if done.traceback or done.code not in (0, -signal.SIGKILL, 130):
         return f"exit status {done.code}: {done.said}"
     return ""
