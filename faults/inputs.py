@@ -26,6 +26,7 @@ from lamina.corpora.formats import get_format
 from lamina.corpora.loading import load_corpus
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
+from lamina.corpora.views import View
 from lamina.encoders.static import read_vectors
 from lamina.errors import LaminaError
 
@@ -225,7 +226,9 @@ def _questions(campaign: Campaign) -> Iterator[Case]:
     settings: dict[str, list[dict[str, Any]]] = {
         "squad": [{}],
         "hotpot": [{"setting": "support"}, {"max_words": 3}],
-        "babi": [{"view": "classification"}, {"tasks": [1]}, {"view": "other"}],
+        "babi": [{"babi": "classification"}, {"tasks": [1]}, {"babi": "other"}],
+        "trec": [{}],
+        "glue": [{}],
     }
     for seed in made_seeds():
         for more, what in product(settings.get(seed.format, []), _SPOILED):
@@ -235,7 +238,7 @@ def _questions(campaign: Campaign) -> Iterator[Case]:
 
 def _read_questions(folder: Path, seed: Seed, what: str, size: int, more: dict[str, Any]) -> None:
     path = _spoiled(seed, next(iter(seed.files)), what, size).write(folder / seed.format)
-    _drained(read_questions(path, format=seed.format, report=_ignored, **more))
+    _drained(read_questions(path, format=seed.format, report=_ignored, view=View.of(more)))
 
 
 def _ignored(fault: Fault) -> None:

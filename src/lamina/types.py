@@ -94,6 +94,8 @@ class Text:
     """Annotation name -> its targets."""
     doc: str | None = None
     """The document it comes from, if known."""
+    origin: str | None = None
+    """What it was made of, where that is more than its words (the uncut context): hashes, separated by spaces."""
 
     def __post_init__(self) -> None:
         if not self.words:

@@ -132,7 +132,7 @@ def test_what_is_not_published_says_where_to_put_it(demo: Card) -> None:
 def test_the_promised_hashes_are_those_of_the_real_files(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", str(data_dir))
     for card in assets.cards().values():
-        if card.kind == "model" or card.name in ("ewt", "glove"):
+        if card.kind == "model" or card.name in ("ewt", "glove", "squad"):
             continue
         folder = assets.locate(card.name)
         for member in card.members:

@@ -224,7 +224,7 @@ def test_check_tells_what_is_left_out_or_changed(tmp_path: Path) -> None:
     path.write_text("HUM:ind Who was it ?\nHUM:ind Who was it ?\n")
 
     assert output("check", path) == (
-        "the question is a duplicate: 1 times (first: types-2)\nno faults: 1 texts, 4 words, read as trec\n"
+        "questions that are duplicates: 1 (first: types-2)\nno faults: 1 texts, 4 words, read as trec\n"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from lamina.corpora import babi
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import answer_text
-from lamina.errors import CorpusError
+from lamina.corpora.views import View
 
 STORY = """1 Mary got the milk.
 2 John went home.
@@ -27,7 +27,7 @@ def _file(tmp_path, content=STORY, name="qa8_lists_train.txt"):
 
 def test_a_context_is_the_facts_before_the_question(tmp_path):
     path = _file(tmp_path)
-    first, second, third = babi.questions(path, view="classification")
+    first, second, third = babi.questions(path, view=View(babi="classification"))
     assert babi.looks_like(path)
     assert first.context == "Mary got the milk. John went home."
     assert second.context == "Mary got the milk. John went home. Mary got the apple."
@@ -62,9 +62,7 @@ def test_tasks_are_taken_by_number(tmp_path):
     _file(tmp_path)
     _file(tmp_path, "1 Bob left.\n2 Who left?\tBob\t1\n", "qa1_who_train.txt")
     assert {question.task for question in read_questions(tmp_path)} == {"qa1", "qa8"}
-    assert {question.task for question in read_questions(tmp_path, tasks=[1])} == {"qa1"}
-    with pytest.raises(CorpusError, match="use span or classification"):
-        list(read_questions(tmp_path, view="list"))
+    assert {question.task for question in read_questions(tmp_path, view=View(tasks=(1,)))} == {"qa1"}
 
 
 @pytest.mark.parametrize(

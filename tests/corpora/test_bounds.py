@@ -15,6 +15,7 @@ from lamina.corpora import load_corpus
 from lamina.corpora.formats import detect, get_format
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, LaminaError
 from lamina.types import Text
 
@@ -150,7 +151,7 @@ def test_a_story_and_its_answers_are_bounded(tmp_path: Path) -> None:
     texts, faults = checked(path, "babi")
     assert not texts
     assert [fault.what for fault in faults] == ["task x has 1,001 different answers"]
-    assert sum(1 for _ in read_questions(path, format="babi", view="classification")) == 1001
+    assert sum(1 for _ in read_questions(path, format="babi", view=View(babi="classification"))) == 1001
 
 
 def test_a_split_list_that_is_not_utf8_is_said_so(tmp_path: Path, treebank: Callable[..., str]) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from lamina.assets import cards
+from lamina.assets import cards, locate
 from lamina.corpora import load_corpus
 from lamina.corpora.catalogue import CATALOGUE, get_entry, names
 from lamina.corpora.corpus import Counts
 from lamina.corpora.formats import get_format
 from lamina.corpora.loading import find_source, splits_of
+from lamina.errors import CorpusError
+from lamina.training.objective import text_of
+from lamina.training.reading import load_sets
 
 DEV = {
     "ud_english_ewt": (2001, {"pos": 25147, "dep": 25147}),
@@ -110,3 +114,45 @@ def test_a_path_is_read_as_the_catalogue_would(at_hand: Path) -> None:
                 continue
             assert by_path.files == named.files
             assert splits_of(by_path) == splits_of(named)
+
+
+def test_squad_has_a_train_and_a_dev_of_which_nothing_is_taken(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_DATA", str(tmp_path))
+    (tmp_path / "squad").mkdir()
+    for split, articles in (("train", 30), ("dev", 5)):
+        data = [
+            {
+                "title": f"{split} {a}",
+                "paragraphs": [
+                    {
+                        "context": f"Dogs of {split} {a} bark.",
+                        "qas": [
+                            {"id": f"{split}{a}", "question": "Who?", "answers": [{"text": "Dogs", "answer_start": 0}]}
+                        ],
+                    }
+                ],
+            }
+            for a in range(articles)
+        ]
+        (tmp_path / "squad" / f"{split}-v1.1.json").write_text(json.dumps({"data": data}))
+    assert splits_of(find_source("squad")) == ("train", "dev")
+    assert [len(load_corpus("squad", split)) for split in ("train", "dev", "all")] == [30, 5, 35]
+    assert load_corpus("squad", "train").made_split is None
+    with pytest.raises(CorpusError, match="squad: there is no test here, only train and dev; ask for --split dev"):
+        load_corpus("squad", "test")
+
+    sets = load_sets("squad", "squad")
+    assert {text_of(item).id[:3] for item in sets.scored} == {"dev"}
+    assert (len(sets.train), len(sets.select), len(sets.scored)) == (27, 3, 5)
+    assert sets.describe()["note"] == "there is no test: dev is scored, and a tenth of train is for selection"
+
+
+@pytest.mark.real
+def test_squad_is_the_whole_of_it() -> None:
+    counts = []
+    for name in ("train-v1.1.json", "dev-v1.1.json"):
+        articles = json.loads((locate("squad") / name).read_text(encoding="utf-8"))["data"]
+        counts.append((len(articles), sum(len(each["qas"]) for article in articles for each in article["paragraphs"])))
+    assert counts == [(442, 87_599), (48, 10_570)]

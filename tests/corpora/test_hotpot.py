@@ -7,8 +7,10 @@ import json
 import pytest
 
 from lamina.corpora import hotpot
+from lamina.corpora.notes import Notes
 from lamina.corpora.questions import answer_text
-from lamina.errors import CorpusError
+from lamina.corpora.views import View
+from lamina.errors import InputError
 
 CONTEXT = [
     ["Lake", ["The Lake song is old.", " It was sung by Lees.", ""]],
@@ -35,8 +37,8 @@ def _read(tmp_path, *items, **settings):
     path = tmp_path / "hotpot_dev.json"
     path.write_text(json.dumps(list(items), indent=1), encoding="utf-8")
     assert hotpot.looks_like(path)
-    faults, noted = [], {}
-    return list(hotpot.questions(path, faults.append, noted, **settings)), faults, noted
+    faults, noted = [], Notes()
+    return list(hotpot.questions(path, faults.append, noted, View(**settings))), faults, noted.ids
 
 
 def _supporting(question):
@@ -67,19 +69,33 @@ def test_support_only_is_made_of_the_supporting_facts(tmp_path):
     assert [edge.labels for edge in question.text.edges["sup"]] == [("1",), ("1",)]
     assert answer_text(question, question.text.edges["answer"][0].span) == "old"
     assert question.task == "hotpot_support"
-    assert _read(tmp_path, _item(), setting="support")[2] == {hotpot.NOWHERE: ["h1"]}
-    with pytest.raises(CorpusError, match="use distractor or support"):
+    assert _read(tmp_path, _item(), setting="support")[2] == {hotpot.NOWHERE: ("h1",)}
+    with pytest.raises(InputError, match="setting is distractor or support; got 'both'"):
         _read(tmp_path, _item(), setting="both")
 
 
-def test_distractors_are_cut_to_fit_and_facts_are_not(tmp_path):
+def test_whole_paragraphs_of_distractors_are_dropped_and_those_with_facts_stay(tmp_path):
     whole = _read(tmp_path, _item(answer="old"))[0][0]
-    (question,), _, noted = _read(tmp_path, _item(answer="old"), max_words=26)
-    assert len(question.text.words) == 26 < len(whole.text.words)
-    assert noted == {hotpot.SHORTENED: ["h1"]}
-    assert question.context == "The Lake song is old. It was sung by Lees. Ann Lee is a singer. She wrote The Lake."
-    tight = _read(tmp_path, _item(answer="old"), max_words=1)[0][0]
-    assert tight.context == "The Lake song is old. She wrote The Lake."
+    (question,), _, noted = _read(tmp_path, _item(answer="old"), max_words=len(whole.text.words) - 1)
+    assert noted == {hotpot.SHORTENED: ("h1",)}
+    assert question.context == whole.context.removesuffix(" Bob met Lee. He is tall.")
+    assert question.text.origin == whole.text.origin
+    (tight,), _, noted = _read(tmp_path, _item(answer="old"), max_words=1)
+    assert tight.context == question.context
+    assert noted == {hotpot.SHORTENED: ("h1",), hotpot.LONG: ("h1",)}
+
+
+def test_which_paragraphs_are_dropped_depends_on_the_question_and_the_seed_alone(tmp_path):
+    more = [[f"More {n}", [f"Sentence {n} of a distractor."]] for n in range(12)]
+    items = [_item(_id=f"h{n}", answer="old", context=[*CONTEXT, *more]) for n in range(4)]
+
+    def contexts(*asked, **view):
+        return {question.text.id: question.context for question in _read(tmp_path, *asked, max_words=60, **view)[0]}
+
+    every = contexts(*items)
+    assert contexts(*reversed(items[1:])) == {id: context for id, context in every.items() if id != "h0"}
+    assert len(set(every.values())) > 1
+    assert contexts(*items, seed=1) != every
 
 
 def test_what_is_left_out_is_noted_by_id(tmp_path):
@@ -92,7 +108,7 @@ def test_what_is_left_out_is_noted_by_id(tmp_path):
     found, faults, noted = _read(tmp_path, *items)
     assert [question.text.id for question in found] == ["p"]
     assert faults == []
-    assert noted == {hotpot.YES_NO: ["y", "n"], hotpot.NOWHERE: ["w"], hotpot.POINTLESS: ["p"]}
+    assert noted == {hotpot.YES_NO: ("y", "n"), hotpot.NOWHERE: ("w",), hotpot.POINTLESS: ("p",)}
 
 
 @pytest.mark.parametrize(

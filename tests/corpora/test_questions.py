@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamina.corpora.notes import Notes
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import CUT, Passage, answer_text, make_question
 from lamina.errors import CorpusError, SpanError
@@ -44,11 +45,11 @@ def test_answer_text_keeps_what_lies_between_words():
 
 
 def test_a_word_is_cut_only_where_an_answer_needs_it():
-    noted = {}
+    noted = Notes()
     assert _question((12, 27), noted=noted).text.words == _question((0, 4)).text.words
-    assert noted == {}
+    assert noted.ids == {}
     cut = _question((0, 3), noted=noted)
-    assert noted == {CUT: ["q"]}
+    assert noted.ids == {CUT: ("q",)}
     assert cut.text.words[3:5] == ("Dog", "s")
     assert answer_text(cut, cut.text.edges["answer"][0].span) == "Dog"
 
@@ -71,7 +72,7 @@ def test_every_place_comes_back_as_it_was(context, data):
     if not visible:
         return
     start, end = sorted((data.draw(st.sampled_from(visible)), data.draw(st.sampled_from(visible))))
-    question = make_question("q", "Who?", Passage.of(context), [(0, len(context))], [(start, end + 1)], {0})
+    question = make_question("q", "Who?", Passage(context), [(0, len(context))], [(start, end + 1)], {0})
     (edge,) = question.text.edges["answer"]
     assert answer_text(question, edge.span) == context[start : end + 1] == question.answers[0]
     words = question.text.words[question.text.segments[1].start :]
@@ -90,10 +91,10 @@ def test_ten_thousand_words(tmp_path):
     assert answer_text(question, question.text.edges["answer"][0].span) == "2499"
 
 
-def test_what_has_no_contexts_is_refused(tmp_path):
-    path = tmp_path / "types.txt"
-    path.write_text("DESC:manner How did it end ?\n")
-    with pytest.raises(CorpusError, match="read as trec"):
+def test_what_has_no_questions_is_refused(tmp_path):
+    path = tmp_path / "plain.txt"
+    path.write_text("It ended .\n")
+    with pytest.raises(CorpusError, match="read as plain"):
         list(read_questions(path))
     with pytest.raises(CorpusError, match="no file or folder"):
         list(read_questions(tmp_path / "none.json"))

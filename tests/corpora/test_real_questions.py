@@ -9,9 +9,11 @@ import pytest
 from lamina.corpora import load_corpus, squad, trec
 from lamina.corpora.hotpot import YES_NO
 from lamina.corpora.loading import find_source, part_of
+from lamina.corpora.notes import Notes
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.questions import CUT, answer_text
 from lamina.corpora.squad import SLIPPED
+from lamina.corpora.views import View
 from lamina.types import Text
 
 pytestmark = pytest.mark.data
@@ -32,7 +34,7 @@ def at_hand(data_dir, cache, monkeypatch):
     ],
 )
 def test_every_answer_of_squad_is_an_accepted_one(data_dir, name, counts, notes):
-    noted, articles, paragraphs, size = {}, set(), set(), 0
+    noted, articles, paragraphs, size = Notes(), set(), set(), 0
     for question in read_questions(data_dir / name, noted=noted):
         size += 1
         articles.add(question.text.doc)
@@ -48,7 +50,7 @@ def test_every_answer_of_squad_is_an_accepted_one(data_dir, name, counts, notes)
                 any(edge.span.start in span and edge.span.end - 1 in span for span in held) for edge in edges["answer"]
             )
     assert (len(articles), len(paragraphs), size) == counts
-    assert {what: len(ids) for what, ids in noted.items()} == notes
+    assert noted.counts() == notes
 
 
 def test_articles_are_split_and_xquad_scores_the_same_ones(at_hand):
@@ -63,15 +65,15 @@ def test_articles_are_split_and_xquad_scores_the_same_ones(at_hand):
     source = find_source("squad_v1.1_dev")
     articles = [Text(name, ("a",), doc=name) for path in source.files[None] for name in squad.documents(path)]
     parts = [part_of(source, split, seed=0) for split in SPLITS]
-    assert [{text.doc for text in articles if part.keep(text)} for part in parts] == xquad
+    assert [{text.doc for text in articles if part.holds(text)} for part in parts] == xquad
 
 
 def test_hotpot_in_both_layouts_and_settings(data_dir):
     for setting in ("distractor", "support"):
-        noted = {}
-        questions = list(read_questions(data_dir / "hotpotqa_sample", setting=setting, noted=noted))
-        assert len(questions) + len(noted.pop(YES_NO)) == 200
-        assert not set(noted) - {CUT}
+        noted = Notes()
+        questions = list(read_questions(data_dir / "hotpotqa_sample", view=View(setting=setting), noted=noted))
+        assert len(questions) + noted.counts()[YES_NO] == 200
+        assert set(noted.counts()) <= {CUT, YES_NO}
         for question in questions:
             (edge,) = question.text.edges["answer"]
             assert answer_text(question, edge.span) == question.answers[0].strip()
@@ -99,9 +101,9 @@ def test_babi_stories_stay_whole(at_hand, tmp_path):
 
 
 def test_trec_as_counted(at_hand):
-    noted = {}
+    noted = Notes()
     texts = list(trec.read(at_hand / "trec_qtypes" / "questions.txt", noted=noted))
-    assert (len(texts), sum(map(len, noted.values()))) == (4941, 57)
+    assert (len(texts), sum(noted.counts().values())) == (4941, 57)
     labels = {name: {edge.labels for text in texts for edge in text.edges[name]} for name in ("ques", "ques_coarse")}
     assert (len(labels["ques"]), len(labels["ques_coarse"])) == (49, 6)
     assert sum(len(load_corpus("trec_qtypes", split)) for split in SPLITS) == 4941

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora.splits import SPLITS, exact_part, files_by_split, part, split_of
+from lamina.corpora.splits import SPLITS, Part, exact_part, files_by_split, part, split_of, whole_part
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -71,15 +71,13 @@ def test_what_is_cut_falls_into_one_split_only(given: set[str | None], seed: int
 
     cut = [one for one in parts if pool in one.sources]
     for text in texts:
-        assert sum(one.keep is None or one.keep(text) for one in cut) == 1
+        assert sum(one.holds(text) for one in cut) == 1
 
 
 def test_sentences_of_a_document_stay_together() -> None:
     parts = [part({None}, split, seed=0) for split in SPLITS]
     for number in range(50):
-        kept = [
-            [bool(one.keep and one.keep(Text(f"s{at}", ("w",), doc=f"d{number}"))) for one in parts] for at in (1, 2)
-        ]
+        kept = [[one.holds(Text(f"s{at}", ("w",), doc=f"d{number}")) for one in parts] for at in (1, 2)]
         assert kept[0] == kept[1]
 
 
@@ -87,9 +85,7 @@ def test_shares_are_as_said() -> None:
     texts = [Text(str(number), ("w",)) for number in range(4000)]
 
     def share(given: set[str | None], split: str) -> float:
-        keep = part(given, split, seed=0).keep
-        assert keep is not None
-        return sum(map(keep, texts)) / len(texts)
+        return sum(map(part(given, split, seed=0).holds, texts)) / len(texts)
 
     assert [share({None}, split) for split in SPLITS] == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
     assert share({"train", "test"}, "dev") == pytest.approx(0.15, abs=0.02)
@@ -99,13 +95,10 @@ def test_shares_are_as_said() -> None:
 def test_another_seed_makes_another_split() -> None:
     texts = [Text(str(number), ("w",)) for number in range(200)]
     first, again, other = (part({None}, "dev", seed) for seed in (0, 0, 1))
-    assert first.keep
-    assert again.keep
-    assert other.keep
 
-    chosen = [text.id for text in texts if first.keep(text)]
-    assert chosen == [text.id for text in texts if again.keep(text)]
-    assert chosen != [text.id for text in texts if other.keep(text)]
+    chosen = [text.id for text in texts if first.holds(text)]
+    assert chosen == [text.id for text in texts if again.holds(text)]
+    assert chosen != [text.id for text in texts if other.holds(text)]
 
 
 def test_what_is_scored_is_never_cut() -> None:
@@ -135,7 +128,7 @@ def test_exact_splits_take_every_document_once(documents: set[str], seed: int) -
     texts = [Text(document, ("w",), doc=document) for document in documents]
     parts = [exact_part(documents, sizes, split, seed) for split in SPLITS]
 
-    found = [[text.id for text in texts if one.keep and one.keep(text)] for one in parts]
+    found = [[text.id for text in texts if one.holds(text)] for one in parts]
 
     assert [len(ids) for ids in found] == [sizes[split] for split in SPLITS]
     assert sorted(id for ids in found for id in ids) == sorted(documents)
@@ -147,3 +140,11 @@ def test_exact_splits_of_another_file_are_refused() -> None:
         exact_part(["a", "b"], {"train": 1, "dev": 1, "test": 1}, "dev", 0)
     with pytest.raises(CorpusError, match="unknown split"):
         exact_part(["a"], {"train": 1, "dev": 0, "test": 0}, "valid", 0)
+
+
+def test_of_a_complete_corpus_no_split_is_made() -> None:
+    given = {"train", "dev"}
+    assert whole_part(given, "train") == Part(("train",))
+    assert whole_part(given, "all") == Part(("train", "dev"))
+    with pytest.raises(CorpusError, match="there is no test here, only train and dev; ask for --split dev"):
+        whole_part(given, "test")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lamina.corpora import squad
+from lamina.corpora.notes import Notes
 from lamina.corpora.questions import answer_text
 from lamina.errors import FormatError
 
@@ -55,10 +56,10 @@ def test_no_sentence_ends_inside_an_answer(tmp_path):
 
 
 def test_one_character_beside_is_a_slip_and_noted(tmp_path):
-    noted = {}
+    noted = Notes()
     (question,), faults = _sound(_file(tmp_path, _qa(answers=[(" Bob", 28)])), noted)
     assert faults == []
-    assert noted == {squad.SLIPPED: ["q1"]}
+    assert noted.ids == {squad.SLIPPED: ("q1",)}
     assert answer_text(question, question.text.edges["answer"][0].span) == "Bob"
 
 
@@ -101,12 +102,12 @@ def test_an_empty_context_is_a_fault(tmp_path, context):
 
 
 def test_questions_without_answers_are_left_out_and_noted(tmp_path):
-    noted = {}
+    noted = Notes()
     found, faults = _sound(
         _file(tmp_path, _qa("a", answers=[], is_impossible=True), _qa("b", is_impossible=False)), noted
     )
     assert [question.text.id for question in found] == ["b"]
-    assert (faults, noted) == ([], {squad.IMPOSSIBLE: ["a"]})
+    assert (faults, noted.ids) == ([], {squad.IMPOSSIBLE: ("a",)})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lamina.corpora import trec
+from lamina.corpora.notes import Notes
 from lamina.types import Span
 
 LINES = "DESC:manner How did serfdom end ?\nHUM:ind Who was José ?\n\nDESC:manner How did  serfdom end ?\n"
@@ -11,14 +12,14 @@ LINES = "DESC:manner How did serfdom end ?\nHUM:ind Who was José ?\n\nDESC:mann
 def test_types_of_whole_questions_without_repeats(tmp_path):
     path = tmp_path / "types.txt"
     path.write_text(LINES, encoding="utf-8")
-    noted = {}
+    noted = Notes()
     first, second = trec.read(path, noted=noted)
     assert trec.looks_like(path)
     assert first.words == ("How", "did", "serfdom", "end", "?")
     assert [(edge.labels, edge.span) for edge in first.edges["ques"]] == [(("DESC:manner",), Span(0, 5))]
     assert first.edges["ques_coarse"][0].labels == ("DESC",)
     assert (first.id, second.id) == ("types-1", "types-2")
-    assert noted == {trec.REPEATED: ["types-4"]}
+    assert noted.ids == {trec.REPEATED: ("types-4",)}
 
 
 def test_the_original_is_latin_1(tmp_path):

@@ -82,7 +82,7 @@ def test_every_task_has_a_corpus():
     assert all(corpora_of(task) for task in TASKS)
     assert set(corpora_of(get_task("coref"))) == {"gum_open", "gap_coreference"}
     assert set(corpora_of(get_task("coref_window"))) == {"gum_open"}
-    assert set(corpora_of(get_task("sup"))) == {"squad_v1.1_dev", "xquad_en", "hotpotqa_sample", "babi_en"}
+    assert set(corpora_of(get_task("sup"))) == {"squad", "squad_v1.1_dev", "xquad_en", "hotpotqa_sample", "babi_en"}
     assert corpora_of(get_task("ques")) == ("trec_qtypes",)
 
 

@@ -57,7 +57,7 @@ def test_where_test_has_no_labels_dev_is_scored(tmp_path) -> None:
     assert {text_of(item).words[1] for item in sets.scored} == {"dev"}
     assert len(sets.train) + len(sets.select) == 60
     assert sets.select
-    assert "test has no labels" in sets.describe()["splits"]["test"]
+    assert "test has no labels" in sets.describe()["note"]
 
 
 def test_mrpc_columns_make_two_segments(tmp_path) -> None:
@@ -86,7 +86,17 @@ def test_questions_keep_their_raw_strings_and_articles_stay_whole(tmp_path) -> N
     assert docs[0].isdisjoint(docs[1] | docs[2])
 
 
-def test_pairs_of_question_and_sentence_remember_their_paragraphs(tmp_path) -> None:
+def test_a_given_dev_is_scored_rather_than_a_test_made_of_train(tmp_path) -> None:
+    sets = load_sets("classify", sst(tmp_path / "sst", train=60, dev=6))
+
+    assert {text_of(item).words[1] for item in sets.scored} == {"dev"}
+    assert {text_of(item).words[1] for item in (*sets.train, *sets.select)} == {"train"}
+    assert len(sets.train) + len(sets.select) == 60
+    assert sets.describe()["split"] == "dev"
+    assert "dev is scored" in sets.describe()["note"]
+
+
+def test_pairs_of_question_and_sentence_are_known_by_their_questions(tmp_path) -> None:
     path = squad(tmp_path / "own.json")
     asked, pairs = load_sets("squad", path), load_sets("pairs", path)
     first = pairs.train[:2]
@@ -94,7 +104,7 @@ def test_pairs_of_question_and_sentence_remember_their_paragraphs(tmp_path) -> N
     assert [class_of(item) for item in first] == ["1", "0"]
     assert " ".join(text_of(first[0]).words).startswith("Who slept ? The cat")
     assert " ".join(text_of(first[1]).words).startswith("Who slept ? Dog")
-    assert pairs.behind == {text_hash(text_of(item)) for item in (*asked.train, *asked.select)}
+    assert {text_hash(text_of(item)) for item in pairs.train} == {text_hash(text_of(item)) for item in asked.train}
 
 
 def test_stories_are_made(tmp_path) -> None:
@@ -125,5 +135,5 @@ def test_a_paragraph_is_known_by_itself_a_story_with_its_question() -> None:
         words = (question, *(f"w{n}" for n in range(size)))
         return Text(question, words, (Span(0, 1), Span(1, len(words))))
 
-    assert text_hash(asked("who", 60)) == text_hash(asked("why", 60))
+    assert text_hash(asked("who", 80)) == text_hash(asked("why", 80))
     assert text_hash(asked("who", 5)) != text_hash(asked("why", 5))

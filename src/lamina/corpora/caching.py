@@ -57,15 +57,16 @@ def to_line(text: Text) -> str:
     """
     ends = [segment.end for segment in text.segments]
     edges = {name: [_edge_to_list(edge) for edge in found] for name, found in text.edges.items()}
-    return json.dumps([text.id, text.words, ends, text.doc, edges], separators=(",", ":"))
+    origin = [] if text.origin is None else [text.origin]
+    return json.dumps([text.id, text.words, ends, text.doc, edges, *origin], separators=(",", ":"))
 
 
 def from_line(line: str) -> Text:
     """The text that `to_line` wrote."""
-    name, words, ends, doc, edges = json.loads(line)
+    name, words, ends, doc, edges, *origin = json.loads(line)
     segments = tuple(Span(start, end) for start, end in zip([0, *ends], ends, strict=False))
     found = {key: tuple(_edge_from_list(*edge) for edge in listed) for key, listed in edges.items()}
-    return Text(name, tuple(words), segments, found, doc)
+    return Text(name, tuple(words), segments, found, doc, *origin)
 
 
 def _edge_to_list(edge: Edge) -> list[Any]:

@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     is empty if lists in the folder define the splits."""
     documents: Mapping[str, int] = MappingProxyType({})
     """Split -> number of documents, for corpora without splits whose made splits have an exact size."""
+    complete: bool = False
+    """Whether the given splits are all there are: no other is made of them."""
 
     def splits_within(self, members: Iterable[str]) -> tuple[str, ...]:
         """The splits that files with these names (`*` matches anything) cover."""
@@ -117,6 +119,16 @@ CATALOGUE = (
         ("coref",),
         # GAP's development set is meant for training; validation is the small set for model selection.
         {"train": "**/gap-development.tsv", "dev": "**/gap-validation.tsv", "test": "**/gap-test.tsv"},
+    ),
+    Entry(
+        "squad",
+        "SQuAD v1.1: questions about Wikipedia paragraphs, train and dev",
+        "squad",
+        "SQuAD",
+        _ASKED,
+        {"train": "**/train-v1.1.json", "dev": "**/dev-v1.1.json"},
+        # The official test is not public, and its train is used whole wherever results are compared.
+        complete=True,
     ),
     Entry(
         "squad_v1.1_dev",

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lamina.corpora.notes import Notes
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, DamagedError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir
@@ -67,6 +69,10 @@ class Corpus:
     """Only this many texts, from the first; None for all."""
     declared: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
     """The annotations listed in the catalogue; None if they have to be found in the texts."""
+    view: View = field(default=View(), repr=False)
+    """How questions are shown; the default for all other texts."""
+    notes: Notes = field(default_factory=Notes, repr=False, compare=False)
+    """What its readers left out or changed, filled while texts are read; corpora made of this one share it."""
 
     def __iter__(self) -> Iterator[Text]:
         size = 0
@@ -111,6 +117,10 @@ class Corpus:
             return self
         return replace(self, limit=n, fingerprint=fingerprint_of("take", self.fingerprint, n))
 
+    def left_out(self) -> dict[str, int]:
+        """What readers left out or changed -> in how many texts; complete after the texts were read once."""
+        return self.notes.counts()
+
     def describe(self) -> dict[str, Any]:
         """The corpus's entry in a result's provenance."""
         said = {
@@ -125,6 +135,8 @@ class Corpus:
             said["made_split"] = self.made_split
         if self.limit is not None:
             said["limit"] = self.limit
+        if self.view != View():
+            said["view"] = self.view.describe()
         return said
 
 

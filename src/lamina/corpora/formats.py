@@ -29,6 +29,7 @@ from lamina.corpora import (
     uds_jsonl,
     wiki_pse,
 )
+from lamina.corpora.questions import Question
 from lamina.errors import CorpusError
 from lamina.files.reading import check_regular
 from lamina.types import Text
@@ -65,13 +66,16 @@ class Format(NamedTuple):
     """Whether the reader notes what it left out or changed, apart from faults."""
     unnamed: bool = False
     """Whether its targets have no name of their own, so that the reader takes an `annotation`."""
+    questions: Callable[..., Iterator[Question]] | None = None
+    """The questions of one file, `questions(path, report, noted, view)`, if it has any."""
     documents: Callable[[Path], list[str]] | None = None
     """Lists the documents of a file without reading its texts, for splits with an exact number of documents."""
 
 
 def _format(module: ModuleType, title: str, scheme: str, **more: object) -> Format:
     name = module.__name__.rpartition(".")[2]
-    return Format(name, title, scheme, module.read, module.looks_like)._replace(**more)
+    asked = getattr(module, "questions", None)
+    return Format(name, title, scheme, module.read, module.looks_like, questions=asked)._replace(**more)
 
 
 def _uds_ids(path: Path) -> tuple[Path, ...]:
@@ -108,7 +112,7 @@ FORMATS = (
         documents=squad.documents,
     ),
     _format(hotpot, "HotpotQA, both layouts (JSON)", "HotpotQA", notes=True),
-    _format(babi, "bAbI stories", "bAbI", companions=babi.companions),
+    _format(babi, "bAbI stories", "bAbI", companions=babi.companions, notes=True),
     _format(trec, "TREC question types, one `COARSE:fine question` per line", "Li and Roth", notes=True),
     _format(gap, "GAP coreference (TSV)", "GAP"),
     _format(glue, "sentences or sentence pairs with a class, GLUE style (TSV)", "as given"),

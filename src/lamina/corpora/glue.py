@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from lamina.corpora.notes import Notes
+from lamina.corpora.questions import Question, labelled_question
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
 from lamina.corpora.tokenising import words_in
+from lamina.corpora.views import View
 from lamina.types import Edge, Span, Text
 
 _LABELS = ("label", "quality", "is_duplicate", "gold_label")
@@ -59,6 +62,16 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
         text = _text(path, line.number, line.text.split("\t"), columns, report)
         if text is not None:
             yield text
+
+
+def questions(
+    path: Path,
+    report: Report = raise_fault,
+    noted: Notes | None = None,  # noqa: ARG001 - as any reader
+    view: View | None = None,  # noqa: ARG001 - as any reader
+) -> Iterator[Question]:
+    """Every text with its class as the answer; there is one view of them."""
+    return (labelled_question(text, "label", "glue") for text in read(path, report))
 
 
 def _columns(header: str) -> _Columns | None:

@@ -10,9 +10,11 @@ from typing import Any
 
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.loading import known_splits, load_corpus
+from lamina.corpora.origins import origins
 from lamina.corpora.splits import part
+from lamina.corpora.views import View
 from lamina.errors import CorpusError
-from lamina.types import Text, text_key
+from lamina.types import Text
 
 STOPPING_SHARE = 0.1
 """Share of the training documents used for early stopping."""
@@ -35,6 +37,11 @@ class Splits:
         """Changes when either set changes."""
         return fingerprint_of(self.train.fingerprint, self.scored.fingerprint)
 
+    def left_out(self) -> dict[str, int]:
+        """What readers left out or changed in either set -> in how many texts; see `Corpus.left_out`."""
+        named = (("training", self.train), ("scored", self.scored))
+        return {f"{name}: {what}": count for name, each in named for what, count in each.left_out().items()}
+
     def describe(self) -> dict[str, Any]:
         """The entry in provenance: the scored texts and the training texts."""
         return self.scored.describe() | {"fingerprint": self.fingerprint, "train": self.train.describe()}
@@ -49,6 +56,7 @@ def load_splits(
     annotation: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    view: View | None = None,
 ) -> Splits:
     """The training texts of a corpus and the split to score, read as `load_corpus` does; `limit` is of each of them.
 
@@ -62,6 +70,7 @@ def load_splits(
         "annotation": annotation,
         "limit": limit,
         "seed": seed,
+        "view": view,
     }
     given = known_splits(corpus, format)
     stand_in = {"dev": "test", "test": "dev"}[scored]
@@ -91,7 +100,7 @@ def split_by_document(corpus: Corpus, scored: str = "dev", *, seed: int = 0) -> 
             corpus,
             split=split,
             fingerprint=fingerprint,
-            source=lambda: filter(chosen.keep, iter(corpus)),
+            source=lambda: filter(chosen.holds, iter(corpus)),
             made_split=chosen.note,
             limit=None,
         )
@@ -109,7 +118,7 @@ class Division:
     learn: tuple[int, ...]
     stop: tuple[int, ...]
     left_out: int
-    """Texts that also occur word for word in the scored split; not learned from."""
+    """Texts that are also in the scored split, in whatever view, or are about a passage of it; not learned from."""
 
 
 def thin(corpus: Corpus, texts: int | None, seed: int) -> Corpus:
@@ -142,8 +151,8 @@ def divide(splits: Splits, *, seed: int, most_stop: int | None = None) -> Divisi
     A hash of its name decides the side of a document, so that the split does not depend on what else is read. If
     there are so few documents that none falls on the stopping side, the nearest one is moved there.
     """
-    scored = {text_key(text) for text in splits.scored}
-    kept = [(number, _document(text)) for number, text in enumerate(splits.train) if text_key(text) not in scored]
+    scored = {origin for text in splits.scored for origin in origins(text)}
+    kept = [(number, _document(text)) for number, text in enumerate(splits.train) if scored.isdisjoint(origins(text))]
     shares = {document: _share(seed, document) for _, document in kept}
     stopping = max(STOPPING_SHARE, min(shares.values(), default=0.0))
     stop = [number for number, document in kept if shares[document] <= stopping]

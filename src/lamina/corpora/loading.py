@@ -13,9 +13,11 @@ from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import Entry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.formats import Format, detect, files_of, get_format
-from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of
+from lamina.corpora.notes import Notes
+from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of, whole_part
 from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.units import in_units, parse_unit
+from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
@@ -34,6 +36,8 @@ class Source(NamedTuple):
     """As listed in the catalogue; None for a user's own files."""
     documents: Mapping[str, int] = MappingProxyType({})
     """Split -> number of documents; empty if splits are given or made by percentage."""
+    complete: bool = False
+    """Whether no split is made: those of `files` are all there are."""
 
 
 def load_corpus(
@@ -45,13 +49,14 @@ def load_corpus(
     annotation: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    view: View | None = None,
 ) -> Corpus:
     """The texts of a corpus in the catalogue, or of your own file or folder.
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
     `annotation` names the targets of edge-probing JSONL, which are `edges` otherwise. `limit` takes only the first
-    texts. The corpus `stories` is generated, not read.
+    texts. `view` is how questions are shown; other texts have none. The corpus `stories` is generated, not read.
 
     Example:
         >>> import tempfile
@@ -63,26 +68,26 @@ def load_corpus(
     parse_unit(unit)
     if name_or_path == STORIES:
         _refuse_name(annotation, STORIES, "generated")
-        corpus = _stories(split, unit, seed)
+        corpus = _stories(split, unit, seed, view or View())
         return corpus if limit is None else corpus.take(limit)
     try:
         source = find_source(name_or_path, format)
         if not source.format.unnamed:
             _refuse_name(annotation, source.name, f"read as {source.format.name}")
         chosen = part_of(source, split, seed)
-        corpus = _corpus(source, split, unit, chosen, annotation)
+        corpus = _corpus(source, split, unit, chosen, annotation, view or View())
         first = next(iter(corpus), None)
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
     if first is None:
-        raise CorpusError(_emptiness(source, split, chosen))
+        raise CorpusError(_emptiness(source, split, chosen, corpus))
     return corpus if limit is None else corpus.take(limit)
 
 
 def splits_of(source: Source) -> tuple[str, ...]:
     """The available splits, including made ones."""
     named = tuple(split for split in SPLITS if split in source.files)
-    return named if named and "train" not in named else SPLITS
+    return named if source.complete or (named and "train" not in named) else SPLITS
 
 
 def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[str, ...]:
@@ -93,6 +98,21 @@ def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[s
         ('train', 'dev', 'test')
     """
     return SPLITS if name_or_path == STORIES else splits_of(find_source(name_or_path, format))
+
+
+def scored_split(name_or_path: str | Path, format: str | None = None) -> str:
+    """The split that a model fine-tuned on this data is scored on: test; dev, where that is given and test is not.
+
+    Example:
+        >>> scored_split("stories")
+        'test'
+    """
+    return "test" if name_or_path == STORIES else scored_split_of(find_source(name_or_path, format))
+
+
+def scored_split_of(source: Source) -> str:
+    """See `scored_split`."""
+    return "dev" if "dev" in source.files and "test" not in source.files else "test"
 
 
 def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
@@ -111,18 +131,20 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
     return Source(str(name_or_path), path if path.is_dir() else path.parent, form, by_split, form.scheme, None)
 
 
-def _stories(split: str, unit: str, seed: int) -> Corpus:
+def _stories(split: str, unit: str, seed: int, view: View) -> Corpus:
     """The corpus that is generated instead of read."""
-    note = split_note(split, seed)
+    shown = view.of_kind(STORIES)
+    note = split_note(split, seed, shown.tasks)
     return Corpus(
         name=STORIES,
         split=split,
         unit=unit,
         scheme="bAbI",
         fingerprint=fingerprint_of(STORIES, VERSION, unit, note),
-        source=lambda: in_units((question.text for question in story_questions(split, seed=seed)), unit),
+        source=lambda: in_units((each.text for each in story_questions(split, tasks=shown.tasks, seed=seed)), unit),
         made_split=note,
         declared=("question", "sentence", "answer", "sup"),
+        view=shown,
     )
 
 
@@ -140,7 +162,7 @@ def _from_catalogue(entry: Entry) -> Source:
         raise CorpusError(
             f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
         )
-    return Source(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents)
+    return Source(entry.name, root, form, files, entry.scheme, entry.annotations, entry.documents, entry.complete)
 
 
 def part_of(source: Source, split: str, seed: int) -> Part:
@@ -149,7 +171,7 @@ def part_of(source: Source, split: str, seed: int) -> Part:
         if source.documents and listed is not None and split != "all":
             documents = [document for path in source.files[None] for document in listed(path)]
             return exact_part(documents, source.documents, split, seed)
-        return part(source.files, split, seed)
+        return whole_part(source.files, split) if source.complete else part(source.files, split, seed)
     except CorpusError as error:
         raise CorpusError(f"{source.name}: {error}") from None
 
@@ -162,17 +184,20 @@ def _refuse_name(annotation: str | None, corpus: str, how: str) -> None:
         )
 
 
-def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str | None) -> Corpus:
+def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str | None, view: View) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
     files = {_relative(path, source.root): sha for path, sha in hashes.items()}
+    shown, notes = view.of_kind(form.name), Notes(chosen.keep)
 
     def read() -> Iterator[Text]:
-        texts = (text for path in paths for text in _read_file(form, path, hashes, annotation))
-        return in_units(filter(chosen.keep, texts) if chosen.keep else texts, unit)
+        texts = (text for path in paths for text in _read_file(form, path, hashes, annotation, shown, notes))
+        return in_units(filter(chosen.holds, texts), unit)
 
     named = [] if annotation is None else [annotation]
+    # Only what differs from the default, so that the fingerprints of all other corpora stay as they are.
+    named += [] if shown == View() else [shown.describe()]
     return Corpus(
         name=source.name,
         split=split,
@@ -183,6 +208,8 @@ def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str
         files=files,
         made_split=chosen.note,
         declared=_annotations(source.annotations, unit),
+        view=shown,
+        notes=notes,
     )
 
 
@@ -191,15 +218,20 @@ def _sha256(path: Path) -> str:
     return sha256_of(path)
 
 
-def _read_file(form: Format, path: Path, hashes: Mapping[Path, str], annotation: str | None) -> Iterator[Text]:
+def _read_file(
+    form: Format, path: Path, hashes: Mapping[Path, str], annotation: str | None, view: View, notes: Notes
+) -> Iterator[Text]:
+    noted = {"noted": notes} if form.notes else {}
     try:
         if annotation is not None:
             yield from form.read(path, annotation=annotation)
+        elif form.questions is not None and view != View():
+            yield from (question.text for question in form.questions(path, noted=notes, view=view))
         elif form.slow:
             key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
             yield from parsed_once(key, partial(form.read, path))
         else:
-            yield from form.read(path)
+            yield from form.read(path, **noted)
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
 
@@ -222,7 +254,12 @@ def _unknown(name: str) -> str:
     )
 
 
-def _emptiness(source: Source, split: str, chosen: Part) -> str:
+def _emptiness(source: Source, split: str, chosen: Part, corpus: Corpus) -> str:
+    if corpus.notes.counts():
+        return f"{source.name} ({split}): every question is left out ({corpus.notes.in_words()}); give other questions"
+    if corpus.view.tasks is not None:
+        tasks = ", ".join(map(str, corpus.view.tasks))
+        return f"{source.name} ({split}) has no questions of task {tasks}; name others with --babi-tasks"
     if chosen.note is None:
         where = ", ".join(str(path) for one in chosen.sources for path in source.files[one][:3])
         return f"{source.name} ({split}) is empty: {source.format.name} finds no text in {where}"

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from lamina.corpora import babi, hotpot, squad
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.formats import detect, files_of, get_format
-from lamina.corpora.loading import find_source, load_corpus, part_of
-from lamina.corpora.questions import Noted, Question, make_question
+from lamina.corpora.formats import FORMATS, detect, files_of, get_format
+from lamina.corpora.loading import Source, find_source, load_corpus, part_of
+from lamina.corpora.notes import Notes
+from lamina.corpora.questions import Question, make_question
 from lamina.corpora.reading import Report, raise_fault
 from lamina.corpora.stories import KINDS, PEOPLE, PLACES, STORIES, THINGS, story_questions
 from lamina.corpora.tokenising import sentences_of, split_sentences, split_words
+from lamina.corpora.views import View
 from lamina.errors import CorpusError, InputError, TaskError
 from lamina.types import Edge, Span
 
-_WITH_CONTEXTS = {"squad", "hotpot", "babi"}
 _ENTITIES = (
     dict.fromkeys(PEOPLE, "person")
     | dict.fromkeys(PLACES, "place")
@@ -58,50 +59,63 @@ class Questions(Corpus):
 
 
 def load_questions(
-    data: str | Path, split: str = "test", *, format: str | None = None, limit: int | None = None, seed: int = 0
+    data: str | Path,
+    split: str = "test",
+    *,
+    format: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    view: View | None = None,
 ) -> Questions:
     """The questions of a SQuAD, HotpotQA or bAbI corpus or file, or of the generated stories.
 
-    Splits, `format`, `limit` and `seed` are as in `load_corpus`.
+    The questions of TREC and the texts of GLUE have no context, and their class is the answer. Splits, `format`,
+    `limit`, `seed` and `view` are as in `load_corpus`.
     """
-    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed)
+    if str(data) != STORIES:
+        _refuse_statements(find_source(data, format))
+    corpus = load_corpus(data, split, format=format, limit=limit, seed=seed, view=view)
     common = {each.name: getattr(corpus, each.name) for each in fields(corpus)}
+    shown, notes = corpus.view, corpus.notes
     if str(data) == STORIES:
-        return Questions(**common, asked=lambda: map(_with_entities, story_questions(split, seed=seed)))
+        told = partial(story_questions, split, tasks=shown.tasks, seed=seed)
+        return Questions(**common, asked=lambda: map(_with_entities, told()))
     source = find_source(data, format)
-    kind = source.format.name
-    if kind not in _WITH_CONTEXTS:
-        raise TaskError(
-            f"{source.name} is {kind}, which has no questions with contexts; give squad, hotpot or babi data, "
-            f"or {STORIES!r}"
-        )
     chosen = part_of(source, split, seed)
 
     def read() -> Iterator[Question]:
         for part in chosen.sources:
             for path in source.files[part]:
-                for question in read_questions(path, format=kind):
-                    if chosen.keep is None or chosen.keep(question.text):
+                for question in read_questions(path, format=source.format.name, view=shown, noted=notes):
+                    if chosen.holds(question.text):
                         yield question
 
     return Questions(**common, asked=read)
+
+
+def _refuse_statements(source: Source) -> None:
+    if source.format.questions is None:
+        raise TaskError(
+            f"{source.name} is {source.format.name}, which has no questions; give {' or '.join(_asking())} data, or "
+            f"{STORIES!r}"
+        )
+
+
+def _asking() -> list[str]:
+    return [form.name for form in FORMATS if form.questions is not None]
 
 
 def read_questions(
     path: Path | str,
     *,
     format: str | None = None,
-    setting: str = "distractor",
-    view: str = "span",
-    tasks: Collection[int] | None = None,
-    max_words: int | None = None,
+    view: View | None = None,
     report: Report = raise_fault,
-    noted: Noted | None = None,
+    noted: Notes | None = None,
 ) -> Iterator[Question]:
-    """The questions of a file or folder in the format squad, hotpot or babi; by default the format is detected.
+    """The questions of a file or folder in the format squad, hotpot, babi, trec or glue; it is detected by default.
 
-    `setting` (HotpotQA) is distractor or support; `max_words` cuts its distractors. `view` (bAbI) is span or
-    classification, and `tasks` takes some of its twenty. `noted` collects what was left out or changed.
+    `view` is how they are shown. `noted` collects what was left out or changed.
 
     Example:
         >>> import tempfile
@@ -114,15 +128,10 @@ def read_questions(
     if not path.exists():
         raise CorpusError(f"there is no file or folder {path}")
     form = get_format(format) if format else detect(path)
+    if form.questions is None:
+        raise CorpusError(f"{path} is read as {form.name}, which has no questions; use {' or '.join(_asking())}")
     for file in files_of(path, form):
-        if form.name == "squad":
-            yield from squad.questions(file, report, noted)
-        elif form.name == "hotpot":
-            yield from hotpot.questions(file, report, noted, setting=setting, max_words=max_words)
-        elif form.name == "babi":
-            yield from babi.questions(file, report, noted, view=view, tasks=tasks)
-        else:
-            raise CorpusError(f"{path} is read as {form.name}, which has no contexts; use squad, hotpot or babi")
+        yield from form.questions(file, report, noted, view)
 
 
 def typed_question(question: str, context: str, answer: str = "") -> Questions:

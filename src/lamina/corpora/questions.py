@@ -12,13 +12,15 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from lamina.corpora.notes import Notes
+from lamina.corpora.origins import origin_of, origins
 from lamina.corpora.reading import Fault, Report
-from lamina.corpora.tokenising import Split, split_words
+from lamina.corpora.tokenising import Split, sentence_ends, split_sentences, split_words
 from lamina.errors import SpanError
 from lamina.files.reading import parse_json, read_regular
 from lamina.types import Edge, Span, Text
@@ -98,10 +100,7 @@ class Document:
         return None
 
 
-Noted = dict[str, list[str]]
-"""What a reader left out or changed -> the ids of the questions."""
-
-CUT = "an answer starts or ends inside a word, which is cut there"
+CUT = "questions with a word that is cut where an answer starts or ends inside it"
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,12 @@ class Question:
     """
 
     text: Text
-    """Two segments: the question's words, then the context's; `doc` is the article (bAbI: the story).
+    """Two segments: the question's words, then the context's; `doc` is the article (bAbI: the story). Where the answer
+    is a class (TREC, GLUE) there is no context: one segment, or two sentences.
 
     Annotations: `question` (segment 0), `sentence` (one per sentence of the context, numbered from 0), `answer` (one
-    per accepted span; the first is used for training), `sup` (question and sentence, labelled 1 or 0; absent if the
-    context is a single sentence).
+    per accepted span; the first is used for training; none where the answer is a class), `sup` (question and sentence,
+    labelled 1 or 0; absent if the context is a single sentence).
     """
     question: str
     context: str
@@ -127,7 +127,7 @@ class Question:
     offsets: tuple[tuple[int, int], ...]
     """Where each word of the context (the second segment) starts and ends in `context`, in characters."""
     answers: tuple[str, ...]
-    """All accepted answers, raw."""
+    """All accepted answers, raw; or the class of the text, none where the file does not say it."""
     task: str = ""
     """bAbI: qa1, qa2, ...; otherwise the kind of data."""
 
@@ -161,23 +161,25 @@ def make_question(
     support: Collection[int],
     *,
     doc: str | None = None,
+    origin: str | None = None,
     answers: Iterable[str] | None = None,
     task: str = "",
-    noted: Noted | None = None,
+    noted: Notes | None = None,
 ) -> Question:
     """Build a question from its strings.
 
     `sentences` and `places` (of answers) are half-open character ranges of the context; `support` holds sentence
-    numbers. `answers` defaults to the text at the places.
+    numbers. `origin` is by what the question is recognised, and is to be given where something was cut from the context
+    or appended to it. `answers` defaults to the text at the places.
     """
-    passage = context if isinstance(context, Passage) else Passage.of(context)
+    passage = context if isinstance(context, Passage) else Passage(context)
     asked = split_words(question).words
     found = list(dict.fromkeys(trimmed(passage.text, *place) for place in places))
     split = passage.cut_at({border for place in found for border in place})
     if noted is not None and split is not passage.split:
-        noted.setdefault(CUT, []).append(id)
+        noted.add(CUT, id, doc)
     head = Span(0, len(asked))
-    spans = [_words_within(split, *place).shift(len(asked)) for place in sentences]
+    spans = [span.shift(len(asked)) for span in passage.spans(sentences, split)]
     edges = {
         "question": (Edge(("question",), head),),
         "sentence": tuple(Edge((str(n),), span) for n, span in enumerate(spans)),
@@ -188,30 +190,83 @@ def make_question(
     if len(spans) > 1:
         edges["sup"] = tuple(Edge(("1" if n in support else "0",), head, span) for n, span in enumerate(spans))
     words = (*asked, *split.words)
-    text = Text(id, words, (head, Span(len(asked), len(words))), edges, doc)
+    segments = (head, Span(len(asked), len(words)))
+    text = Text(id, words, segments, edges, doc, origin or origin_of(question, passage.text))
     given = (passage.text[start:end] for start, end in found) if answers is None else answers
     return Question(text, question, passage.text, split.offsets, tuple(dict.fromkeys(given)), task)
 
 
-class Passage(NamedTuple):
-    """A context with its words, split once for all its questions."""
+def labelled_question(text: Text, annotation: str, task: str) -> Question:
+    """A text whose class is the answer, as a question without a context; the class is that of `annotation`.
+
+    Example:
+        >>> typed = Text("q1", ("Who", "barks", "?"), edges={"ques": (Edge(("HUM:ind",), Span(0, 3)),)})
+        >>> question = labelled_question(typed, "ques", "trec")
+        >>> question.question, question.answers, question.context
+        ('Who barks ?', ('HUM:ind',), '')
+    """
+    first = text.segments[0]
+    classes = tuple(label for edge in text.edges.get(annotation, ()) for label in edge.labels)
+    edges = {**text.edges, "question": (Edge(("question",), first),), "sentence": (), "answer": ()}
+    made = replace(text, edges=edges, origin=" ".join(origins(text)))
+    return Question(made, " ".join(text.words[first.start : first.end]), "", (), classes, task)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A context, split once for all its questions.
+
+    Example:
+        >>> passage = Passage("Dogs bark. Cats mew.")
+        >>> passage.split.words[:3], passage.sentences(), passage.sentences(whole=[(5, 15)])
+        (('Dogs', 'bark', '.'), ((0, 10), (11, 20)), ((0, 20),))
+    """
 
     text: str
-    split: Split
 
-    @classmethod
-    def of(cls, text: str) -> Passage:
-        """Split a context into words."""
-        return cls(text, split_words(text))
+    @cached_property
+    def split(self) -> Split:
+        """Its words."""
+        return split_words(self.text)
+
+    @cached_property
+    def origin(self) -> str:
+        """By which all its questions are recognised."""
+        return origin_of("", self.text)
+
+    def sentences(self, whole: Iterable[tuple[int, int]] = ()) -> tuple[tuple[int, int], ...]:
+        """The character range of each sentence; none ends inside a range of `whole`."""
+        return tuple(split_sentences(self.text, whole, self._ends))
+
+    def spans(self, sentences: Sequence[tuple[int, int]], split: Split) -> Sequence[Span]:
+        """The words of each sentence, counted from the start of the context."""
+        if split is not self.split:
+            return [_words_within(split, *place) for place in sentences]
+        known = tuple(sentences)
+        if known not in self._spans:
+            self._spans[known] = [_words_within(split, *place) for place in known]
+        return self._spans[known]
 
     def cut_at(self, borders: Collection[int]) -> Split:
         """The words, with a boundary at every border; the same object if no border falls inside a word."""
-        starts = [start for start, _ in self.split.offsets]
         for border in borders:
-            at = bisect_left(starts, border) - 1
+            at = bisect_left(self._starts, border) - 1
             if at >= 0 and border < self.split.offsets[at][1]:
                 return split_words(self.text, borders)
         return self.split
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        return [start for start, _ in self.split.offsets]
+
+    @cached_property
+    def _ends(self) -> Sequence[int]:
+        return tuple(sentence_ends(self.text))
+
+    @cached_property
+    def _spans(self) -> dict[tuple[tuple[int, int], ...], list[Span]]:
+        """Most questions of a passage see the same sentences."""
+        return {}
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

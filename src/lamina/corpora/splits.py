@@ -82,8 +82,12 @@ class Part(NamedTuple):
     """The given splits whose files are read."""
     note: str | None = None
     """How the split was made; None if it is given. Part of the fingerprint."""
-    keep: Callable[[Text], bool] | None = None
-    """Whether a text belongs to it; None means all of them."""
+    keep: Callable[[str], bool] | None = None
+    """Whether a document belongs to it; None means all of them."""
+
+    def holds(self, text: Text) -> bool:
+        """Whether a text of the sources belongs to it; a text without a document is its own."""
+        return self.keep is None or self.keep(text.doc or text.id)
 
 
 def part(given: Collection[str | None], split: str, seed: int) -> Part:
@@ -115,6 +119,21 @@ def part(given: Collection[str | None], split: str, seed: int) -> Part:
     return _cut("train" if named else None, split, missing, seed)
 
 
+def whole_part(given: Collection[str | None], split: str) -> Part:
+    """A split of a corpus that has all its splits; an error for any other.
+
+    Example:
+        >>> whole_part({"train", "dev"}, "dev").sources
+        ('dev',)
+    """
+    named = tuple(name for name in SPLITS if name in given)
+    if split == "all":
+        return Part(named)
+    if split not in named:
+        raise CorpusError(f"there is no {split} here, only {' and '.join(named)}; ask for --split {named[-1]}")
+    return Part((split,))
+
+
 def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
     share = 15 if len(missing) == 1 else 10
     if split == "train":
@@ -124,8 +143,8 @@ def _cut(pool: str | None, split: str, missing: list[str], seed: int) -> Part:
         high = low + share
     whole = "the given train" if pool else "the corpus"
 
-    def keep(text: Text) -> bool:
-        return low <= _place(text.doc or text.id, seed) < high
+    def keep(document: str) -> bool:
+        return low <= _place(document, seed) < high
 
     return Part((pool,), f"{split} is {high - low} % of the documents of {whole}, by hash with seed {seed}", keep)
 
@@ -136,7 +155,7 @@ def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str,
     Example:
         >>> sizes = {"train": 2, "dev": 1, "test": 1}
         >>> part = exact_part(["a", "b", "c", "d"], sizes, "test", seed=0)
-        >>> part.note, sum(part.keep(Text("t", ("w",), doc=doc)) for doc in "abcd")
+        >>> part.note, sum(map(part.keep, "abcd"))
         ('test is 1 of the 4 documents of the corpus, by hash with seed 0', 1)
     """
     if split not in SPLITS:
@@ -147,7 +166,7 @@ def exact_part(documents: Collection[str], sizes: Mapping[str, int], split: str,
     start = sum(sizes[before] for before in SPLITS[: SPLITS.index(split)])
     chosen = frozenset(ranked[start : start + sizes[split]])
     note = f"{split} is {len(chosen)} of the {len(ranked)} documents of the corpus, by hash with seed {seed}"
-    return Part((None,), note, lambda text: text.doc in chosen)
+    return Part((None,), note, chosen.__contains__)
 
 
 def _place(document: str, seed: int) -> float:

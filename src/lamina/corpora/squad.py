@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lamina.corpora.questions import Document, Noted, Passage, Question, make_question
+from lamina.corpora.notes import Notes
+from lamina.corpora.questions import Document, Passage, Question, make_question
 from lamina.corpora.reading import Report, json_start, raise_fault
-from lamina.corpora.tokenising import sentences_of, split_sentences
+from lamina.corpora.tokenising import sentences_of
+from lamina.corpora.views import View
 from lamina.types import Text
 
-IMPOSSIBLE = "the question has no answer (is_impossible)"
-SLIPPED = "an answer is one character off its offset"
+IMPOSSIBLE = "questions without an answer (is_impossible)"
+SLIPPED = "questions with an answer one character off its offset (corrected)"
 _EXPECTED = '{"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [...]}]}]}'
 _SLIPS = (0, 1, -1)
 
@@ -30,7 +32,7 @@ def looks_like(path: Path) -> bool:
     return head.startswith("{") and '"paragraphs"' in head and ('"context"' in head or '"qas"' in head)
 
 
-def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per question."""
     return (question.text for question in questions(path, report, noted))
 
@@ -41,20 +43,25 @@ def documents(path: Path) -> list[str]:
     return [str(article.get("title", "")) for article in document.items("data", _EXPECTED)]
 
 
-def questions(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Question]:
-    """Every question that has an answer."""
+def questions(
+    path: Path,
+    report: Report = raise_fault,
+    noted: Notes | None = None,
+    view: View | None = None,  # noqa: ARG001 - as any reader
+) -> Iterator[Question]:
+    """Every question that has an answer; there is one view of them."""
     document = Document(path, report)
-    noted = {} if noted is None else noted
+    noted = noted or Notes()
     for article in document.items("data", _EXPECTED):
         title = article.get("title")
         for paragraph in document.inner(article, "paragraphs", f"article {title!r}"):
             yield from _of_paragraph(paragraph, title, document, noted)
 
 
-def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, noted: Noted) -> Iterator[Question]:
+def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, noted: Notes) -> Iterator[Question]:
     context = paragraph.get("context")
     asked = document.inner(paragraph, "qas", f"a paragraph of article {title!r}")
-    passage = Passage.of(context) if isinstance(context, str) else None
+    passage = Passage(context) if isinstance(context, str) else None
     for number, qa in enumerate(asked):
         id = document.new_id(qa.get("id"), f"question {number} of a paragraph of article {title!r}")
         if id is None:
@@ -62,30 +69,33 @@ def _of_paragraph(paragraph: dict[str, Any], title: Any, document: Document, not
         if passage is None or not passage.split.words:
             document.fault(id, "the context is empty", "the text that holds the answer")
         elif qa.get("is_impossible"):
-            noted.setdefault(IMPOSSIBLE, []).append(id)
+            noted.add(IMPOSSIBLE, id, str(title))
         elif (made := _question(id, qa, passage, title, document, noted)) is not None:
             yield made
 
 
 def _question(
-    id: str, qa: dict[str, Any], passage: Passage, title: Any, document: Document, noted: Noted
+    id: str, qa: dict[str, Any], passage: Passage, title: Any, document: Document, noted: Notes
 ) -> Question | None:
     asked = qa.get("question")
     if not isinstance(asked, str) or not asked.strip():
         return document.fault(id, "the question is empty", "a question")
     given = document.inner(qa, "answers", f"question {id}")
-    places = [_place(id, answer, passage.text, document, noted) for answer in given]
+    places = [_place(id, answer, passage.text, str(title), document, noted) for answer in given]
     if not places:
         return document.fault(id, "the question has no answer", "an answer, or is_impossible as in version 2")
     found = [place for place in places if place is not None]
     if len(found) < len(places):
         return None
-    sentences = split_sentences(passage.text, whole=found)
+    sentences = passage.sentences(whole=found)
     support = sentences_of(found, sentences)
-    return make_question(id, asked, passage, sentences, found, support, doc=str(title), task="squad", noted=noted)
+    about: dict[str, Any] = {"doc": str(title), "task": "squad", "origin": passage.origin, "noted": noted}
+    return make_question(id, asked, passage, sentences, found, support, **about)
 
 
-def _place(id: str, answer: dict[str, Any], context: str, document: Document, noted: Noted) -> tuple[int, int] | None:
+def _place(
+    id: str, answer: dict[str, Any], context: str, title: str, document: Document, noted: Notes
+) -> tuple[int, int] | None:
     """The character range of an answer, without surrounding white space; None after a fault."""
     text, offset = answer.get("text"), answer.get("answer_start")
     if not isinstance(text, str) or not text.strip() or type(offset) is not int:
@@ -94,7 +104,7 @@ def _place(id: str, answer: dict[str, Any], context: str, document: Document, no
         at = offset + slip
         if at >= 0 and context[at : at + len(text)] == text:
             if slip:
-                noted.setdefault(SLIPPED, []).append(id)
+                noted.add(SLIPPED, id, title)
             lead = len(text) - len(text.lstrip())
             return at + lead, at + lead + len(text.strip())
     if text not in context:

@@ -110,12 +110,14 @@ def story_questions(split: str, *, tasks: Collection[int] | None = None, seed: i
                 yield from make_stories(task, _SIZES[one], seed, split=one)
 
 
-def split_note(split: str, seed: int) -> str:
+def split_note(split: str, seed: int, tasks: Collection[int] | None = None) -> str:
     """How a split of the corpus `stories` is made."""
     if split not in (*SPLITS, "all"):
         raise CorpusError(f"unknown split {split!r}; use train, dev, test or all")
     size = sum(_SIZES.values()) if split == "all" else _SIZES[split]
-    return f"{split} is {size} stories of each of the tasks {', '.join(map(str, _TASKS))}, made with seed {seed}"
+    return (
+        f"{split} is {size} stories of each of the tasks {', '.join(map(str, tasks or _TASKS))}, made with seed {seed}"
+    )
 
 
 def _split_of(story: Story) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -78,8 +78,12 @@ _LAST_WORD = re.compile(r"(?:[^\W\d_]\.)*[^\W_]+$")
 _OPENERS = " \t\r\n\"'([\u2018\u201c\u201e\u00ab\u00bf\u00a1\u300c\u300e"
 
 
-def split_sentences(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+def split_sentences(
+    text: str, whole: Iterable[tuple[int, int]] = (), ends: Iterable[int] | None = None
+) -> list[tuple[int, int]]:
     """Character range of each sentence, without white space; no sentence ends inside a range of `whole`.
+
+    `ends` are the text's `sentence_ends`, where they are known already.
 
     Example:
         >>> text = "Dr. Ann met J. R. Smith. They talked! In the U.S. it rained."
@@ -91,9 +95,10 @@ def split_sentences(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tu
     kept = _merged(whole)
     starts = [start for start, _ in kept]
     # Of the kept ranges, only the last one that starts before an end can reach over it.
-    ends = [end for end in _ends(text) if not (at := bisect_left(starts, end)) or kept[at - 1][1] <= end]
+    known = sentence_ends(text) if ends is None else ends
+    final = [end for end in known if not (at := bisect_left(starts, end)) or kept[at - 1][1] <= end]
     found = []
-    for start, end in pairwise([0, *ends, len(text)]):
+    for start, end in pairwise([0, *final, len(text)]):
         part = text[start:end]
         if part.strip():
             found.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
@@ -123,7 +128,13 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _ends(text: str) -> Iterable[int]:
+def sentence_ends(text: str) -> Iterator[int]:
+    """Where sentences end: the offset after each last character but that of the text.
+
+    Example:
+        >>> list(sentence_ends("They talked! In the U.S. it rained."))
+        [12]
+    """
     for mark in _END.finditer(text):
         certain = mark[0][0] in _FULL or mark[0] == "\n"
         abbreviated = mark[0] == "." and _abbreviated(text, mark.start())

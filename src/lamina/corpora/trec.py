@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lamina.corpora.questions import Noted
+from lamina.corpora.notes import Notes
+from lamina.corpora.questions import Question, labelled_question
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault
+from lamina.corpora.views import View
 from lamina.files.reading import read_regular
 from lamina.types import Edge, Span, Text
 
-REPEATED = "the question is a duplicate"
+REPEATED = "questions that are duplicates"
 _LINE = re.compile(r"([A-Z]{2,5}):([a-z]+)\s+(\S.*)")
 
 
@@ -27,9 +29,9 @@ def looks_like(path: Path) -> bool:
     return bool(lines) and all(_LINE.fullmatch(line) for line in lines)
 
 
-def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per question, named by its line number."""
-    noted = {} if noted is None else noted
+    noted = noted or Notes()
     types: dict[str, str] = {}
     for number, line in enumerate(_decoded(read_regular(path)).split("\n"), start=1):
         if not line.strip():
@@ -44,10 +46,20 @@ def read(path: Path, report: Report = raise_fault, noted: Noted | None = None) -
             types[question] = fine
             yield _text(id, tuple(question.split()), parts[1], fine)
         elif types[question] == fine:
-            noted.setdefault(REPEATED, []).append(id)
+            noted.add(REPEATED, id)
         else:
             what = f"question {id} is {fine} here and {types[question]} before"
             report(Fault(path, number, what, "one type per question"))
+
+
+def questions(
+    path: Path,
+    report: Report = raise_fault,
+    noted: Notes | None = None,
+    view: View | None = None,  # noqa: ARG001 - as any reader
+) -> Iterator[Question]:
+    """Every question with its fine type as the answer; there is one view of them."""
+    return (labelled_question(text, "ques", "trec") for text in read(path, report, noted))
 
 
 def _text(id: str, words: tuple[str, ...], coarse: str, fine: str) -> Text:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from lamina.corpora.origins import origin_of_joined
 from lamina.errors import CorpusError
 from lamina.types import Edge, Span, Text
 
@@ -94,4 +95,5 @@ def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
             edges[annotation].extend(edge.shift(at) for edge in found)
     # A question and its context stay two segments; consecutive sentences become one.
     segments = sentences[0].segments if len(sentences) == 1 else ()
-    return Text(name, tuple(words), segments, {key: tuple(found) for key, found in edges.items()}, doc)
+    origin = sentences[0].origin if len(sentences) == 1 else origin_of_joined(sentences)
+    return Text(name, tuple(words), segments, {key: tuple(found) for key, found in edges.items()}, doc, origin)

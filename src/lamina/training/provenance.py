@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.origins import origins
+from lamina.corpora.views import View
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.errors import CorpusError, ModelError
+from lamina.errors import CorpusError, InputError, ModelError
+from lamina.progress import say
 from lamina.types import Text
 
 TEXTS = "lamina_texts.txt"
@@ -22,23 +25,30 @@ TEXTS = "lamina_texts.txt"
 ABOUT = "lamina.json"
 """In a fine-tuned folder: what it was trained to do, from what, and on what."""
 FORMAT = 1
-_PASSAGE = 50
-"""Words from which a context identifies a text; a shorter one (a story) does so only with its question."""
+GUARD = 2
+"""How the texts of a folder are recognised, written as `guard`: 2 by their origins, the same for every view of a
+question. Folders without it were written before that: what they say of questions holds for one view only."""
 
 
 def text_hash(text: Text) -> str:
-    """A hash of what a text says, however it is cut into words.
-
-    Two questions about the same paragraph have the same hash: a model that has seen the paragraph has seen both. Short
-    stories, which recur by chance, are identified together with their question.
+    """What a text is recognised by: the hashes of what it was made of, however it is cut or shown.
 
     Example:
         >>> text_hash(Text("a", ("can", "not", "."))) == text_hash(Text("b", ("cannot", ".")))
         True
     """
-    last = text.segments[-1]
-    words = text.words[last.start : last.end] if len(last) >= _PASSAGE else text.words
-    return hashlib.blake2b("".join(words).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return " ".join(origins(text))
+
+
+def is_among(text: Text, used: Set[str]) -> bool:
+    """Whether a text, or a part of it that has an origin of its own, is among texts with these hashes.
+
+    Example:
+        >>> seen = Text("a", ("Dogs", "bark", "."))
+        >>> is_among(Text("b", ("Dogs", "bark."), origin=text_hash(seen)), frozenset([text_hash(seen)]))
+        True
+    """
+    return not used.isdisjoint(origins(text))
 
 
 def used_texts(folder: str | os.PathLike[str]) -> frozenset[str]:
@@ -54,13 +64,70 @@ def used_texts(folder: str | os.PathLike[str]) -> frozenset[str]:
 
 def refuse_used(folder: str | os.PathLike[str], texts: Iterable[Text], what: str) -> None:
     """Raise a CorpusError where a model was fine-tuned on some of these texts."""
-    used = used_texts(folder)
-    seen = [text.id for text in texts if text_hash(text) in used] if used else []
-    if seen:
+    if seen := _seen([folder], texts):
         raise CorpusError(
             f"{folder} was fine-tuned on {len(seen):,} of the texts of {what} (first: {seen[0]}); score it on texts it "
             "has not seen"
         )
+
+
+def _seen(folders: Sequence[str | os.PathLike[str]], texts: Iterable[Text]) -> list[str]:
+    """The ids of the texts that some of the folders were fine-tuned on."""
+    used = frozenset().union(*map(used_texts, folders))
+    for folder in folders:
+        _say_unguarded(str(folder))
+    return [text.id for text in texts if is_among(text, used)] if used else []
+
+
+def unguarded(folder: str | os.PathLike[str]) -> str | None:
+    """What to say of a folder whose questions are recognised in one view only; None for all others.
+
+    Example:
+        >>> unguarded("some-hub/model") is None
+        True
+    """
+    if guard_of(folder) >= GUARD:
+        return None
+    return (
+        f"{folder} was fine-tuned by an earlier version and is unguarded: it may have been trained on some of these "
+        "questions in another view; fine-tune it again to be sure"
+    )
+
+
+# Once per folder: an analysis looks at several sets of texts.
+@cache
+def _say_unguarded(folder: str) -> None:
+    said = unguarded(folder)
+    if said is not None:
+        say(said)
+
+
+def guard_of(folder: str | os.PathLike[str]) -> int:
+    """How the texts that a folder has seen are recognised (see `GUARD`); a new folder tuned from it knows no more.
+
+    Example:
+        >>> guard_of("some-hub/model") == GUARD
+        True
+    """
+    known = (Path(folder) / TEXTS).is_file() and (Path(folder) / ABOUT).is_file()
+    return int(read_about(folder).get("guard", 1)) if known else GUARD
+
+
+def view_of(model: Encoder | str | os.PathLike[str]) -> View | None:
+    """How questions were shown to a fine-tuned model; None where it does not say.
+
+    Example:
+        >>> view_of("some-hub/model") is None
+        True
+    """
+    folder = folder_of(model) if isinstance(model, Encoder) else Path(model)
+    if folder is None or not (folder / ABOUT).is_file():
+        return None
+    said = read_about(folder).get("view")
+    try:
+        return None if said is None else View.of(said)
+    except InputError as error:
+        raise ModelError(f"{folder / ABOUT}: {error}; fine-tune the model again") from None
 
 
 def read_about(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -99,8 +166,7 @@ def refuse_seen(encoder: Encoder, corpus: Corpus) -> None:
 def unseen(corpus: Corpus, encoders: Sequence[Encoder]) -> tuple[Corpus, int]:
     """The corpus without the texts that any of the models was fine-tuned on, and how many those are."""
     folders = [folder for each in encoders if (folder := folder_of(each)) is not None]
-    used = frozenset().union(*(used_texts(folder) for folder in folders))
-    seen = frozenset(text.id for text in corpus if text_hash(text) in used) if used else frozenset()
+    seen = frozenset(_seen(folders, corpus))
     if not seen:
         return corpus, 0
     if len(seen) == len(corpus):

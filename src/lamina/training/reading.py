@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lamina.corpora import Corpus, load_corpus
-from lamina.corpora.corpus import fingerprint_of
-from lamina.corpora.loading import Source, find_source, part_of, splits_of
-from lamina.corpora.question_sets import read_questions
+from lamina.corpora.loading import Source, find_source, scored_split_of, splits_of
+from lamina.corpora.origins import origins
+from lamina.corpora.question_sets import Questions, load_questions
 from lamina.corpora.questions import Question
 from lamina.corpora.splits import SPLITS
-from lamina.corpora.stories import STORIES, story_questions
+from lamina.corpora.stories import STORIES
+from lamina.corpora.views import Setting, View
 from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES
 from lamina.training.objective import Item, text_of, unit_of
-from lamina.training.provenance import text_hash
+from lamina.training.provenance import is_among
 from lamina.types import Edge, Span, Text
 
 
@@ -44,15 +48,20 @@ class Sets:
     """Scored once, at the end."""
     about: Mapping[str, Any] | None = None
     """Where they come from; None where they were made by a program."""
-    behind: frozenset[str] = frozenset()
-    """Hashes of further texts that the training and selection items were made of."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Why texts were left out -> how many."""
+    view: View = field(default=View())
+    """How questions are shown."""
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes with any text or label."""
-        return fingerprint_of([[_said(item) for item in part] for part in (self.train, self.select, self.scored)])
+        digest = hashlib.sha256()
+        for part in (self.train, self.select, self.scored):
+            digest.update(f"{len(part)}\n".encode())
+            for item in part:
+                digest.update(repr(_said(item)).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
         """What provenance says of them."""
@@ -61,18 +70,19 @@ class Sets:
             "name": self.name,
             "split": "test",
             **(self.about or {}),
+            **({} if self.view == View() else {"view": self.view.describe()}),
             "fingerprint": self.fingerprint,
             "texts": sizes,
         }
 
 
-def _said(item: Item) -> list[Any]:
+def _said(item: Item) -> tuple[Any, ...]:
     text = text_of(item)
     edges = [
-        [name, [[e.labels, e.span.start, e.span.end] for e in found]] for name, found in sorted(text.edges.items())
+        (name, [(e.labels, e.span.start, e.span.end) for e in found]) for name, found in sorted(text.edges.items())
     ]
-    answers = [item.answers, item.context] if isinstance(item, Question) else []
-    return [text.words, [segment.end for segment in text.segments], edges, answers]
+    answers = (item.answers, item.context) if isinstance(item, Question) else ()
+    return (text.words, [segment.end for segment in text.segments], edges, answers)
 
 
 def apart(sets: Sets) -> Sets:
@@ -83,10 +93,10 @@ def apart(sets: Sets) -> Sets:
     for name in ("train", "select", "scored"):
         if not getattr(sets, name):
             raise CorpusError(f"{sets.name}: there are no texts in {name}; give more, or raise --limit")
-    scored = {text_hash(text_of(item)) for item in sets.scored}
-    select = tuple(item for item in sets.select if text_hash(text_of(item)) not in scored)
-    later = scored | {text_hash(text_of(item)) for item in select}
-    train = tuple(item for item in sets.train if text_hash(text_of(item)) not in later)
+    later = _origins(sets.scored)
+    select = tuple(item for item in sets.select if not is_among(text_of(item), later))
+    later |= _origins(select)
+    train = tuple(item for item in sets.train if not is_among(text_of(item), later))
     for name, kept in (("select", select), ("train", train)):
         given = len(getattr(sets, name))
         if len(kept) < given / 2:
@@ -95,30 +105,25 @@ def apart(sets: Sets) -> Sets:
                 "scored may not be trained on: give sets that share no texts"
             )
     left_out = {
+        **sets.left_out,
         "training texts that are also in the selection or scored texts": len(sets.train) - len(train),
         "selection texts that are also in the scored texts": len(sets.select) - len(select),
     }
     return replace(sets, train=train, select=select, left_out=left_out)
 
 
+def _origins(items: Iterable[Item]) -> set[str]:
+    return {origin for item in items for origin in origins(text_of(item))}
+
+
 ANSWERING = {"squad", "hotpot", "babi"}
 """Tasks on questions with contexts; their formats too."""
 _FEW = 20
 """Documents below which texts are split instead of documents."""
-_WORDS_PER_PIECE = 0.6
-"""A safe estimate for English."""
-
-
-class Wanted(NamedTuple):
-    """What a task asks of its data."""
-
-    task: str
-    setting: str = "distractor"
-    """HotpotQA's."""
-    babi_tasks: tuple[int, ...] | None = None
-    """Some of bAbI's twenty tasks, or of the stories'."""
-    most_words: int = 300
-    """Of a HotpotQA context; its distractors are cut."""
+_WORDS_PER_PIECE = 0.8
+"""Of the longest row. Cut to 410 words, HotpotQA has 376 pieces of MiniLM on average; 1 of 179 questions over 512."""
+_CALLED = {"train": "training", "select": "selection", "scored": "scored", "pool": "training and selection"}
+"""Role of a split -> its name where what was left out of it is counted."""
 
 
 def load_sets(
@@ -127,104 +132,159 @@ def load_sets(
     *,
     format: str | None = None,
     limit: int | None = None,
-    setting: str = "distractor",
+    setting: Setting = "distractor",
     babi_tasks: Sequence[int] | None = None,
     length: int = 384,
 ) -> Sets:
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
-    `limit` takes the first texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty.
+    Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` takes the first
+    texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty.
     """
-    wanted = Wanted(task, setting, tuple(babi_tasks) if babi_tasks else None, round(_WORDS_PER_PIECE * length))
     source = None if str(data) == STORIES else find_source(data, format)
-    if source is None or "train" in splits_of(source):
-        corpora = {split: load_corpus(data, split, format=format) for split in SPLITS}
-    else:
-        corpora = {split: load_corpus(data, split, format=format) for split in ("dev", "test")}
-    found = _read(wanted, source, corpora)
-    parts = [tuple(found.items[split][:limit]) for split in SPLITS]
+    asks = _asks(task, source)
+    view = View(
+        setting=setting,
+        babi="classification" if task == "classify" else "span",
+        tasks=tuple(babi_tasks) if babi_tasks else None,
+        max_words=round(_WORDS_PER_PIECE * length) if task in ANSWERING else None,
+    )
+
+    def load(split: str) -> Corpus:
+        if asks:
+            return load_questions(data, split, format=format, view=view)
+        return load_corpus(data, split, format=format)
+
+    roles = _roles(task, source, load)
+    corpora = {role: load(split) for role, split in roles.splits.items()}
+    documents = _documents(source, roles.splits.get("pool"))
+    items = _items(corpora, limit, documents, pairs=asks and task == "pairs")
+    scored = corpora["scored"]
     about = {
+        "split": scored.split,
         "unit": "sentence",
-        "scheme": corpora["test"].scheme,
+        "scheme": scored.scheme,
         "files": {name: sha for corpus in corpora.values() for name, sha in corpus.files.items()},
-        "splits": {split: corpus.made_split or "as given" for split, corpus in corpora.items()} | found.notes,
+        "splits": {role: _said_of(corpus) for role, corpus in corpora.items()},
+        **({"note": roles.note} if roles.note else {}),
     }
-    return Sets(corpora["test"].name, parts[0], parts[1], parts[2], about, found.behind)
+    left_out = {
+        f"{_CALLED[role]}: {reason}": count
+        for role, corpus in corpora.items()
+        for reason, count in corpus.left_out().items()
+    }
+    return Sets(scored.name, *items, about=about, left_out=left_out, view=scored.view)
 
 
-class _Found(NamedTuple):
-    """What was read: items by split, how splits were changed, and the hashes of the texts behind the items."""
-
-    items: dict[str, list[Item]]
-    notes: dict[str, str]
-    behind: frozenset[str] = frozenset()
-
-
-def _read(wanted: Wanted, source: Source | None, corpora: Mapping[str, Corpus]) -> _Found:
+def _asks(task: str, source: Source | None) -> bool:
+    """Whether the data is read as questions with contexts, with the raw strings that texts do not have."""
     asks = source is None or source.format.name in ANSWERING
-    if wanted.task in ANSWERING and source is not None and not asks:
+    if task in ANSWERING and source is not None and not asks:
         kind = source.format.name
-        raise TaskError(f"{source.name} is {kind}; {wanted.task} takes questions with contexts (squad|hotpot|babi)")
-    if not asks or wanted.task in ("mlm", "pos", "ner"):
-        return _complete({split: list(corpus) for split, corpus in corpora.items()}, wanted.task)
-    read: dict[str, list[Item]] = {}
+        raise TaskError(f"{source.name} is {kind}; {task} takes questions with contexts (squad|hotpot|babi)")
+    return asks and task not in ("mlm", "pos", "ner")
+
+
+class _Roles(NamedTuple):
+    """Which split is what: `train`, `select` and `scored`, or `pool` for what is cut into train and select."""
+
+    splits: dict[str, str]
+    note: str = ""
+    """Where that is not the usual: why."""
+
+
+def _roles(task: str, source: Source | None, load: Callable[[str], Corpus]) -> _Roles:
     if source is None:
-        read |= {split: [*story_questions(split, tasks=wanted.babi_tasks)] for split in SPLITS}
-    else:
-        read |= _questions(source, wanted)
-    if wanted.task != "pairs":
-        return _Found(read, {})
-    behind = frozenset(text_hash(text_of(item)) for split in ("train", "dev") for item in read[split])
-    return _Found({split: [*sentence_pairs(found)] for split, found in read.items()}, {}, behind)
-
-
-def _questions(source: Source, wanted: Wanted) -> dict[str, list[Item]]:
-    """The questions of each split, with the raw strings that a corpus of texts does not have."""
-    kind = source.format.name
-    settings: dict[str, Any] = {}
-    if kind == "hotpot":
-        settings = {"setting": wanted.setting, "max_words": wanted.most_words}
-    elif kind == "babi":
-        settings = {"view": "classification" if wanted.task == "classify" else "span", "tasks": wanted.babi_tasks}
-    parts = {split: part_of(source, split, 0) for split in SPLITS}
-    read: dict[str, list[Item]] = {split: [] for split in SPLITS}
-    for given, paths in source.files.items():
-        for path in paths:
-            for question in read_questions(path, format=kind, **settings):
-                for split, part in parts.items():
-                    if given in part.sources and (part.keep is None or part.keep(question.text)):
-                        read[split].append(question)
-    return read
-
-
-def _complete(read: dict[str, list[Item]], task: str) -> _Found:
-    """Three sets where there are two: without a train, dev is trained on; without labels in test, dev is scored.
-
-    A tenth of the training documents is then for selection.
-    """
-    if "train" not in read:
-        train, select = _tenth(read["dev"])
+        return _Roles(dict(zip(_ROLES, SPLITS, strict=True)))
+    splits = splits_of(source)
+    if "train" not in splits:
         note = "there is no train: nine tenths of dev are trained on, and one tenth is for selection"
-        return _Found({"train": train, "dev": select, "test": read["test"]}, {"train": note, "dev": note})
-    if task in ("classify", "pairs") and _is_labelled(read["dev"]) and not _is_labelled(read["test"]):
-        train, select = _tenth(read["train"])
+        return _Roles({"pool": "dev", "scored": "test"}, note)
+    if "test" not in splits:
+        note = "there is no test: dev is scored, and a tenth of train is for selection"
+        return _Roles({"pool": "train", "scored": "dev"}, note)
+    if scored_split_of(source) == "dev":
+        note = "no test is given: dev is scored, and the test that is made of train is for selection"
+        return _Roles({"train": "train", "select": "test", "scored": "dev"}, note)
+    classes = task in ("classify", "pairs") and source.format.name not in ANSWERING
+    if classes and _is_labelled(load("dev")) and not _is_labelled(load("test")):
         note = "test has no labels: dev is scored, and a tenth of train is for selection"
-        return _Found({"train": train, "dev": select, "test": read["dev"]}, dict.fromkeys(SPLITS, note))
-    return _Found(read, {})
+        return _Roles({"pool": "train", "scored": "dev"}, note)
+    return _Roles(dict(zip(_ROLES, SPLITS, strict=True)))
 
 
-def _tenth(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """Nine tenths and one tenth of the documents, in the order of a hash; of the texts where documents are few."""
-    many = len({unit_of(text_of(item)) for item in items}) >= _FEW
-    names = [unit_of(text_of(item)) if many else text_of(item).id for item in items]
-    ranked = sorted(set(names), key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest())
+_ROLES = ("train", "select", "scored")
+
+
+def _documents(source: Source | None, split: str | None) -> list[str]:
+    """The documents of a split, where they can be listed without reading its texts."""
+    if source is None or split is None or source.format.documents is None:
+        return []
+    return [document for path in source.files.get(split, ()) for document in source.format.documents(path)]
+
+
+def _items(
+    corpora: Mapping[str, Corpus], limit: int | None, documents: Sequence[str], *, pairs: bool
+) -> list[tuple[Item, ...]]:
+    """The items of train, select and scored, at most `limit` of each; `documents` are those of the pool, if known."""
+    read: dict[str, Sequence[Item]] = {}
+    with _without_collecting():
+        for role, corpus in corpora.items():
+            if role == "pool":
+                read["train"], read["select"] = _tenth(_each_of(corpus), documents, limit)
+            else:
+                read[role] = [*_each_of(corpus if limit is None else corpus.take(limit))]
+    if pairs:
+        read = {role: [*sentence_pairs(found)] for role, found in read.items()}
+    return [tuple(read[role][:limit]) for role in _ROLES]
+
+
+def _each_of(corpus: Corpus) -> Iterator[Item]:
+    return corpus.questions() if isinstance(corpus, Questions) else iter(corpus)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """No garbage is looked for among millions of things that all stay: 40 % of the time it takes to read SQuAD."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _said_of(corpus: Corpus) -> str:
+    return f"{corpus.split}: {corpus.made_split or 'as given'}"
+
+
+def _tenth(items: Iterable[Item], documents: Sequence[str], limit: int | None) -> tuple[list[Item], list[Item]]:
+    """Nine tenths and one tenth of the documents, in the order of a hash; of the texts where documents are few.
+
+    At most `limit` items of each. Where all documents are known, no more items are read than it takes.
+    """
+    if len(set(documents)) < _FEW:
+        items = [*items]
+        documents = [unit_of(text_of(item)) for item in items]
+    many = len(set(documents)) >= _FEW
+    names = set(documents) if many else {text_of(item).id for item in items}
+    ranked = sorted(names, key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest())
     chosen = set(ranked[: -(-len(ranked) // 10)])
-    train = [item for item, name in zip(items, names, strict=True) if name not in chosen]
-    return train, [item for item, name in zip(items, names, strict=True) if name in chosen]
+    most = sys.maxsize if limit is None else limit
+    train, select = [], []
+    for item in items:
+        text = text_of(item)
+        part = select if (unit_of(text) if many else text.id) in chosen else train
+        if len(part) < most:
+            part.append(item)
+        elif len(train) == len(select) == most:
+            break
+    return train, select
 
 
-def _is_labelled(items: Sequence[Item]) -> bool:
-    return any(not CLASSES.isdisjoint(text_of(item).edges) for item in items)
+def _is_labelled(corpus: Corpus) -> bool:
+    return any(not CLASSES.isdisjoint(text.edges) for text in corpus)
 
 
 def sentence_pairs(questions: Sequence[Item], seed: int = 0) -> Iterator[Text]:
@@ -242,4 +302,6 @@ def _pair(text: Text, sentence: Span, label: str) -> Text:
     asked = text.segments[0]
     words = (*text.words[asked.start : asked.end], *text.words[sentence.start : sentence.end])
     segments = (Span(0, len(asked)), Span(len(asked), len(words)))
-    return Text(f"{text.id}-{label}", words, segments, {"label": (Edge((label,), Span(0, len(words))),)}, unit_of(text))
+    edges = {"label": (Edge((label,), Span(0, len(words))),)}
+    # Known by its question: which sentence was drawn differs from run to run.
+    return Text(f"{text.id}-{label}", words, segments, edges, unit_of(text), " ".join(origins(text)))
