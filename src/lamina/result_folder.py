@@ -70,17 +70,25 @@ def read_head(folder: Path) -> dict[str, Any]:
         names = head.get(part, kind())
         if not isinstance(names, kind):
             raise ResultError(f"{path} does not list its {part}; {made_again(head)}")
-        refuse_names(names, path)
+        refuse_names(names, path, nested=part != "tables")
     return head
 
 
 def check_listed(folder: Path) -> None:
-    """Raise a DamagedError if a file of a result is not as it was saved; a folder without a list of hashes is fine."""
+    """Raise a DamagedError if a file of a result is not as it was saved; a folder without a list of hashes is fine.
+
+    The folder is a result, or one that lies in a result (the model of one seed).
+    """
+    put_back(folder)
+    home, start = (folder, "") if (folder / HEAD).exists() else (folder.parent, f"{folder.name}/")
+    if not (home / HEAD).exists():
+        return
     try:
-        head = read_head(folder)
+        head = read_head(home)
     except ResultError:
         return
-    changed = changed_files(folder, head.get("hashes", {}))
+    listed = {name: file for name, file in head.get("hashes", {}).items() if name.startswith(start)}
+    changed = changed_files(home, listed)
     if changed:
         raise DamagedError(f"{changed[0]} is missing or damaged; {made_again(head)}")
 
@@ -196,10 +204,12 @@ def state_of(folder: Path) -> tuple[int, int, int] | None:
     return state.st_ino, state.st_mtime_ns, state.st_size
 
 
-def refuse_names(names: Iterable[Any], where: Path) -> None:
-    """Raise an error for anything but plain names of files, which lie in the folder itself."""
+def refuse_names(names: Iterable[Any], where: Path, *, nested: bool = False) -> None:
+    """Raise an error for anything but plain names of what lies in the folder itself; `nested`: or in one below it."""
     for name in names:
-        if not isinstance(name, str) or _NOT_A_NAME.search(name) or name == HEAD:
+        parts = name.split("/") if isinstance(name, str) and nested else [name]
+        plain = all(isinstance(part, str) and not _NOT_A_NAME.search(part) and part != HEAD for part in parts)
+        if not plain or len(parts) > 2:
             raise ResultError(f"{where}: {name!r} cannot be the name of a table or file of a result; use a plain name")
 
 

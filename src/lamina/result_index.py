@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
@@ -30,7 +30,8 @@ NAME = r"^[A-Za-z0-9_-]{1,100}$"
 _HELD = 32
 """Results kept in memory."""
 _ANALYSIS = r"^[A-Za-z0-9_.-]{1,100}$"
-_FILE = r"^(?!\.)[^/\\\x00-\x1f]{1,200}$"
+_FILE = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
+"""Names of files: in the folder, or in one below it."""
 
 
 class UnknownResultError(ResultError):
@@ -60,6 +61,10 @@ class Entry(NamedTuple):
     @property
     def corpus(self) -> Mapping[str, Any]:
         return self.head["provenance"].get("corpus", {})
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.head["provenance"].get("parameters", {})
 
     @property
     def created(self) -> str:
@@ -112,14 +117,27 @@ class ResultIndex:
         return [each for each in self.entries() if each.head["provenance"]["model"].get("fingerprint") == fingerprint]
 
     def models(self) -> dict[str, str]:
-        """Fine-tuned models among the results: name -> folder, which can be loaded as a model."""
-        return {
-            entry.name: str(entry.folder) for entry in self.entries() if _is_plain_file(entry.folder / "config.json")
-        }
+        """Fine-tuned models among the results, each seed by itself: name -> folder, which can be loaded as a model."""
+        found = {}
+        for entry in self.entries():
+            for inner in (PurePosixPath(), *_seeds(entry)):
+                if _is_plain_file(entry.folder / inner / "config.json"):
+                    found[(PurePosixPath(entry.name) / inner).as_posix()] = str(entry.folder / inner)
+        return found
+
+    def seeds(self) -> dict[str, str]:
+        """Fine-tunings with several seeds: name -> folder, which analyses of several models take as one."""
+        every = (entry for entry in self.entries() if len(_seeds(entry)) > 1)
+        return {entry.name: str(entry.folder) for entry in every if not (entry.folder / "config.json").exists()}
 
     def _found(self) -> Iterator[Entry | PassedOver]:
         for label, root in self._folders.items():
             yield from _search(root, label)
+
+
+def _seeds(entry: Entry) -> list[PurePosixPath]:
+    """The folders below a result that hold a model each."""
+    return [PurePosixPath(file).parent for file in entry.head.get("files", ()) if file.endswith("/config.json")]
 
 
 @contextmanager
@@ -252,7 +270,8 @@ def _is_finding(finding: Any) -> bool:
 
 
 def _check_links(folder: Path, head: Mapping[str, Any]) -> None:
-    for name in (*(f"{table}.csv" for table in head["tables"]), *head.get("files", ())):
+    named = [Path(name) for name in (*(f"{table}.csv" for table in head["tables"]), *head.get("files", ()))]
+    for name in (*named, *(name.parent for name in named if name.parts[1:])):
         if (folder / name).is_symlink():
             raise ResultError(f"its {name} is a link, and links are not followed")
 

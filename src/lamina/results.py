@@ -142,7 +142,8 @@ class Result:
     provenance: Provenance
     """Where the result came from."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Name -> a file of the result (large tables as Parquet, trained probes); copied when saved."""
+    """Name -> a file of the result (large tables as Parquet, trained probes); copied when saved. A name may have one
+    folder (`seed-0/config.json`)."""
     findings: tuple[Finding, ...] = ()
     """The findings, clear ones first."""
     version: int = 0
@@ -203,11 +204,13 @@ class Result:
         return target
 
     def _write_into(self, folder: Path, *, charts: bool) -> None:
-        refuse_names((*self.tables, *self.files), Path(self.analysis))
+        refuse_names(self.tables, Path(self.analysis))
+        refuse_names(self.files, Path(self.analysis), nested=True)
         columns = {name: _write_table(table, folder / f"{name}.csv") for name, table in self.tables.items()}
         for name, path in self.files.items():
             if not path.is_file():
                 raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
+            (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(path, folder / name)
         if charts:
             from lamina.figures import spec_of, to_svg

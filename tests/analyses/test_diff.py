@@ -74,7 +74,7 @@ def vectors(encoder: Encoder, corpus: Corpus, layer: int) -> list[torch.Tensor]:
 def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path):
     result = diff(a, b, corpus, samples=200, store=tmp_path)
 
-    assert ",".join(result.tables["diff"].columns) == "layer,head,measure,value,low,high,baseline"
+    assert ",".join(result.tables["diff"].columns) == "layer,head,measure,value,low,high,baseline,seeds"
     cka, cosine, heads = (rows(result, name) for name in ("cka", "cosine", "attention_similarity"))
     for layer in range(3):
         one, other, random = (vectors(each, corpus, layer) for each in (a, b, a.random_twin(0)))
@@ -147,7 +147,7 @@ def test_other_tokens_are_not_compared_but_counted(a, b, corpus, tmp_path, monke
 
 
 def test_texts_may_come_in_any_order(a, b, corpus, monkeypatch):
-    plain = head_similarity.compare_heads(a, b, list(corpus), samples=20, seed=0)
+    plain = head_similarity.compare_heads([(a, b)], list(corpus), samples=20, seed=0)
     forwards = b.encode
 
     def backwards(texts, want, *, ordered):
@@ -155,7 +155,7 @@ def test_texts_may_come_in_any_order(a, b, corpus, monkeypatch):
         return iter(list(forwards(texts, want))[::-1])
 
     monkeypatch.setattr(b, "encode", backwards)
-    mixed = head_similarity.compare_heads(a, b, list(corpus), samples=20, seed=0)
+    mixed = head_similarity.compare_heads([(a, b)], list(corpus), samples=20, seed=0)
     assert mixed.value == pytest.approx(plain.value, abs=1e-5)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.similarity import Likeness, Moments, hsic, jackknife
+from lamina.analyses.similarity import LeftOut, Likeness, Moments, hsic, jackknife, leave_out
 
 
 def unbiased_hsic(k: np.ndarray, m: np.ndarray) -> float:
@@ -83,7 +84,8 @@ def test_the_interval_covers_the_value_of_many_words():
     inside = 0
     for seed in range(100):
         x, y = both(seed, 400)
-        value, low, high = jackknife([Likeness.of(*part) for part in zip(x.split(20), y.split(20), strict=True)])
+        groups = [Likeness.of(*part) for part in zip(x.split(20), y.split(20), strict=True)]
+        value, low, high = jackknife([leave_out(groups)])
         assert low < value < high
         inside += low <= truth <= high
     assert inside / 100 == pytest.approx(0.95, abs=0.04)
@@ -92,4 +94,17 @@ def test_the_interval_covers_the_value_of_many_words():
 def test_what_has_no_spread_has_no_similarity():
     flat = torch.ones(10, 3)
     assert np.isnan(Likeness.of(flat, drawn(0, 10, 3)).cka())
-    assert np.isnan(jackknife([Likeness.of(drawn(0, 3, 3), drawn(1, 3, 3))])).all()
+    assert np.isnan(jackknife([leave_out([Likeness.of(drawn(0, 3, 3), drawn(1, 3, 3))])])).all()
+
+
+def test_from_five_models_on_the_interval_is_over_models_too():
+    groups, models = 0.01 * drawn(0, 20, 1).numpy()[:, 0], np.array([0.5, 0.52, 0.6, 0.44, 0.54])
+    every = [LeftOut(value, value + groups) for value in models]
+    value, _, high = jackknife(every)
+    assert value == pytest.approx(models.mean())
+    by_text, by_seed = 19 * groups.var(), models.var(ddof=1) / 5
+    freedom = (by_text + by_seed) ** 2 / (by_text**2 / 19 + by_seed**2 / 4)
+    assert high - value == pytest.approx(scipy.stats.t.ppf(0.975, freedom) * (by_text + by_seed) ** 0.5)
+    # With fewer models, what they differ by says too little: the interval holds for these models.
+    few = jackknife(every[:4])
+    assert few[2] - few[0] == pytest.approx(scipy.stats.t.ppf(0.975, 19) * by_text**0.5)

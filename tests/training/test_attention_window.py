@@ -141,19 +141,3 @@ def test_attention_through_a_window_is_none_outside_it(encoder) -> None:
     seen = torch.from_numpy(visible(made.tokens.words, 1))
     assert float(made.maps[..., ~seen].abs().max()) < 1e-6
     assert torch.allclose(made.maps.sum(-1), torch.ones(()), atol=1e-4)
-
-
-def test_several_seeds_are_scored_and_the_first_model_is_kept(model_folder, tmp_path, toy_texts) -> None:
-    sets = Sets("toy", toy_texts(16, 1), toy_texts(8, 2), toy_texts(8, 3))
-    settings = {"task": "pos", "max_steps": 4, "epochs": 99, "batch": 8, "lr": 1e-2, "device": "cpu"}
-    several, first, second = (
-        finetune(str(model_folder("bert")), sets, out=tmp_path / name, **settings, **more)
-        for name, more in (("several", {"seeds": 2, "seed": 3}), ("first", {"seed": 3}), ("second", {"seed": 4}))
-    )
-    table = several.tables["seeds"].set_index("seed")["value"]
-    assert list(table.index) == ["3", "4", "all"]
-    assert table["3"] == first.tables["scores"]["value"].item() == several.tables["scores"]["value"].item()
-    assert table["4"] == second.tables["scores"]["value"].item()
-    assert table["all"] == pytest.approx((table["3"] + table["4"]) / 2)
-    assert "seeds" not in first.tables
-    assert any("Over 2 seeds accuracy is" in each.text for each in several.findings)

@@ -82,8 +82,10 @@ def test_the_folder_is_a_model_with_its_result(learn, tmp_path, toy_texts) -> No
     out = tmp_path / "out"
     model = AutoModelForTokenClassification.from_pretrained(out)
 
-    assert sorted(set(result.tables["curve"].columns)) == ["epoch", "metric", "split", "step", "value"]
-    assert list(result.tables["scores"].columns) == ["split", "task", "metric", "count", "value", "low", "high"]
+    assert list(result.tables["curve"].columns) == ["seed", "step", "epoch", "split", "metric", "value"]
+    assert list(result.tables["scores"].columns) == [
+        *("split", "task", "metric", "count", "seeds", "value", "low", "high")
+    ]
     assert result.tables["baseline"]["metric"].tolist() == ["accuracy"]
     assert model.config.id2label[0] == "b"
     assert read_about(out)["task"] == "pos"
@@ -167,10 +169,11 @@ def test_seeds_are_honoured(learn, tmp_path) -> None:
 
 
 def test_a_grid_keeps_what_does_best_on_the_selection_set(learn) -> None:
-    result = learn("pos", grid=True, lr=None, batch=8, max_steps=4)
+    result = learn("pos", grid=True, schedule=None, max_steps=2)
     grid = result.tables["grid"]
 
-    assert grid["lr"].tolist() == [2e-5, 5e-5, 1e-4]
+    assert grid["schedule"].tolist() == ["constant", "linear", "warmup"]
+    assert set(grid["lr"]) == {1e-2}
     assert grid["chosen"].sum() == 1
     assert grid.loc[grid["chosen"], "value"].item() == grid["value"].max()
 
@@ -184,14 +187,16 @@ def test_answers_are_words_of_the_context(learn, tmp_path, toy_questions) -> Non
     assert [each.question for each in answers] == [question.text.id for question in questions]
     for question, each in zip(questions, answers, strict=True):
         assert each.text in question.context
+        assert each.span is not None
         assert each.text.split() == list(question.text.words[each.span.start : each.span.end])
         assert 0 <= each.confidence <= 1
+        assert each.right == (each.text == question.answers[0])
     assert answerer.encoder.layers == 4
     assert AutoModelForQuestionAnswering.from_pretrained(tmp_path / "out").qa_outputs.weight.shape[0] == 2
 
 
 def test_only_models_that_answer_are_loaded_to_answer(learn, model_folder, tmp_path) -> None:
-    with pytest.raises(ModelError, match="no span head"):
+    with pytest.raises(ModelError, match="no head for spans or classes"):
         load_answerer(model_folder("bert"))
     with pytest.raises(ModelError, match=r"no readable lamina\.json"):
         read_about(model_folder("bert"))

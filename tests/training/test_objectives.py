@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from lamina.corpora.questions import make_question
 from lamina.errors import ModelError, SpanError, TaskError
-from lamina.training.classes import Classifying, class_of
+from lamina.training.classes import Choice, Classifying, class_of
 from lamina.training.masked import Masking
 from lamina.training.objective import (
     IGNORED,
     UNSEEN,
     Outcome,
+    Row,
     Sum,
     drawn_score,
     means,
@@ -26,7 +27,7 @@ from lamina.training.objective import (
     text_of,
 )
 from lamina.training.running import Collator
-from lamina.training.spans import Answering, best_span, borders, place, windows
+from lamina.training.spans import Answering, best_spans, borders, place, windows
 from lamina.training.tags import Tagging, entities, guess_by_word, last_pieces, word_labels
 from lamina.types import Edge, Span, Text
 
@@ -82,26 +83,35 @@ def test_labels_stand_on_the_answer_or_on_the_first_token(encoder, long_question
     assert objective.noted["questions that took several windows"] == 1
 
 
+WINDOWS = [
+    np.array([-1, 0, 0, -1, 1, 1, 2, 3, 3, 3, 4, -1]),
+    np.array([-1, 0, 0, -1, 2, 3, -1]),
+    np.array([-1, 0, 0, -1, 4, -1]),
+]
+"""Of a question of one word and a context of four: all of it, a part, one word."""
+
+
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), most=st.integers(1, 4))
-def test_the_best_span_is_the_one_a_slow_search_finds(seed: int, most: int) -> None:
-    draw = np.random.default_rng(seed)
-    words = np.array([-1, 0, 0, -1, 1, 1, 2, 3, 3, 3, 4, -1])
+def test_the_best_spans_are_those_a_slow_search_finds(seed: int, most: int) -> None:
     context = Span(1, 5)
-    starts, ends = draw.normal(size=(2, len(words)))
-    guess = best_span(words, starts, ends, context, most)
+    rows = [Row(0, words, words, words, places=np.stack(borders(words, context))) for words in WINDOWS]
+    starts, ends = torch.randn((2, 3, 12), generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
-    firsts, lasts = borders(words, context)
-    slow = {
-        Span(int(words[a]), int(words[b]) + 1): starts[a] + ends[b]
-        for a in firsts
-        for b in lasts
-        if words[a] <= words[b] < words[a] + most
-    }
-    assert guess.score == pytest.approx(max(slow.values()))
-    assert slow[guess.span] == pytest.approx(guess.score)
-    assert 0 < guess.confidence < 1
-    assert 0 < guess.null < 1
+    for words, guess, begin, end in zip(WINDOWS, best_spans(rows, starts, ends, most), starts, ends, strict=True):
+        firsts, lasts = borders(words, context)
+        slow = {
+            Span(int(words[a]), int(words[b]) + 1): (float(begin[a] + end[b]), a, b)
+            for a in firsts
+            for b in lasts
+            if words[a] <= words[b] < words[a] + most
+        }
+        score, first, last = slow[guess.span]
+        assert guess.score == pytest.approx(max(slow.values())[0], abs=1e-5) == pytest.approx(score, abs=1e-5)
+        # Of the tokens of the window alone, without the padding.
+        begins, stops = (logits[: len(words)].softmax(0) for logits in (begin, end))
+        assert guess.confidence == pytest.approx(float(begins[first] * stops[last]), rel=1e-4)
+        assert guess.null == pytest.approx(float(begins[0] * stops[0]), rel=1e-4)
 
 
 def test_tags_are_on_last_pieces_and_unknown_ones_are_counted(encoder) -> None:
@@ -175,7 +185,7 @@ def test_two_classes_have_the_f1_of_the_second(encoder) -> None:
         return Text(label, ("dog",), edges={"label": (Edge((label,), Span(0, 1)),)})
 
     objective = Classifying.learn(encoder("bert").pieces, 10, [text("0"), text("1")])
-    judged = [objective.judge(text(gold), [told]) for gold, told in ("11", "10", "01", "00", "00")]
+    judged = [objective.judge(text(gold), [Choice(told, 1.0)]) for gold, told in ("11", "10", "01", "00", "00")]
     assert means(judged) == {"accuracy": 0.6, "f1": 0.5}
 
 
@@ -206,7 +216,7 @@ def test_scores_resample_documents_and_split_by_task() -> None:
     outcomes = [Outcome(f"d{n // 5}", {"f1": Sum(float(n < 10), 1)}, f"qa{1 + n // 10}") for n in range(20)]
     table = score_table("scored", outcomes, seed=0)
 
-    assert list(table.columns) == ["split", "task", "metric", "count", "value", "low", "high"]
+    assert list(table.columns) == ["split", "task", "metric", "count", "seeds", "value", "low", "high"]
     assert table["value"].tolist() == [0.5, 1.0, 0.0]
     assert table["count"].tolist() == [20, 10, 10]
     assert 0 <= table["low"][0] < 0.5 < table["high"][0] <= 1

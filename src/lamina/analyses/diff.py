@@ -15,9 +15,11 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
 from lamina.analyses.inputs import TwoModels, as_result
+from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
-from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting
-from lamina.analyses.similarity import compare_heads, compare_layer
+from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights
+from lamina.analyses.similarity import compare_heads, compare_layer, over_models
+from lamina.analyses.watching import Weighting
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
@@ -58,16 +60,16 @@ class Difference(NamedTuple):
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
-            "baseline.",
-            Difference._fields,
+            "baseline; of several seeds the mean.",
+            (*Difference._fields, "seeds"),
         )
     },
     chapter="comparison",
     example="lamina diff minilm runs/squad --corpus ewt --probe pos --out results/diff",
 )
 def diff(
-    a: Encoder,
-    b: Encoder,
+    a: Sequence[Encoder],
+    b: Sequence[Encoder],
     texts: Corpus | Splits,
     *,
     tasks: Annotated[Sequence[str], Setting("A task to probe both models for.", option="--probe", metavar="TASK")] = (),
@@ -80,6 +82,7 @@ def diff(
         ),
     ] = None,
     attention: Annotated[bool, Setting("Compare attention heads too.")] = True,
+    weights: Weights = "attention",
     twin: Annotated[bool, Setting("Measure CKA with the random-weights twin of the model before too.")] = True,
     preset: Preset = "quick",
     seeds: Seeds = None,
@@ -95,28 +98,32 @@ def diff(
     - `probe_a:TASK`, `probe_b:TASK`: F1 of single-layer probes trained and scored on the same texts; baseline: the
       best constant answer. `probe_difference:TASK` is b - a; its baseline is 0.
 
-    Both models have one architecture: a pretrained one and what fine-tuning made of it. Texts that lamina fine-tuned
-    either model on are left out and counted, of the training texts of probes too. Intervals are 95 %: of CKA by
-    leaving out groups of texts, of probes as `compare` makes them, else by bootstrap over texts.
+    Both models have one architecture: a pretrained one and what fine-tuning made of it. Either may be a folder of
+    `finetune --seeds`: values are then means over its models. Texts that lamina fine-tuned either model on are left out
+    and counted, of the training texts of probes too; questions are shown as they were in fine-tuning. Intervals are
+    95 %: of CKA by leaving out groups of texts, of probes as `compare` makes them, else by bootstrap over texts; from 5
+    seeds on they are over texts and seeds together.
 
     Example:
         >>> lamina.diff("minilm", "runs/squad", "ewt", tasks=["pos"]).chart("layers")  # doctest: +SKIP
     """
-    _refuse_unlike(a, b, attention=attention)
+    pairs = _pairs(a, b)
+    for one, other in pairs:
+        _refuse_unlike(one, other, attention=attention)
     given = _both_probed(a, b, probed, tasks)
-    kept, skipped = _unseen(texts, a, b)
+    kept, skipped = _unseen(texts, (*a, *b))
     scored = kept.scored if isinstance(kept, Splits) else kept
-    rows = list(_layers(a, b, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
-    if attention and a.heads:
-        heads, left_out = _heads(a, b, scored, samples=samples, seed=seed)
+    rows = list(_layers(pairs, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
+    if attention and a[0].heads:
+        heads, left_out = _heads(pairs, scored, samples=samples, seed=seed, weights=weights)
         rows += heads
         skipped |= left_out
     if tasks:
         asked: dict[str, Any] = {"tasks": list(tasks), "probes": ["layer"], "preset": preset, "seeds": seeds}
         asked |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
-        given = (probe(a, kept, **asked), probe(b, kept, **asked))
+        given = (probe([*a], kept, **asked), probe([*b], kept, **asked))
     rows += _probes(given, samples=samples, seed=seed) if given else ()
-    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
+    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"}).assign(seeds=len(pairs))
     return Tables({"diff": table}, skipped, data=kept.describe())
 
 
@@ -126,7 +133,8 @@ _PROBED = "probe_difference:"
 @diff.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """The layer that changed most, heads that changed their role, and what probes read better or worse."""
-    rows = [Difference(*row) for row in rows_of(result.tables["diff"].dropna(subset=["value", "low", "high"]))]
+    table = result.tables["diff"][list(Difference._fields)]
+    rows = [Difference(*row) for row in rows_of(table.dropna(subset=["value", "low", "high"]))]
     yield from _changed_layer([row for row in rows if row.measure == "cka"])
     heads = [row for row in rows if row.measure == "attention_similarity" and not math.isnan(row.baseline)]
     yield from _changed_heads(heads)
@@ -194,12 +202,13 @@ def _changed_task(task: str, rows: Sequence[Difference]) -> Finding:
 @diff.costs
 def _cost(
     estimator: Estimator,
-    a: Encoder,
-    b: Encoder,
+    a: Sequence[Encoder],
+    b: Sequence[Encoder],
     texts: Corpus | Splits,
     *,
     tasks: Sequence[str],
     attention: bool,
+    weights: Weighting,
     twin: bool,
     preset: str,
     seeds: int | None,
@@ -209,11 +218,13 @@ def _cost(
 ) -> Cost:
     """A trial without probes, and what probing both models takes; scored texts that both encode are counted twice."""
     if not isinstance(texts, Splits):
-        return estimator.trial(passes=2 + (twin and a.blocks > 0) + 2 * (attention and a.heads > 0))
+        pairs, twins = len(_pairs(a, b)), twin and a[0].blocks > 0
+        return estimator.trial(passes=len(a) + len(b) + twins + 2 * pairs * (attention and a[0].heads > 0))
     shared: dict[str, Any] = {"samples": samples, "seed": seed, "runtime": estimator.runtime}
     probing: dict[str, Any] = {"tasks": tasks, "probes": ["layer"], "preset": preset, "seeds": seeds, "twin": False}
-    looking = diff.estimate(a, b, texts.scored, attention=attention, twin=twin, **shared)
-    return looking + probe.estimate(a, texts, **probing, **shared) + probe.estimate(b, texts, **probing, **shared)
+    looking = diff.estimate([*a], [*b], texts.scored, attention=attention, weights=weights, twin=twin, **shared)
+    both = [probe.estimate([*each], texts, **probing, **shared) for each in (a, b)]
+    return looking + both[0] + both[1]
 
 
 @diff.shows
@@ -233,6 +244,17 @@ def _overview(result: Result) -> Iterable[Overview]:
     yield Overview(title, ("layer", *measures), rows)
 
 
+def _pairs(a: Sequence[Encoder], b: Sequence[Encoder]) -> list[tuple[Encoder, Encoder]]:
+    """One model before with each after, or the seeds of both in their order."""
+    if len(a) != len(b) and 1 not in (len(a), len(b)):
+        raise ModelError(
+            f"{a[0].name} has {len(a)} seeds and {b[0].name} has {len(b)}; seeds are compared one with one: name "
+            "folders with as many seeds, or one model of either"
+        )
+    size = max(len(a), len(b))
+    return list(zip(*(each if len(each) == size else [each[0]] * size for each in (a, b)), strict=True))
+
+
 def _refuse_unlike(a: Encoder, b: Encoder, *, attention: bool) -> None:
     if a.layers != b.layers:
         raise ModelError(
@@ -246,22 +268,21 @@ def _refuse_unlike(a: Encoder, b: Encoder, *, attention: bool) -> None:
         )
 
 
-def _unseen(corpus: Corpus | Splits, a: Encoder, b: Encoder) -> tuple[Corpus | Splits, dict[str, int]]:
+def _unseen(corpus: Corpus | Splits, models: Sequence[Encoder]) -> tuple[Corpus | Splits, dict[str, int]]:
     skipped: dict[str, int] = {}
-    scored, seen = unseen(corpus.scored if isinstance(corpus, Splits) else corpus, (a, b))
+    scored, seen = unseen(corpus.scored if isinstance(corpus, Splits) else corpus, models)
     skipped["texts that a model was fine-tuned on, left out"] = seen
     if len(scored) < 2:
         raise CorpusError(f"{scored.name}: a comparison needs at least 2 texts; there are {len(scored)}")
     if not isinstance(corpus, Splits):
         return scored, skipped
-    train, seen = unseen(corpus.train, (a, b))
+    train, seen = unseen(corpus.train, models)
     skipped["training texts that a model was fine-tuned on, left out"] = seen
     return Splits(train, scored), skipped
 
 
 def _layers(
-    a: Encoder,
-    b: Encoder,
+    pairs: Sequence[tuple[Encoder, Encoder]],
     corpus: Corpus,
     *,
     twin: bool,
@@ -269,30 +290,32 @@ def _layers(
     seed: int,
     runtime: Runtime,
 ) -> Iterator[Difference]:
-    before, after = (runtime.extract(each, corpus) for each in (a, b))
-    random = runtime.extract(a.random_twin(seed), corpus) if twin and a.blocks else None
-    with progress(f"layers of {a.name} and {b.name}", a.layers) as advance:
-        for layer in range(a.layers):
-            found = compare_layer(before, after, random, layer, samples=samples, seed=seed)
-            for measure, compared in found.items():
+    first, second = pairs[0]
+    stored = [(runtime.extract(one, corpus), runtime.extract(other, corpus)) for one, other in pairs]
+    random = runtime.extract(first.random_twin(seed), corpus) if twin and first.blocks else None
+    with progress(f"layers of {first.name} and {second.name}", first.layers) as advance:
+        for layer in range(first.layers):
+            found = [compare_layer(*both, random, layer, samples=samples, seed=seed) for both in stored]
+            for measure in found[0]:
+                compared = over_models(measure, [each[measure] for each in found])
                 yield Difference(layer, None, measure, *compared)
             advance()
 
 
 def _heads(
-    a: Encoder, b: Encoder, corpus: Corpus, *, samples: int, seed: int
+    pairs: Sequence[tuple[Encoder, Encoder]], corpus: Corpus, *, samples: int, seed: int, weights: Weighting
 ) -> tuple[list[Difference], dict[str, int]]:
-    found = compare_heads(a, b, corpus, samples=samples, seed=seed)
+    found = compare_heads(pairs, corpus, samples=samples, seed=seed, weights=weights)
     numbers = [each.tolist() for each in found[:4]]
     rows = [
         Difference(block + 1, head + 1, "attention_similarity", *(each[block][head] for each in numbers))
-        for block, head in np.ndindex(a.blocks, a.heads)
+        for block, head in np.ndindex(found.value.shape)
     ]
     return rows, dict(found.skipped)
 
 
 def _both_probed(
-    a: Encoder, b: Encoder, probed: Sequence[str | Result] | None, tasks: Sequence[str]
+    a: Sequence[Encoder], b: Sequence[Encoder], probed: Sequence[str | Result] | None, tasks: Sequence[str]
 ) -> tuple[Result, Result] | None:
     if not probed:
         return None
@@ -318,13 +341,13 @@ def _probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterat
         yield Difference(layer, None, f"probe_difference:{task}", *apart[:3], 0.0)
 
 
-def _refuse_unfair(a: Encoder, b: Encoder, probed: tuple[Result, Result]) -> None:
-    for encoder, result in zip((a, b), probed, strict=True):
-        model = result.provenance.model
-        if model.get("fingerprint") != encoder.fingerprint:
+def _refuse_unfair(a: Sequence[Encoder], b: Sequence[Encoder], probed: tuple[Result, Result]) -> None:
+    for encoders, result in zip((a, b), probed, strict=True):
+        model, name = result.provenance.model, encoders[0].name
+        if model.get("fingerprint") != describe_models(encoders)["fingerprint"]:
             raise InputError(
-                f"the probing result given for {encoder.name} is of another model, {model.get('name')}; give one of "
-                f"{encoder.name} as it is now"
+                f"the probing result given for {name} is of another model, {model.get('name')}; give one of {name} as "
+                "it is now"
             )
     for what in ("corpus", "parameters"):
         one, other = (getattr(each.provenance, what) for each in probed)

@@ -142,7 +142,9 @@ class Estimator:
         self._asked = asked
         self.runtime = asked.runtime
         arguments = asked.loaded.arguments
-        self._encoder = next((each for each in arguments if isinstance(each, Encoder)), None)
+        # Of the models of several seeds, the first stands for all.
+        models = (one for each in arguments for one in (each if isinstance(each, tuple) else (each,)))
+        self._encoder = next((one for one in models if isinstance(one, Encoder)), None)
         self._data = next((each for each in arguments if isinstance(each, Corpus | Splits)), None)
 
     def count(self, texts: Iterable[Text] | None = None) -> tuple[int, int]:

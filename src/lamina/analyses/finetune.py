@@ -15,6 +15,7 @@ from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.findings import cell, number, status_of
 from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads, as_encoder, short_name
 from lamina.analyses.settings import Declared, Seed, Setting
+from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
@@ -23,14 +24,14 @@ from lamina.training.heads import source_of, with_padding
 from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart, load_sets
-from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, make_plans
+from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, by_seed, make_plans
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.corpora import Corpus
     from lamina.training.finetune import Finetuning
 
-_CURVE = ("step", "epoch", "split", "metric", "value")
+_CURVE = ("seed", "step", "epoch", "split", "metric", "value")
 _BASELINE = ("metric", "value")
 _GRID = ("lr", "batch", "schedule", "epochs", "step", "metric", "value", "chosen")
 _METRICS = {"f1": "F1", "exact_match": "exact match"}
@@ -95,10 +96,15 @@ class TrainingSets(Reads):
     ),
     cites=("van Aken et al. 2019", "Zhao et al. 2020"),
     reads=TrainingSets(),
-    version=1,
+    # 2: the models of all seeds are kept and scores are their means; of stories to classify, the newest facts are kept.
+    version=2,
     tables={
-        "curve": Table("One row per step noted, split and metric; select is the selection set.", _CURVE),
-        "scores": Table("One row per task of the data (all: all together) and metric, on the scored texts.", COLUMNS),
+        "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", _CURVE),
+        "scores": Table(
+            "One row per task of the data (all: all together) and metric, on the scored texts; of several seeds the "
+            "mean.",
+            COLUMNS,
+        ),
         "baseline": Table("One row per metric: the score of what is most frequent in training.", _BASELINE),
         "grid": Table("One row per setting tried; only with --grid.", _GRID, optional=True),
         "seeds": Table(
@@ -140,7 +146,11 @@ def finetune(
     ] = None,
     max_steps: Annotated[int | None, Setting("Stop after this many steps.", min=1)] = None,
     grid: Annotated[
-        bool, Setting("Try several learning rates and batch sizes; keep what does best on the selection set.")
+        bool,
+        Setting(
+            "Try several learning rates, batch sizes, schedules and numbers of epochs, where these are not given; keep "
+            "what does best on the selection set."
+        ),
     ] = False,
     length: Annotated[int | None, Setting("Most word pieces in one row; the task's own by default.", min=8)] = None,
     attention_window: Annotated[
@@ -154,7 +164,7 @@ def finetune(
         Sequence[int] | None, Setting("Some of bAbI's tasks (or of the stories'); all by default.", min=1)
     ] = None,
     seeds: Annotated[
-        int, Setting("How often it is trained, each time with the next seed; the folder is the first model.", min=1)
+        int, Setting("How often it is trained, each time with the next seed; from 2 on in folders `seed-N`.", min=1)
     ] = 1,
     seed: Seed = 0,
     resume: Annotated[bool, Setting("Continue a run that was stopped.", counts=False)] = True,
@@ -244,7 +254,7 @@ def learning_of(
     """What is to be learned; imported here, since transformers' Trainer is slow to import."""
     from lamina.training.finetune import Finetuning
 
-    return Finetuning.of(encoder, sets, task, length=_pieces(task, encoder, length), **settings)
+    return Finetuning.of(encoder, sets, task, length=_pieces(task, encoder, length, sets), **settings)
 
 
 def _plans(settings: Mapping[str, Any]) -> list[Plan]:
@@ -252,9 +262,13 @@ def _plans(settings: Mapping[str, Any]) -> list[Plan]:
     return make_plans(RECIPES[settings["task"]], **{name: settings[name] for name in names})
 
 
-def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None) -> int:
-    """Most pieces in one row: as asked for, or as the task's recipe has it, within the model's limit."""
-    own = RECIPES[task].length
+def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: Sets | None = None) -> int:
+    """Most pieces in one row: as asked for, or as the task's recipe has it, within the model's limit.
+
+    Stories whose answer is a class are as long as those whose answer is a span.
+    """
+    stories = task == "classify" and sets is not None and isinstance(sets.train[0], Question)
+    own = RECIPES["babi" if stories else task].length
     return min(length or own, encoder.limit or own)
 
 
@@ -312,7 +326,7 @@ def _between_seeds(table: pd.DataFrame | None, metric: str) -> Iterator[Finding]
     mean, single = own[own["seed"] == ALL].to_dict("records")[0], own[own["seed"] != ALL]["value"]
     yield Finding(
         f"Over {len(single)} seeds {_METRICS.get(metric, metric)} is {number(*_interval(mean))} on average, from "
-        f"{number(single.min())} to {number(single.max())}; the model kept is that of the first seed.",
+        f"{number(single.min())} to {number(single.max())}.",
         "open", *_interval(mean),
     )  # fmt: skip
 
@@ -322,15 +336,19 @@ def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
 
 
 def _still_learning(curve: pd.DataFrame) -> Iterator[Finding]:
-    """Where the last step was the best, more steps may do better."""
-    select = curve[curve["split"] == "select"]
+    """Where the last step was the best, of most seeds, more steps may do better."""
+    runs = by_seed(curve)
+    select = runs[0][runs[0]["split"] == "select"]
     if select["step"].nunique() < 2:
         return
     metric, last = select["metric"].iloc[0], int(select["step"].max())
-    if best_step(curve) == last:
-        value = float(select.loc[(select["metric"] == metric) & (select["step"] == last), "value"].iloc[0])
+    ended = [best_step(each) == last for each in runs]
+    if 2 * sum(ended) > len(runs):
+        at_end = (curve["split"] == "select") & (curve["metric"] == metric) & (curve["step"] == last)
+        value = float(curve.loc[at_end, "value"].mean())
+        which = "" if len(runs) == 1 else f" for {sum(ended)} of {len(runs)} seeds"
         text = (
-            f"The last step ({last:,}) was the best on the selection set ({_METRICS.get(metric, metric)} "
+            f"The last step ({last:,}) was the best on the selection set{which} ({_METRICS.get(metric, metric)} "
             f"{number(value)}): longer training may do better."
         )
         yield Finding(text, "open", value)

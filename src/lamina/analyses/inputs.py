@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from lamina.analyses.models import as_encoder, as_encoders, describe_models, each_of, kind_of, short_name
 from lamina.analyses.settings import Declared, Setting
 from lamina.errors import CorpusError, InputError, ModelError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus
     from lamina.corpora.learning import Splits
     from lamina.corpora.question_sets import Questions
+    from lamina.corpora.views import View
     from lamina.encoders import Encoder
     from lamina.results import Result
 
@@ -77,6 +78,38 @@ ANNOTATION = Declared(
     "annotation", str | None, None, Setting("The name of the targets in edge-probing JSONL; `edges` by default.")
 )
 LIMIT = Declared("limit", int | None, None, Setting("Take only the first N texts.", min=1))
+_SHOWN = "by default as the model was fine-tuned"
+VIEW = {
+    "setting": Declared(
+        "setting",
+        Literal["distractor", "support"] | None,
+        None,
+        Setting(f"HotpotQA: with distractors, or the supporting facts alone; {_SHOWN}."),
+    ),
+    "max_words": Declared(
+        "max_words",
+        int | None,
+        None,
+        Setting(f"HotpotQA: drop paragraphs of distractors until so many words are left; {_SHOWN}.", min=1),
+    ),
+    "babi": Declared(
+        "babi_view",
+        Literal["span", "classification"] | None,
+        None,
+        Setting(f"bAbI: append the possible answers (span), or leave the story as it is; {_SHOWN}."),
+    ),
+    "tasks": Declared(
+        "babi_tasks",
+        Sequence[int] | None,
+        None,
+        Setting(f"Some of bAbI's tasks (or of the stories'); {_SHOWN}.", min=1),
+    ),
+}
+"""Field of a view -> the option that sets it."""
+
+
+SCORED = "scored"
+"""In place of a split of questions: the one that fine-tuning scores."""
 
 
 def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
@@ -96,6 +129,8 @@ class Reads(ABC):
 
     inputs: ClassVar[tuple[Input, ...]]
     """In the order of the call."""
+    seeds: bool = False
+    """Whether the analysis takes the models of several fine-tuning seeds as one."""
 
     @property
     def options(self) -> tuple[Declared, ...]:
@@ -151,7 +186,7 @@ class Texts(Reads):
                     f"{texts.name} has no {called} (annotation {annotation}; it has: {has}); name a corpus that has "
                     f"them, for example {self.default}"
                 )
-        return _model_and(texts, given, options, runtime)
+        return model_and(as_encoder(given["model"], options, runtime), texts, given["model"])
 
     def _texts(self, data: Any, options: Mapping[str, Any]) -> Corpus:
         return as_corpus(data, options, self.split)
@@ -201,7 +236,8 @@ class TrainedTexts(Texts):
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> Loaded:
         """See `Reads.load`."""
-        return _model_and(as_splits(given["data"], options), given, options, runtime)
+        texts = as_splits(given["data"], options)
+        return model_and(as_encoder(given["model"], options, runtime), texts, given["model"])
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """See `Reads.in_report`."""
@@ -213,13 +249,22 @@ class TrainedTexts(Texts):
 
 @dataclass(frozen=True)
 class TwoModels(Texts):
-    """Two models of one architecture, and texts; texts to learn from too where tasks are to be probed."""
+    """Two models of one architecture, each one or one per fine-tuning seed, and texts.
 
+    Texts to learn from too, where tasks are to be probed; questions as they were shown in fine-tuning.
+    """
+
+    seeds = True
     inputs: ClassVar = (
         Input("model", "The model before: an alias, a Hugging Face id or a folder.", metavar="MODEL_A", kind="model"),
         Input("other", "The model after: best a folder that `lamina finetune` wrote.", metavar="MODEL_B", kind="model"),
         _TEXTS,
     )
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (*super().options, *VIEW.values())
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -227,14 +272,16 @@ class TwoModels(Texts):
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 
+        a, b = (as_encoders(given[name], options, runtime) for name in ("model", "other"))
+        _refuse_views(given["data"], options, self.split, a[0], b[0])
+        shown = {**options, "view": chosen_view(options, a[0], b[0])}
         probing = bool(settings.get("tasks"))
-        texts = as_splits(given["data"], options) if probing else as_corpus(given["data"], options, self.split)
-        a, b = (as_encoder(given[name], options, runtime) for name in ("model", "other"))
-        about = {"name": f"{a.name} and {b.name}", "fingerprint": fingerprint_of(a.fingerprint, b.fingerprint)}
-        short = [short_name(given[name], each) for name, each in (("model", a), ("other", b))]
-        names = (*short, Path(texts.name).stem, options["split"])
-        model = about | {"a": a.describe(), "b": b.describe()}
-        return Loaded((a, b, texts), model, texts.describe(), names)
+        texts = as_splits(given["data"], shown) if probing else as_corpus(given["data"], shown, self.split)
+        sides = [describe_models(each) for each in (a, b)]
+        fingerprint = fingerprint_of(*(each["fingerprint"] for each in sides))
+        about = {"name": f"{a[0].name} and {b[0].name}", "fingerprint": fingerprint, "a": sides[0], "b": sides[1]}
+        short = [short_name(given[name], each[0]) for name, each in (("model", a), ("other", b))]
+        return Loaded((a, b, texts), about, texts.describe(), (*short, Path(texts.name).stem, options["split"]))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report is of one model."""
@@ -243,14 +290,15 @@ class TwoModels(Texts):
 
 @dataclass(frozen=True)
 class QuestionSet(Reads):
-    """A model and questions with contexts."""
+    """A model, or one per fine-tuning seed where the analysis takes several, and questions with contexts."""
 
     default: str = "stories"
+    seeds: bool = False
     inputs: ClassVar = (
         MODEL,
         Input(
             "data",
-            "Questions: squad_v1.1_dev, xquad_en, hotpotqa_sample, babi_en, stories, or a path.",
+            "Questions: squad, squad_v1.1_dev, xquad_en, hotpotqa_sample, babi_en, stories, or a path.",
             option="--data",
             kind="questions",
         ),
@@ -259,16 +307,32 @@ class QuestionSet(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (_split("test"), FORMAT, LIMIT, _DTYPE)
+        help = (
+            f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
+            "that is given). A missing split is made by document and recorded."
+        )
+        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), _DTYPE)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> Loaded:
-        """See `Reads.load`."""
-        return _model_and(self._questions(given["data"], options), given, options, runtime)
+        """See `Reads.load`; questions are shown as they were shown to the model when it was fine-tuned."""
+        from lamina.training.answering import refuse_unfit
 
-    def _questions(self, data: Any, options: Mapping[str, Any]) -> Questions:
-        return as_questions(data, options)
+        encoder = self._encoder(given["model"], options, runtime)
+        first = each_of(encoder)[0]
+        questions = self._questions(given["data"], options, chosen_view(options, first))
+        refuse_unfit(first, questions.questions(), questions.name)
+        return model_and(encoder, questions, given["model"])
+
+    def _encoder(self, model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder | tuple[Encoder, ...]:
+        if not self.seeds:
+            return as_encoder(model, options, runtime)
+        encoders = as_encoders(model, options, runtime)
+        return encoders[0] if len(encoders) == 1 else encoders
+
+    def _questions(self, data: Any, options: Mapping[str, Any], view: View) -> Questions:
+        return as_questions(data, options, view)
 
 
 @dataclass(frozen=True)
@@ -295,12 +359,12 @@ class OneQuestion(QuestionSet):
             raise InputError("give either --data (with --example) or --question with --context, not both")
         return super().load(given, options, settings, runtime)
 
-    def _questions(self, data: Any, options: Mapping[str, Any]) -> Questions:
+    def _questions(self, data: Any, options: Mapping[str, Any], view: View) -> Questions:
         from lamina.corpora.question_sets import typed_question
 
         question, context = options["question"], options["context"]
         if question is None or context is None:
-            return as_questions(data, options)
+            return as_questions(data, options, view)
         return typed_question(question, context)
 
 
@@ -324,7 +388,7 @@ class Sentence(Reads):
         sentence = given["sentence"]
         words = isinstance(sentence, list | tuple) and all(isinstance(word, str) for word in sentence)
         if not words and not isinstance(sentence, str):
-            raise InputError(f"a sentence is text or a list of words; got {_kind(sentence)}")
+            raise InputError(f"a sentence is text or a list of words; got {kind_of(sentence)}")
         encoder = as_encoder(given["model"], options, runtime)
         about = {"name": "a typed sentence", "fingerprint": fingerprint_of("sentence", sentence), "split": ""}
         return Loaded((encoder, sentence), encoder.describe(), about, (short_name(given["model"], encoder),))
@@ -352,32 +416,15 @@ class SavedResults(Reads):
         return Loaded((results,), about, {"name": texts, "fingerprint": fingerprint}, shorts)
 
 
-def _model_and(data: Corpus | Splits, given: Mapping[str, Any], options: Mapping[str, Any], runtime: Runtime) -> Loaded:
-    """Data that is loaded, and the model that reads it."""
-    encoder = as_encoder(given["model"], options, runtime)
+def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model: Any) -> Loaded:
+    """A model, as it was given and as it was loaded, and the data it reads."""
+    encoders = each_of(encoder)
     about = data.describe()
-    names = (short_name(given["model"], encoder), Path(data.name).stem, str(about.get("split", "")))
-    return Loaded((encoder, data), encoder.describe(), about, names)
+    names = (short_name(model, encoders[0]), Path(data.name).stem, str(about.get("split", "")))
+    return Loaded((encoder, data), describe_models(encoders), about, names)
 
 
-def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
-    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer."""
-    from lamina.encoders import Encoder, load_encoder
-
-    if isinstance(model, Encoder):
-        return model
-    if isinstance(model, str | Path):
-        return load_encoder(str(model), device=runtime.device, dtype=options.get("dtype", "float32"))
-    if isinstance(model, tuple) and len(model) == 2:
-        from lamina.encoders.loading import encoder_from
-
-        return encoder_from(*model)
-    raise ModelError(
-        f"a model is a name, a folder, an Encoder or a pair (model, tokenizer) of transformers; got {_kind(model)}"
-    )
-
-
-_AS_READ = ("unit", "format", "annotation", "limit")
+_AS_READ = ("unit", "format", "annotation", "limit", "view")
 """Options of data given by name or path: how it is read."""
 
 
@@ -402,7 +449,7 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
     else:
         raise InputError(
             "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
-            f"texts; got {_kind(data)}"
+            f"texts; got {kind_of(data)}"
         )
     limit = asked.get("limit")
     return found if limit is None else found.take(limit)
@@ -427,15 +474,45 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     return split_by_document(corpus, scored)
 
 
-def as_questions(data: Any, options: Mapping[str, Any]) -> Questions:
-    """Questions out of a name, a path, or a set of questions."""
+def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:
+    """How questions are shown: as the options say, then as the last of the models was fine-tuned, then as they are."""
+    from lamina.corpora.views import View
+    from lamina.training.provenance import view_of
+
+    own = [view for each in models if (view := view_of(each)) is not None]
+    asked = {field: value for field, each in VIEW.items() if (value := options.get(each.name)) is not None}
+    tasks = {"tasks": tuple(asked["tasks"])} if "tasks" in asked else {}
+    return replace(own[-1] if own else View(), **(asked | tasks))
+
+
+def _refuse_views(data: Any, options: Mapping[str, Any], split: str, *encoders: Encoder) -> None:
+    """Raise a ModelError where two models were shown these questions in different ways, and none of them was chosen."""
+    from lamina.training.provenance import view_of
+
+    chosen = any(options.get(each.name) is not None for each in VIEW.values())
+    views = {view for each in encoders if (view := view_of(each)) is not None}
+    if chosen or len(views) < 2 or not isinstance(data, str | Path):
+        return
+    # Of a view, only what matters to this data is kept: most have one view only.
+    if len({as_corpus(data, {**options, "view": view}, split).view for view in views}) > 1:
+        flags = ", ".join(each.option for each in VIEW.values())
+        names = " and ".join(each.name for each in encoders)
+        raise ModelError(f"{names} were fine-tuned on different views of {data}; say which one to show ({flags})")
+
+
+def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
+    """Questions out of a name, a path, or a set of questions; those that are named are shown in a view."""
+    from lamina.corpora.loading import scored_split
     from lamina.corpora.question_sets import Questions, load_questions
 
     if isinstance(data, Questions):
         return data
     if not isinstance(data, str | Path):
-        raise InputError(f"questions are a name, a path or what load_questions gives; got {_kind(data)}")
-    return load_questions(data, options["split"], format=options["format"], limit=options["limit"])
+        raise InputError(f"questions are a name, a path or what load_questions gives; got {kind_of(data)}")
+    split = options["split"]
+    if split == SCORED:
+        split = scored_split(data, options["format"])
+    return load_questions(data, split, format=options["format"], limit=options["limit"], view=view)
 
 
 def as_result(given: Any) -> Result:
@@ -445,13 +522,8 @@ def as_result(given: Any) -> Result:
     if isinstance(given, Result):
         return given
     if not isinstance(given, str | Path):
-        raise InputError(f"a result is a folder or what an analysis returned; got {_kind(given)}")
+        raise InputError(f"a result is a folder or what an analysis returned; got {kind_of(given)}")
     return Result.load(given)
-
-
-def short_name(model: Any, encoder: Encoder) -> str:
-    """For a folder's name."""
-    return Path(model).name if isinstance(model, str | Path) else Path(encoder.name).name
 
 
 _SYNONYMS = {"dev": ("dev", "validation", "valid", "val"), "train": ("train", "training")}
@@ -472,7 +544,7 @@ def _as_part(data: Any, split: str) -> Corpus:
     if isinstance(data, Corpus):
         return data
     if not _is_table(data):
-        raise InputError(f"a split is a Corpus, a datasets.Dataset, a table or a list of texts; got {_kind(data)}")
+        raise InputError(f"a split is a Corpus, a datasets.Dataset, a table or a list of texts; got {kind_of(data)}")
     return corpus_from(data, name="data", split=split)
 
 
@@ -491,8 +563,3 @@ def _is_texts(data: Any) -> bool:
 
 def _is_table(data: Any) -> bool:
     return isinstance(data, list | tuple) or hasattr(data, "columns") or hasattr(data, "column_names")
-
-
-def _kind(value: Any) -> str:
-    shown = json.dumps(value)[:60] if isinstance(value, int | float | bool | None) else type(value).__name__
-    return "nothing (None)" if value is None else shown

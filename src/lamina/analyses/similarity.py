@@ -16,9 +16,10 @@ from jaxtyping import Float
 
 from lamina.activations import StoredActivations
 from lamina.analyses.resampling import StreamedBootstrap, intervals
-from lamina.analyses.watching import CUT, TOO_LONG, fit
+from lamina.analyses.watching import CUT, TOO_LONG, Weighting, fit, wants, weighted_maps
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.progress import progress
+from lamina.training.over_seeds import ENOUGH_SEEDS, draws_over_seeds
 from lamina.types import Text
 
 
@@ -123,24 +124,44 @@ class Likeness:
         return hsic(self.xy) / (own * other) ** 0.5 if own > 0 and other > 0 else float("nan")
 
 
-def jackknife(groups: Sequence[Likeness]) -> tuple[float, float, float]:
-    """CKA of all groups together, with the 95 % interval that leaving out one group at a time gives.
+class LeftOut(NamedTuple):
+    """A measure of all texts, and the same without each group of them."""
+
+    value: float
+    without: Float[np.ndarray, " group"]
+
+
+def leave_out(groups: Sequence[Likeness]) -> LeftOut:
+    """CKA of all groups together, and with one group left out at a time."""
+    whole = reduce(add, groups)
+    several = len(groups) > 1
+    return LeftOut(whole.cka(), np.array([(whole - each).cka() for each in groups] if several else []))
+
+
+def jackknife(models: Sequence[LeftOut]) -> tuple[float, float, float]:
+    """The mean over models of a measure, with the 95 % interval that leaving out one group at a time gives.
+
+    From `ENOUGH_SEEDS` models on, how far they differ widens the interval: it is then over groups and models together.
 
     Example:
         >>> rows = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
-        >>> value, low, high = jackknife([Likeness.of(part, part @ part.T @ part) for part in rows.split(10)])
+        >>> groups = [Likeness.of(part, part @ part.T @ part) for part in rows.split(10)]
+        >>> value, low, high = jackknife([leave_out(groups)])
         >>> low < value < high <= 1
         True
     """
-    whole = reduce(add, groups)
-    value = whole.cka()
-    if len(groups) < 2:
-        return value, float("nan"), float("nan")
     from scipy.stats import t
 
-    without = np.array([(whole - each).cka() for each in groups])
-    error = np.sqrt((len(groups) - 1) * np.mean((without - without.mean()) ** 2))
-    half = float(t.ppf(0.975, len(groups) - 1) * error)
+    values, without = np.array([each.value for each in models]), np.mean([each.without for each in models], axis=0)
+    value, groups, seeds = float(values.mean()), len(without), len(models)
+    if groups < 2:
+        return value, float("nan"), float("nan")
+    by_text = (groups - 1) * np.mean((without - without.mean()) ** 2)
+    by_seed = values.var(ddof=1) / seeds if seeds >= ENOUGH_SEEDS else 0.0
+    # Satterthwaite's degrees of freedom of a sum of two variances.
+    parts = by_text**2 / (groups - 1) + (by_seed**2 / (seeds - 1) if by_seed else 0.0)
+    freedom = (by_text + by_seed) ** 2 / parts if parts > 0 else groups - 1
+    half = float(t.ppf(0.975, freedom) * np.sqrt(by_text + by_seed))
     return value, value - half, min(1.0, value + half)
 
 
@@ -150,12 +171,32 @@ _TEXTS_AT_ONCE = 64
 
 
 class Compared(NamedTuple):
-    """A measure of one layer."""
+    """A measure of one layer, over one or several pairs of models."""
 
     value: float
     low: float
     high: float
     baseline: float
+
+
+class Measured(NamedTuple):
+    """A measure of one layer of one pair of models."""
+
+    value: float
+    sampled: Float[np.ndarray, " sample"]
+    """With one group of texts left out at a time (CKA), or over texts drawn with replacement (cosine)."""
+    baseline: float
+
+
+def over_models(measure: str, pairs: Sequence[Measured]) -> Compared:
+    """The mean over pairs of models; its interval is over texts and, from `ENOUGH_SEEDS` pairs on, over pairs too."""
+    baseline = float(np.mean([each.baseline for each in pairs]))
+    if measure == "cka":
+        return Compared(*jackknife([LeftOut(each.value, each.sampled) for each in pairs]), baseline)
+    values = np.array([each.value for each in pairs])
+    draws = draws_over_seeds(values, np.stack([each.sampled for each in pairs])).clip(-1, 1)
+    low, high = _spread(draws[:, None])
+    return Compared(float(values.mean()), float(low[0]), float(high[0]), baseline)
 
 
 class _Words(NamedTuple):
@@ -175,9 +216,14 @@ class _Words(NamedTuple):
         return _Words(self.a.mean(0, keepdim=True), self.b.mean(0, keepdim=True), twin, [1], ["mean"])
 
 
+def _spread(drawn: Float[np.ndarray, "sample kind"]) -> tuple[np.ndarray, np.ndarray]:
+    """The 95 % interval over samples; those that drew no text have no value."""
+    return intervals(drawn, np.isfinite(drawn).any(1).astype(float))
+
+
 def compare_layer(
     a: StoredActivations, b: StoredActivations, twin: StoredActivations | None, layer: int, *, samples: int, seed: int
-) -> dict[str, Compared]:
+) -> dict[str, Measured]:
     """CKA, and (models of one width) the mean cosine of a word with itself, at one layer of both models.
 
     The baseline of CKA is that of the first model with the twin; of the cosine, that of words of different texts.
@@ -199,8 +245,8 @@ def compare_layer(
                 cosines = cosines or _Cosines(words.a.shape[1], samples=samples, seed=seed)
                 cosines.add(words)
         groups += [] if group is None else [group]
-    found = {"cka": Compared(*jackknife(groups), beside.cka() if beside else float("nan"))}
-    return found | ({"cosine": cosines.compared()} if cosines else {})
+    found = {"cka": Measured(*leave_out(groups), beside.cka() if beside else float("nan"))}
+    return found | ({"cosine": cosines.measured()} if cosines else {})
 
 
 def _plus(whole: Likeness | None, part: Likeness) -> Likeness:
@@ -225,13 +271,14 @@ class _Cosines:
         self._b += b.sum(0)
         self._words += len(a)
 
-    def compared(self) -> Compared:
+    def measured(self) -> Measured:
         total, count = self._same.value
-        low, high = intervals(self._same.samples[:, :1], self._same.samples[:, 1])
         # The sum of cosines over all pairs is the product of the sums of unit vectors: no pair has to be visited.
         pairs = self._words**2 - self._pairs_within
         unrelated = (float(self._a @ self._b) - self._within) / pairs if pairs else float("nan")
-        return Compared(total / count, float(low[0]), float(high[0]), unrelated)
+        with np.errstate(invalid="ignore"):
+            drawn = self._same.samples[:, 0] / self._same.samples[:, 1]
+        return Measured(total / count, drawn, unrelated)
 
 
 def _bounds(texts: int) -> list[int]:
@@ -288,40 +335,70 @@ class HeadSimilarity(NamedTuple):
     skipped: Counter[str]
 
 
-def compare_heads(a: Encoder, b: Encoder, texts: Iterable[Text], *, samples: int, seed: int) -> HeadSimilarity:
-    """Every head of `b` beside the same head and the other heads of `a`; texts stream, maps are never kept.
+def compare_heads(
+    pairs: Sequence[tuple[Encoder, Encoder]],
+    texts: Iterable[Text],
+    *,
+    samples: int,
+    seed: int,
+    weights: Weighting = "attention",
+) -> HeadSimilarity:
+    """Every head of the second model of a pair beside the same head and the other heads of the first; mean over pairs.
 
-    Texts are cut to what both models take. `texts` is read twice.
+    Texts are cut to what both models take, and stream: maps are never kept. `texts` is read twice per pair. Intervals
+    are over texts and, from `ENOUGH_SEEDS` pairs on, over pairs too.
 
     Example:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
-        >>> found = compare_heads(TinyEncoder(), TinyEncoder(), SAMPLE_TEXTS, samples=10, seed=0)
+        >>> found = compare_heads([(TinyEncoder(), TinyEncoder())], SAMPLE_TEXTS, samples=10, seed=0)
         >>> found.value.round(6).tolist(), bool((found.baseline < 1).all())
         ([[1.0, 1.0], [1.0, 1.0]], True)
     """
-    shape = (a.blocks, a.heads)
+    shape = (pairs[0][0].blocks, pairs[0][0].heads)
     skipped: Counter[str] = Counter()
+    whole, draws = [], []
+    for a, b in pairs:
+        # What is left out is the same for all pairs, and counted once.
+        skipped.clear()
+        sums = _head_cosines(a, b, texts, skipped, samples=samples, seed=seed, weights=weights)
+        with np.errstate(invalid="ignore"):
+            whole.append(sums.value[:-1] / sums.value[-1])
+            draws.append(sums.samples[:, :-1] / sums.samples[:, -1:])
+    value, baseline = np.mean(whole, axis=0).reshape(2, *shape)
+    drawn = draws_over_seeds(np.stack(whole), np.stack(draws)).clip(-1, 1)
+    low, high = (each.reshape(2, *shape)[0] for each in _spread(drawn))
+    return HeadSimilarity(value, low, high, baseline, skipped)
+
+
+def _head_cosines(
+    a: Encoder,
+    b: Encoder,
+    texts: Iterable[Text],
+    skipped: Counter[str],
+    *,
+    samples: int,
+    seed: int,
+    weights: Weighting,
+) -> StreamedBootstrap:
+    """Sums over texts of each head's cosines (with itself, then with the others), and the number of texts."""
     sums = StreamedBootstrap(2 * a.blocks * a.heads + 1, samples=samples, seed=seed)
     # What is cut is cut for both, and counted once.
     counters = (skipped, Counter[str]())
     shown = (
-        each.encode(_fitting(a, b, texts, count), ("maps",), ordered=False)
+        each.encode(_fitting(a, b, texts, count), wants(weights), ordered=False)
         for each, count in zip((a, b), counters, strict=True)
     )
     with progress(f"attention of {a.name} and {b.name}", None) as advance:
         for one, other in _together(*shown):
             advance()
-            if one.maps is None or other.maps is None:
+            before, after = weighted_maps(a, one, weights), weighted_maps(b, other, weights)
+            if before is None or after is None:
                 skipped[TOO_LONG] += 1
             elif not np.array_equal(one.tokens.ids, other.tokens.ids):
                 skipped[OTHER_TOKENS] += 1
             else:
-                sums.add(np.append(_cosines(one.maps, other.maps), 1.0), one.text)
-    whole, drawn = sums.value, sums.samples
-    with np.errstate(invalid="ignore"):
-        value, baseline = (whole[:-1] / whole[-1]).reshape(2, *shape)
-    low, high = (each.reshape(2, *shape)[0] for each in intervals(drawn[:, :-1], drawn[:, -1]))
-    return HeadSimilarity(value, low, high, baseline, skipped)
+                sums.add(np.append(_cosines(before, after), 1.0), one.text)
+    return sums
 
 
 def _cosines(

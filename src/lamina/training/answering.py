@@ -1,21 +1,22 @@
-"""Asking a fine-tuned model: questions in, answers with their words and confidence out."""
+"""Asking a fine-tuned model: questions in; answers with their confidence, and whether they are right, out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
-from lamina.training.heads import with_padding
-from lamina.training.provenance import ABOUT, read_about
+from lamina.tasks.scoring import best
+from lamina.training.classes import Classifying
+from lamina.training.heads import load_class_head, with_padding
+from lamina.training.provenance import ABOUT, folder_of, read_about
 from lamina.training.running import Collator, predict, rows_of
-from lamina.training.spans import Answering
+from lamina.training.spans import Answering, best_guess
 from lamina.types import Span
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 _LENGTH = 384
 """Most pieces in one window, for a model that does not say what it was trained with."""
-_AT_ONCE = 64
+_AT_ONCE = 256
 """Questions held in memory."""
+_LOOKED_AT = 200
+"""Questions by which to tell whether a model's classes are their answers."""
+_NAMED = 5
+"""Classes named in an error."""
 
 
 class Answer(NamedTuple):
@@ -32,49 +37,127 @@ class Answer(NamedTuple):
 
     question: str
     """The question's id."""
-    span: Span
-    """Its words, counted in the question's text (question first, then context)."""
+    span: Span | None
+    """Its words, counted in the question's text (question first, then context); None where the answer is a class."""
     text: str
-    """The same, cut out of the raw context."""
+    """The same, cut out of the raw context; or the class."""
     confidence: float
-    """Probability of its start times probability of its end, in the window it was found in."""
-    null: float
-    """The same for the token that says that there is no answer in that window."""
+    """Probability of its start times probability of its end, in the window it was found in; or of the class."""
+    null: float | None = None
+    """The same for the token that says that there is no answer in that window; None where the answer is a class."""
+    right: bool | None = None
+    """Whether it is one of the accepted answers (of a span, by SQuAD's exact match); None where none is known."""
 
 
 class Answerer:
-    """A model with a span head and its tokenizer; `encoder` has the same weights, without the head."""
+    """A model with its head and tokenizer; `encoder` has the same weights, without the head."""
 
-    def __init__(self, encoder: HuggingFaceEncoder, model: PreTrainedModel, length: int) -> None:
+    def __init__(
+        self, encoder: HuggingFaceEncoder, model: PreTrainedModel, length: int, classes: Sequence[str] = ()
+    ) -> None:
+        """`classes` are those of the head, in its order; none for a span head."""
         self.encoder = encoder
+        self.classes = tuple(classes)
         self._model = model
-        self._objective = Answering(encoder.pieces, min(length, encoder.limit or length))
+        longest = min(length, encoder.limit or length)
+        self._objective = (
+            Classifying(encoder.pieces, longest, self.classes) if classes else Answering(encoder.pieces, longest)
+        )
         self._collator = Collator(self._objective, model, with_padding(encoder.tokenizer))
 
     def answer(self, questions: Iterable[Question]) -> Iterator[Answer]:
-        """The best span for each question, in order: whole words of its context, at most 30 of them."""
+        """The answer to each question, in order: at most 30 whole words of its context, or a class."""
         remaining = iter(questions)
         while chunk := list(islice(remaining, _AT_ONCE)):
             rows = rows_of(self._objective, chunk)
-            said = predict(self._model, self._objective, rows, self._collator)
-            for number, question in enumerate(chunk):
-                own = [each for row, each in zip(rows, said, strict=True) if row.item == number]
-                guess = self._objective.best(question, own)
-                text = answer_text(question, guess.span)
-                yield Answer(question.text.id, guess.span, text, guess.confidence, guess.null)
+            said: list[list[Any]] = [[] for _ in chunk]
+            for row, each in zip(rows, predict(self._model, self._objective, rows, self._collator), strict=True):
+                said[row.item].append(each)
+            yield from map(self._answer, chunk, said)
+
+    def answers_to(self, questions: Iterable[Question]) -> bool:
+        """Whether these can be answered: with a span of their context, or with a class that is an answer of some.
+
+        Questions whose answers are not known are taken on trust.
+        """
+        some = list(islice(questions, _LOOKED_AT))
+        if not self.classes:
+            return all(question.context for question in some)
+        known = {answer for question in some for answer in question.answers}
+        return not known or not known.isdisjoint(self.classes)
+
+    def _answer(self, question: Question, said: Sequence[Any]) -> Answer:
+        id, accepted = question.text.id, question.answers
+        if self.classes:
+            (choice,) = said
+            right = choice.label in accepted if accepted else None
+            return Answer(id, None, choice.label, choice.confidence, right=right)
+        guess = best_guess(said)
+        text = answer_text(question, guess.span)
+        right = best(text, accepted).exact == 1 if accepted else None
+        return Answer(id, guess.span, text, guess.confidence, guess.null, right)
 
 
-def answerer_of(encoder: Encoder) -> Answerer | None:
-    """The encoder's own weights with their span head; None where the model has none."""
-    if not isinstance(encoder, HuggingFaceEncoder) or encoder.span_model is None:
+def answerer_of(
+    model: Encoder | str | os.PathLike[str], questions: Iterable[Question] | None = None
+) -> Answerer | None:
+    """The encoder's own weights with the head it was saved with: of spans or of classes; None where it has neither.
+
+    With `questions`, also None where these cannot be answered: a model of sentiments has no answer to SQuAD.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> answerer_of(TinyEncoder()) is None
+        True
+    """
+    encoder = model if isinstance(model, Encoder) else load_encoder(str(model))
+    if not isinstance(encoder, HuggingFaceEncoder):
         return None
-    folder = encoder.model.name_or_path
-    length = read_about(folder)["length"] if folder and (Path(folder) / ABOUT).is_file() else _LENGTH
-    return Answerer(encoder, encoder.span_model, length)
+    found = _answerer(encoder)
+    return None if found is None or (questions is not None and not found.answers_to(questions)) else found
+
+
+def _answerer(encoder: HuggingFaceEncoder) -> Answerer | None:
+    length = _about(encoder).get("length", _LENGTH)
+    if encoder.span_model is not None:
+        return Answerer(encoder, encoder.span_model, length)
+    model: Any = load_class_head(encoder)
+    if model is None:
+        return None
+    classes = [str(model.config.id2label[number]) for number in range(model.config.num_labels)]
+    return Answerer(encoder, model.to(encoder.model.device), length, classes) if len(classes) > 1 else None
+
+
+def refuse_unfit(encoder: Encoder, questions: Iterable[Question], what: str) -> None:
+    """Raise a ModelError where a model that lamina fine-tuned to answer questions cannot answer these.
+
+    `what` names the questions. Models that were tuned for something else are merely silent.
+    """
+    about = _about(encoder)
+    head, labels = about.get("head"), about.get("labels") or ()
+    if head == "QuestionAnswering" and not all(question.context for question in islice(questions, 1)):
+        raise ModelError(
+            f"{encoder.name} answers with a span of a context, and the questions of {what} have none; name a model "
+            "made by `lamina finetune --task classify`"
+        )
+    if head == "SequenceClassification" and about.get("view") is not None:
+        known = {answer for question in islice(questions, _LOOKED_AT) for answer in question.answers}
+        if known and known.isdisjoint(labels):
+            named = ", ".join(labels[:_NAMED]) + (", ..." if len(labels) > _NAMED else "")
+            raise ModelError(
+                f"{encoder.name} answers with one of {len(labels)} classes ({named}), and none of them is an answer in "
+                f"{what}; ask it what it was fine-tuned on ({about.get('data', {}).get('name', 'its own data')})"
+            )
+
+
+def _about(encoder: Encoder) -> dict[str, Any]:
+    """What `lamina finetune` says of the model; nothing where lamina did not make it."""
+    folder = folder_of(encoder)
+    return read_about(folder) if folder is not None and (folder / ABOUT).is_file() else {}
 
 
 def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) -> Answerer:
-    """The question-answering model of a folder that `lamina finetune` made, or any other with a span head.
+    """The model of a folder that `lamina finetune` made to answer questions, or any other with a head that can.
 
     Example:
         >>> answerer = load_answerer("runs/minilm-squad")  # doctest: +SKIP
@@ -86,7 +169,7 @@ def load_answerer(folder: str | os.PathLike[str], *, device: str | None = None) 
     if found is None:
         made_as = encoder.model.config.architectures if isinstance(encoder, HuggingFaceEncoder) else ["word vectors"]
         raise ModelError(
-            f"{folder} has no span head (it is {', '.join(made_as or ()) or 'of no known class'}); "
+            f"{folder} has no head for spans or classes (it is {', '.join(made_as or ()) or 'of no known class'}); "
             "`lamina finetune MODEL --task squad` makes a model that answers questions"
         )
     return found

@@ -116,7 +116,13 @@ class WindowedEncoder(HuggingFaceEncoder):
     """An encoder whose words see at most `reach` words to each side in every block: as it was fine-tuned."""
 
     def __init__(self, base: HuggingFaceEncoder, reach: int) -> None:
-        super().__init__(base.model, base.tokenizer, name=f"{base.name} (window {reach})", limit=base.limit)
+        super().__init__(
+            base.model,
+            base.tokenizer,
+            name=f"{base.name} (window {reach})",
+            limit=base.limit,
+            one_segment=base.one_segment,
+        )
         self._base, self._reach = base, reach
         self._sights: dict[str, Sight] = {}
 
@@ -128,6 +134,10 @@ class WindowedEncoder(HuggingFaceEncoder):
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> WindowedEncoder:
         """See `Encoder.random_twin`."""
         return WindowedEncoder(self._base.random_twin(seed, keep_embeddings=keep_embeddings), self._reach)
+
+    def with_one_segment(self) -> WindowedEncoder:
+        """See `Encoder.with_one_segment`."""
+        return WindowedEncoder(self._base.with_one_segment(), self._reach)
 
     def _mask(self, batch: list[EncoderRow], width: int) -> Tensor:
         # Implementations of attention take masks in different forms.

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lamina.corpora.questions import Question
+from lamina.encoders.contract import SPECIAL
 from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
 from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
+from lamina.types import Edge
 
 CLASSES = {"label", "ques"}
 """The annotations of a whole text: a class, a question's type."""
+
+
+class Choice(NamedTuple):
+    """The class that a model says a text has."""
+
+    label: str
+    confidence: float
+    """Its probability."""
 
 
 class Classifying(Objective):
@@ -38,20 +49,45 @@ class Classifying(Objective):
         return cls(pieces, length, tuple(labels))
 
     def rows(self, number: int, item: Item) -> list[Row]:
-        """See `Objective.rows`."""
-        return [self.cut(number, text_of(item), self._number.get(class_of(item), IGNORED))]
+        """See `Objective.rows`; of a story that is too long, the newest facts are kept."""
+        # A question that is only asked has no class.
+        asked = isinstance(item, Question) and not item.answers
+        label = IGNORED if asked else self._number.get(class_of(item), IGNORED)
+        if isinstance(item, Question) and item.context:
+            return [self._newest(number, item, label)]
+        return [self.cut(number, text_of(item), label)]
+
+    def _newest(self, number: int, question: Question, label: int) -> Row:
+        """The question with as many facts before it as fit: whole ones, where one fits at all."""
+        text = question.text
+        tokens, types, head, tail = self.pieces(text)
+        size = len(tokens.ids)
+        if head + tail >= self.length or size <= self.length:
+            return self.cut(number, text, label)
+        latest = head + size - self.length
+        facts = [edge.span.start for edge in text.edges.get("sentence", ())]
+        begins = np.isin(tokens.words, facts) & (tokens.words != np.append(SPECIAL, tokens.words[:-1]))
+        whole = np.flatnonzero(begins[latest:])
+        start = latest + (int(whole[0]) if len(whole) else 0)
+        first = tokens.words[start]
+        lost = [edge.labels == ("1",) for edge in text.edges.get("sup", ()) if _starts_before(edge, first)]
+        self.noted[f"questions cut to {self.length} pieces: their oldest facts are left out"] += 1
+        self.noted[f"questions cut to {self.length} pieces that lost a supporting fact"] += any(lost)
+        keep = np.r_[0:head, start:size]
+        return Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], label)
 
     def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
         """See `Objective.label`."""
         return batch | {"labels": torch.tensor([row.labels for row in rows])}
 
-    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> str:
-        """The class."""
-        return self.labels[int(outputs["logits"].argmax())]
+    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Choice]:
+        """The class of each row."""
+        probabilities = outputs["logits"].float().softmax(-1).cpu().numpy()
+        return [Choice(self.labels[at], float(own[at])) for own in probabilities for at in [int(own.argmax())]]
 
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """See `Objective.judge`."""
-        gold, told = class_of(item), said[0]
+        gold, told = class_of(item), said[0].label
         self.noted[UNSEEN] += gold not in self._number
         sums = {"accuracy": Sum(gold == told, 1)}
         if len(self.labels) == 2:
@@ -63,7 +99,11 @@ class Classifying(Objective):
         """See `Objective.guess`."""
         labels = Counter(map(class_of, train))
         most = max(sorted(labels), key=labels.__getitem__)
-        return (self.judge(item, [most]) for item in scored)
+        return (self.judge(item, [Choice(most, 1.0)]) for item in scored)
+
+
+def _starts_before(edge: Edge, word: int) -> bool:
+    return edge.other is not None and edge.other.start < word
 
 
 def class_of(item: Item) -> str:

@@ -6,23 +6,24 @@ import json
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lamina.corpora.questions import Question
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import told, write_text
 from lamina.training.attention import make_sight
+from lamina.training.checkpoints import hashes
 from lamina.training.classes import Classifying
 from lamina.training.heads import load_with_head, reload, source_of
 from lamina.training.masked import Masking
 from lamina.training.objective import (
     IGNORED,
-    UNSEEN,
     Item,
     Objective,
     Outcome,
@@ -33,7 +34,7 @@ from lamina.training.objective import (
     seed_table,
     text_of,
 )
-from lamina.training.provenance import ABOUT, FORMAT, TEXTS, text_hash, used_texts
+from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, guard_of, text_hash, used_texts
 from lamina.training.reading import Sets
 from lamina.training.recipes import RECIPES, Plan, Task
 from lamina.training.running import (
@@ -46,6 +47,7 @@ from lamina.training.running import (
     time_step,
     train,
 )
+from lamina.training.seed_folders import seed_folder
 from lamina.training.spans import Answering
 from lamina.training.tags import Tagging
 
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _SCORED = "scored.json"
-"""In the folder of a training whose model is not kept: how it did."""
+"""In the folder of a training: how its model did."""
 _TRIED = 100
 """Texts of each set that an estimate looks at."""
 
@@ -72,7 +74,7 @@ class Finetuned(NamedTuple):
     tables: dict[str, pandas.DataFrame]
     skipped: dict[str, int]
     files: dict[str, Path]
-    """The model folder, file by file."""
+    """The model folder, file by file; of several seeds one folder each."""
 
 
 class Learned(NamedTuple):
@@ -82,6 +84,17 @@ class Learned(NamedTuple):
     """The one that did best on the selection set."""
     curve: list[Point]
     scored: list[Outcome]
+    noted: dict[str, int]
+    """What was noted when the scored texts were judged."""
+
+
+class Rows(NamedTuple):
+    """The rows of the three sets, made once; what was cut or left out of them is noted by set."""
+
+    train: list[Row]
+    select: list[Row]
+    scored: list[Row]
+    noted: dict[str, dict[str, int]]
 
 
 class Expected(NamedTuple):
@@ -122,74 +135,93 @@ class Finetuning:
     def run(self, plans: Sequence[Plan], work: Path, *, seeds: int = 1) -> Finetuned:
         """Train every plan in `work`, choose on the selection set, score once; continues what was stopped.
 
-        With several `seeds` the chosen plan is trained again with the following seeds. The folder is the model of the
-        first: to keep the best of them would make it look better than it is.
+        With several `seeds` the chosen plan is trained again with the following seeds, and all models are kept.
         """
         import pandas as pd
 
         objective, sets = self.objective, self.sets
-        rows, select = self._rows()
-        learned = Counter(objective.noted)
-        trials = try_all(plans, work, lambda plan, folder: self._train(plan, folder, rows, select))
+        # Made before anything is written: data that cannot be learned leaves nothing behind.
+        _ = self.rows
+        trials = try_all(plans, work, self._train)
         chosen = best_of(trials, greater=objective.greater)
-        folder = chosen.trained.folder
-        objective.noted.clear()
-        scored = self._judge(folder)
-        noted = Counter(objective.noted)
+        first = chosen.plan.seed
+        others = [chosen.plan._replace(seed=seed) for seed in range(first + 1, first + seeds)]
+        kept = [chosen, *try_all(others, work, self._train, names=[seed_folder(plan.seed) for plan in others])]
+        learned = {each.plan.seed: self._score(each.trained) for each in kept}
+        scored = [each.scored for each in learned.values()]
         baseline = objective.baseline(sets.train, sets.scored)
+        curve = [(seed, *point) for seed, each in learned.items() for point in each.curve]
         tables = {
-            "curve": pd.DataFrame(chosen.trained.curve, columns=list(Point._fields)),
-            "scores": score_table("scored", scored, seed=chosen.plan.seed),
+            "curve": pd.DataFrame(curve, columns=["seed", *Point._fields]),
+            "scores": score_table("scored", *scored, seed=first),
             "baseline": pd.DataFrame(baseline.items(), columns=["metric", "value"]),
         }
         if len(trials) > 1:
             tables["grid"] = grid_table(trials, chosen, objective.metric)
         if seeds > 1:
-            first = chosen.plan.seed
-            others = {seed: chosen.plan._replace(seed=seed) for seed in range(first + 1, first + seeds)}
-            by_seed = {seed: self.learn(plan, work / f"seed-{seed}").scored for seed, plan in others.items()}
-            tables["seeds"] = seed_table({first: scored, **by_seed}, seed=first)
-        skipped = dict(sets.left_out)
-        skipped |= {f"training: {what}": count for what, count in learned.items() if what != UNSEEN}
-        skipped |= {f"scored: {what}": count for what, count in noted.items()}
-        about = self._about(chosen.plan, chosen.trained.step)
-        return Finetuned(tables, skipped, model_files(folder, self.encoder.tokenizer, about, self._used()))
+            tables["seeds"] = seed_table({seed: each.scored for seed, each in learned.items()}, seed=first)
+        files = {
+            f"{seed_folder(each.plan.seed)}/{name}" if seeds > 1 else name: path
+            for each in kept
+            for name, path in self._model_files(each).items()
+        }
+        return Finetuned(tables, self._skipped(learned[first].noted), files)
 
     def learn(self, plan: Plan, work: Path) -> Learned:
         """Train one plan and score it; the model itself is not kept, and what was finished before is read."""
         path = work / _SCORED
-        try:
-            kept = read_json(path)
-            return Learned(kept["step"], [Point(*each) for each in kept["curve"]], _outcomes(kept["scored"]))
-        except (FileNotFoundError, DamagedError, KeyError):
-            with told(work):
-                work.mkdir(parents=True, exist_ok=True)
-        trained = self._train(plan, work, *self._rows())
-        made = Learned(trained.step, trained.curve, self._judge(trained.folder))
-        said = [[each.unit, each.task, {name: [*own] for name, own in each.sums.items()}] for each in made.scored]
-        write_json(path, {"step": made.step, "curve": made.curve, "scored": said})
+        found = _read_learned(path)
+        if found is not None:
+            return found[0]
+        with told(work):
+            work.mkdir(parents=True, exist_ok=True)
+        trained = self._train(plan, work)
+        made = self._score(trained)
         shutil.rmtree(trained.folder, ignore_errors=True)
         return made
 
-    def _rows(self) -> tuple[list[Row], list[Row]]:
-        """For training, and for selection; what was left out of the first is noted."""
-        select = rows_of(self.objective, self.sets.select)
-        # Noted for what is trained on and for what is scored; not for what is only selected by.
-        self.objective.noted.clear()
-        return _training_rows(self.objective, self.sets.train), select
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of the three sets; of the training texts those with a label to learn."""
+        objective, made, noted = self.objective, {}, {}
+        for name in ("train", "select", "scored"):
+            objective.noted.clear()
+            made[name] = rows_of(objective, getattr(self.sets, name))
+            noted[name] = dict(objective.noted)
+        objective.noted.clear()
+        return Rows([row for row in made["train"] if _teaches(row)], made["select"], made["scored"], noted)
 
-    def _judge(self, folder: Path) -> list[Outcome]:
-        """How the model of a folder does on the scored texts."""
-        model: Any = reload(folder, self.objective.head)
+    def _score(self, trained: Trained) -> Learned:
+        """How a trained model does on the scored texts; read where this very model was scored before."""
+        path, weights = trained.folder.parent / _SCORED, _weights(trained.folder)
+        found = _read_learned(path)
+        if found is not None and found[1] == weights:
+            return found[0]
+        model: Any = reload(trained.folder, self.objective.head)
         model = model.to(self.encoder.model.device)
-        rows = rows_of(self.objective, self.sets.scored)
-        return judge(model, self.objective, self.sets.scored, rows, self._collator(model))
+        self.objective.noted.clear()
+        scored = judge(model, self.objective, self.sets.scored, self.rows.scored, self._collator(model))
+        made = Learned(trained.step, trained.curve, scored, dict(self.objective.noted))
+        said = [[each.unit, each.task, {name: [*own] for name, own in each.sums.items()}] for each in scored]
+        write_json(path, made._asdict() | {"scored": said, "weights": weights})
+        return made
+
+    def _skipped(self, judged: Mapping[str, int]) -> dict[str, int]:
+        """What was cut or left out, of what is trained on and of what is scored; not of what is only selected by."""
+        noted = self.rows.noted
+        skipped = dict(self.sets.left_out)
+        skipped |= {f"training: {what}": count for what, count in noted["train"].items()}
+        return skipped | {f"scored: {what}": count for what, count in {**noted["scored"], **judged}.items()}
+
+    def _model_files(self, trial: Trial) -> dict[str, Path]:
+        about = self._about(trial.plan, trial.trained.step)
+        return model_files(trial.trained.folder, self.encoder.tokenizer, about, self._used)
 
     def expect(self, plans: Sequence[Plan], *, seeds: int = 1) -> Expected:
         """What `run` would take, by timing a few steps, a part of an evaluation and a checkpoint."""
         objective, sets = self.objective, self.sets
         some = _spread(sets.train, _TRIED)
-        rows = _training_rows(objective, some)
+        rows = [row for row in rows_of(objective, some) if _teaches(row)]
         share = len(sets.train) / len(some)
         model: Any = load_with_head(self.encoder, objective, seed=plans[0].seed)
         model = model.to(self.encoder.model.device)
@@ -207,18 +239,20 @@ class Finetuning:
         tokens = round(sum(len(row.ids) for row in rows) * share)
         return Expected(steps, tokens, seconds, sum(part.nbytes for part in model.parameters()))
 
-    def _train(self, plan: Plan, folder: Path, rows: Sequence[Row], select: Sequence[Row]) -> Trained:
-        objective = self.objective
+    def _train(self, plan: Plan, folder: Path) -> Trained:
+        objective, rows = self.objective, self.rows
         model: Any = load_with_head(self.encoder, objective, seed=plan.seed)
         model = model.to(self.encoder.model.device)
         collator = self._collator(model)
 
         def evaluate(model: Any) -> dict[str, float]:
-            return means(judge(model, objective, self.sets.select, select, collator))
+            return means(judge(model, objective, self.sets.select, rows.select, collator))
 
-        what = f"{self.task}: {self.encoder.name}, lr {plan.lr:g}, batch {plan.batch}"
+        what = (
+            f"{self.task}: {self.encoder.name}, lr {plan.lr:g}, batch {plan.batch}, {plan.schedule}, seed {plan.seed}"
+        )
         chooses = {"metric": objective.metric, "greater": objective.greater}
-        return train(model, rows, collator, evaluate, plan, folder, what=what, **chooses)
+        return train(model, rows.train, collator, evaluate, plan, folder, what=what, **chooses)
 
     def _collator(self, model: Any) -> Collator:
         reach, causal = self.attention_window, self.encoder.causal
@@ -233,18 +267,23 @@ class Finetuning:
         judge(model, self.objective, some, rows, collator)
         return (time.perf_counter() - start) / len(some)
 
+    @cached_property
     def _used(self) -> set[str]:
         """Hashes of all texts that this model, or the one it came from, has learned from or was selected by."""
         own = {text_hash(text_of(item)) for item in (*self.sets.train, *self.sets.select)}
-        return own | self.sets.behind | used_texts(source_of(self.encoder))
+        return own | used_texts(source_of(self.encoder))
 
     def _about(self, plan: Plan, step: int) -> dict[str, Any]:
+        asks = isinstance(self.sets.train[0], Question)
         return {
             "task": self.task,
             "head": self.objective.head,
             "labels": self.objective.labels,
+            "layers": self.encoder.layers,
             "length": self.objective.length,
             "attention_window": self.attention_window,
+            "view": self.sets.view.describe() if asks else None,
+            "guard": min(GUARD, guard_of(source_of(self.encoder))),
             "base": self.encoder.describe(),
             "data": self.sets.describe(),
             "plan": plan._asdict(),
@@ -252,15 +291,31 @@ class Finetuning:
         }
 
 
-def _outcomes(kept: Any) -> list[Outcome]:
-    return [Outcome(unit, {name: Sum(*own) for name, own in sums.items()}, task) for unit, task, sums in kept]
+def _weights(folder: Path) -> dict[str, str]:
+    """The hashes of a model's weights."""
+    return {name: sha256 for name, sha256 in hashes(folder).items() if name.endswith(".safetensors")}
 
 
-def try_all(plans: Sequence[Plan], folder: Path, run: Callable[[Plan, Path], Trained]) -> list[Trial]:
+def _read_learned(path: Path) -> tuple[Learned, dict[str, str]] | None:
+    """What was kept of a training, and the hashes of the weights that were scored; none where nothing sound is kept."""
+    try:
+        kept = read_json(path)
+        scored = [
+            Outcome(unit, {name: Sum(*own) for name, own in sums.items()}, task) for unit, task, sums in kept["scored"]
+        ]
+        curve = [Point(*each) for each in kept["curve"]]
+        return Learned(kept["step"], curve, scored, kept["noted"]), kept["weights"]
+    except (FileNotFoundError, DamagedError, KeyError):
+        return None
+
+
+def try_all(
+    plans: Sequence[Plan], folder: Path, run: Callable[[Plan, Path], Trained], *, names: Sequence[str] | None = None
+) -> list[Trial]:
     """Train every plan in a folder of its own; those finished before are read, not trained again."""
     trials = []
-    for number, plan in enumerate(plans):
-        own = folder / f"trial-{number}"
+    for plan, name in zip(plans, names or [f"trial-{number}" for number in range(len(plans))], strict=True):
+        own = folder / name
         with told(own):
             own.mkdir(parents=True, exist_ok=True)
         trials.append(Trial(plan, run(plan, own)))
@@ -312,10 +367,6 @@ def _objective(task: Task, encoder: HuggingFaceEncoder, sets: Sets, length: int,
     if kind == "tags":
         return Tagging.learn(pieces, length, task, sets.train)
     return Masking(pieces, length, encoder.tokenizer, seed)
-
-
-def _training_rows(objective: Objective, items: Sequence[Item]) -> list[Row]:
-    return [row for row in rows_of(objective, items) if _teaches(row)]
 
 
 def _teaches(row: Row) -> bool:

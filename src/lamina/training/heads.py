@@ -72,17 +72,37 @@ def reload(folder: Path, head: str) -> PreTrainedModel:
     return _load(str(folder), head, folder.name, {}).eval()
 
 
-def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> PreTrainedModel:
+_CLASSES = "SequenceClassification"
+
+
+def load_class_head(encoder: HuggingFaceEncoder) -> PreTrainedModel | None:
+    """The encoder's model with the class head that it was saved with; None where it has none.
+
+    Read once more from where the encoder came from: an encoder does without the pooler, which this head reads.
+    """
+    import torch
+
+    source, classes = encoder.model.name_or_path, encoder.model.config.architectures or ()
+    if not source or not any(f"For{_CLASSES}" in name for name in classes):
+        return None
+    said = {"output_loading_info": True, "dtype": encoder.model.dtype}
+    model, info = _load(source, _CLASSES, encoder.name, said)
+    own = model.base_model.state_dict()
+    same = all(name in own and torch.equal(own[name], part.cpu()) for name, part in encoder.model.state_dict().items())
+    # A head that is not in the checkpoint is random; a model changed in memory since is another one.
+    return model.eval().requires_grad_(False) if same and not info["missing_keys"] else None
+
+
+def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> Any:
     import torch
     import transformers
 
     auto = getattr(transformers, f"AutoModelFor{head}")
+    # A head with other classes is initialised anew; the body was checked when the encoder was loaded.
+    fixed = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "trust_remote_code": False}
     try:
         with quiet_transformers():
-            # A head with other classes is initialised anew; the body was checked when the encoder was loaded.
-            return auto.from_pretrained(
-                source, dtype=torch.float32, ignore_mismatched_sizes=True, trust_remote_code=False, **settings
-            )
+            return auto.from_pretrained(source, **(fixed | settings))
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{name} cannot be given a head for {head} ({reason}); take another architecture") from error

@@ -50,7 +50,7 @@ class Masking(Objective):
         rows = []
         for start in range(head, size - tail, room):
             keep = np.r_[0:head, start : min(start + room, size - tail), size - tail : size]
-            rows.append(Row(number, tokens.ids[keep], np.array(types)[keep], tokens.words[keep]))
+            rows.append(Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep]))
         return rows
 
     def label(self, batch: Batch, rows: Sequence[Row]) -> Batch:
@@ -74,14 +74,17 @@ class Masking(Objective):
         seen = torch.where(chosen & (fate >= _HIDDEN) & (fate < _HIDDEN + _OTHER), other.to(ids.dtype), seen)
         return batch | {"input_ids": seen, "labels": torch.where(chosen, ids, torch.full_like(ids, IGNORED))}
 
-    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> tuple[float, int, int]:
+    def read(
+        self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[tuple[float, int, int]]:
         """Loss, hits and number of hidden pieces."""
-        size = len(row.ids)
-        labels = batch["labels"][:size].to(outputs["logits"].device)
-        at = labels != IGNORED
-        logits, gold = outputs["logits"][:size][at].float(), labels[at]
-        loss = torch.nn.functional.cross_entropy(logits, gold, reduction="sum")
-        return float(loss), int((logits.argmax(-1) == gold).sum()), len(gold)
+        hidden = batch["labels"] != IGNORED
+        logits, gold = outputs["logits"][hidden].float(), batch["labels"][hidden]
+        loss = torch.nn.functional.cross_entropy(logits, gold, reduction="none")
+        by_piece = torch.stack([hidden.nonzero()[:, 0].float(), loss, (logits.argmax(-1) == gold).float()])
+        owner, losses, hits = by_piece.double().cpu().numpy()
+        added = [np.bincount(owner.astype(int), weights, len(rows)) for weights in (losses, hits, np.ones_like(hits))]
+        return [(float(loss), int(hit), int(count)) for loss, hit, count in zip(*added, strict=True)]
 
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """See `Objective.judge`."""

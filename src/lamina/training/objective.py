@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lamina.corpora.questions import Question
 from lamina.encoders.pieces import Pieces
+from lamina.training.over_seeds import draws_over_seeds
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Row(NamedTuple):
     """[token] The word of each token; SPECIAL for special tokens."""
     labels: Any = None
     """What is to be learned, in the objective's form."""
+    places: Any = None
+    """Where an answer may be, in the objective's form; found once, and not with every evaluation."""
 
 
 class Sum(NamedTuple):
@@ -89,8 +92,8 @@ class Objective(ABC):
         """The batch with its labels."""
 
     @abstractmethod
-    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Any:
-        """What the model answers for one row, from its logits."""
+    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Any]:
+        """What the model answers for each row of a batch, from its logits; they leave the device in one copy."""
 
     @abstractmethod
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
@@ -115,7 +118,7 @@ class Objective(ABC):
         if size > self.length:
             self.noted[f"texts cut to {self.length} pieces"] += 1
             keep = np.r_[0 : self.length - tail, size - tail : size]
-        return Row(number, tokens.ids[keep], np.array(types)[keep], tokens.words[keep], labels)
+        return Row(number, tokens.ids[keep], np.array(types, np.int8)[keep], tokens.words[keep], labels)
 
 
 def text_of(item: Item) -> Text:
@@ -131,14 +134,12 @@ def unit_of(text: Text) -> str:
 UNSEEN = "labels unseen in training (scored as errors)"
 """Noted when texts are judged."""
 SAMPLES = 1000
-FEW_SEEDS = 5
-"""Seeds from which on they are drawn too: fewer would say too little about others."""
 ALL = "all"
 """The task of scores over all tasks together."""
 
 
-Line = tuple[str, str, str, int, float, float, float]
-COLUMNS = ("split", "task", "metric", "count", "value", "low", "high")
+Line = tuple[str, str, str, int, int, float, float, float]
+COLUMNS = ("split", "task", "metric", "count", "seeds", "value", "low", "high")
 """Of `scores.csv`."""
 
 
@@ -154,21 +155,25 @@ def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
     return {metric: _ratio(*_totals(outcomes, metric)) for metric in metrics}
 
 
-def score_table(split: str, outcomes: Sequence[Outcome], *, seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
-    """Every metric with its 95 % interval over resampled documents, over all tasks and per task."""
+def score_table(split: str, *by_seed: Sequence[Outcome], seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
+    """Every metric with its 95 % interval over resampled documents, over all tasks and per task.
+
+    The same texts may be given as several models did them, one per seed: their mean, with the interval of `over_seeds`.
+    """
     import pandas as pd
 
-    tasks = sorted({each.task for each in outcomes if each.task}, key=lambda name: (len(name), name))
-    rows = list(_scores(split, ALL, outcomes, seed, samples))
+    tasks = sorted({each.task for each in by_seed[0] if each.task}, key=lambda name: (len(name), name))
+    rows = list(_scores(split, ALL, by_seed, seed, samples))
     for task in tasks:
-        rows += _scores(split, task, [each for each in outcomes if each.task == task], seed, samples)
+        own = [[each for each in outcomes if each.task == task] for outcomes in by_seed]
+        rows += _scores(split, task, own, seed, samples)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _scores(split: str, task: str, outcomes: Sequence[Outcome], seed: int, samples: int) -> Iterator[Line]:
-    for metric in outcomes[0].sums:
-        found = drawn_score(outcomes, metric, seed=seed, samples=samples)
-        yield split, task, metric, found.count, found.value, *found.interval
+def _scores(split: str, task: str, by_seed: Sequence[Sequence[Outcome]], seed: int, samples: int) -> Iterator[Line]:
+    for metric in by_seed[0][0].sums:
+        found = over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in by_seed])
+        yield split, task, metric, found.count, len(by_seed), found.value, *found.interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +205,8 @@ def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples:
         >>> score = drawn_score([Outcome("a", {"f1": Sum(1, 1)}), Outcome("b", {"f1": Sum(0, 1)})], "f1", seed=0)
         >>> score.value, score.interval
         (0.5, (0.0, 1.0))
+        >>> drawn_score([Outcome("a", {"f1": Sum(1, 2)})], "f1", seed=0).interval
+        (nan, nan)
     """
     units = {unit: number for number, unit in enumerate(dict.fromkeys(each.unit for each in outcomes))}
     draw = np.random.default_rng(seed)
@@ -208,21 +215,21 @@ def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples:
     for each in outcomes:
         sums[units[each.unit]] += each.sums[metric][:2]
     drawn = weights @ sums
-    values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=drawn[:, 1] > 0)
+    # One document says nothing about others.
+    told = (drawn[:, 1] > 0) & (len(units) > 1)
+    values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=told)
     count = sum(each.sums[metric].judged for each in outcomes)
     return Score(count, _ratio(*_totals(outcomes, metric)), values)
 
 
 def over_seeds(scores: Sequence[Score]) -> Score:
-    """The mean over models of several seeds; documents are drawn, from `FEW_SEEDS` on seeds with them."""
-    every = np.stack([each.draws for each in scores])
-    if len(scores) >= FEW_SEEDS:
-        # Counted by the number of seeds alone, so that two scores of as many seeds are drawn alike.
-        chosen = np.random.default_rng(len(scores)).integers(len(scores), size=every.shape[::-1])
-        draws = np.take_along_axis(every.T, chosen, axis=1).mean(1)
-    else:
-        draws = every.mean(0)
-    return Score(scores[0].count, float(np.mean([each.value for each in scores])), draws)
+    """The mean over models of several seeds, with the draws of `draws_over_seeds`."""
+    values, drawn = np.array([each.value for each in scores]), np.stack([each.draws for each in scores])
+    draws = draws_over_seeds(values, drawn)
+    if not np.any(drawn > 1):
+        # A share has bounds, which Student's t does not know; a loss has none.
+        draws = draws.clip(0, 1)
+    return Score(scores[0].count, float(values.mean()), draws)
 
 
 SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")

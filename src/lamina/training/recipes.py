@@ -39,6 +39,8 @@ class Recipe(NamedTuple):
     """Learning rates that a grid tries."""
     batches: tuple[int, ...]
     """Batch sizes that a grid tries."""
+    short: float = 2
+    """Epochs that a grid tries too, with a rate that falls: how fast it falls depends on them."""
 
 
 def _answering(title: str, length: int) -> Recipe:
@@ -93,24 +95,53 @@ def make_plans(
     max_steps: int | None,
     grid: bool,
 ) -> list[Plan]:
-    """What to try: one plan, or with `grid` every rate with every batch size, where these are not given."""
-    chosen = schedule or recipe.schedule
+    """What to try: one plan, or with `grid` every rate, batch size, schedule and number of epochs that is not given.
+
+    With a constant rate, or where `max_steps` ends the run, one number of epochs is enough: the best step of the longer
+    run is looked for among those of the shorter one too.
+
+    Example:
+        >>> asked = {"epochs": None, "lr": 1e-4, "batch": 32, "schedule": None, "seed": 0, "max_steps": None}
+        >>> [(plan.schedule, plan.epochs) for plan in make_plans(RECIPES["squad"], **asked, grid=True)]
+        [('constant', 5), ('linear', 2), ('linear', 5), ('warmup', 2), ('warmup', 5)]
+    """
     for what, value in (("epochs", epochs), ("lr", lr)):
         if value is not None and not value > 0:
             raise InputError(f"{what} must be more than 0; got {value}")
     lrs = (lr,) if lr is not None else recipe.lrs if grid else (recipe.lr,)
     batches = (batch,) if batch is not None else tuple(sorted(set(recipe.batches))) if grid else (recipe.batch,)
-    whole = recipe.epochs if epochs is None else epochs
+    schedules = (schedule,) if schedule is not None else tuple(SCHEDULES) if grid else (recipe.schedule,)
+
+    def lengths(one: Schedule) -> tuple[float, ...]:
+        if epochs is not None:
+            return (epochs,)
+        falls = grid and one != "constant" and max_steps is None
+        return (recipe.short, recipe.epochs) if falls else (recipe.epochs,)
+
     return [
-        Plan(whole, one, size, chosen, seed, max_steps, recipe.every, recipe.clip) for one in lrs for size in batches
+        Plan(length, rate, size, one, seed, max_steps, recipe.every, recipe.clip)
+        for rate in lrs
+        for size in batches
+        for one in schedules
+        for length in lengths(one)
     ]
 
 
 LOWER_IS_BETTER = frozenset({"loss"})
 
 
+def by_seed(curve: pd.DataFrame) -> list[pd.DataFrame]:
+    """The learning curve of each seed; folders of older versions have one seed and do not name it.
+
+    Example:
+        >>> [len(each) for each in by_seed(pd.DataFrame({"seed": [0, 0, 1], "step": [1, 2, 1]}))]
+        [2, 1]
+    """
+    return [own for _, own in curve.groupby("seed", sort=False)] if "seed" in curve.columns else [curve]
+
+
 def best_step(curve: pd.DataFrame) -> int:
-    """The step that does best on the selection set, by the first metric noted there; of equals, the first.
+    """The step of one seed that does best on the selection set, by the first metric noted there; of equals, the first.
 
     Example:
         >>> rows = [(10, 1.0, "select", "f1", 0.5), (20, 2.0, "select", "f1", 0.75), (30, 3.0, "select", "f1", 0.75)]

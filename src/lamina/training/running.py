@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
@@ -46,16 +47,17 @@ class Collator:
 
     def __call__(self, rows: Sequence[Row]) -> Batch:
         width = max(len(row.ids) for row in rows)
-        ids = torch.full((len(rows), width), self._pad)
-        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+        ids = np.full((len(rows), width), self._pad)
+        mask, types = np.zeros_like(ids), np.zeros_like(ids)
         for b, row in enumerate(rows):
             size = len(row.ids)
-            ids[b, :size] = torch.from_numpy(row.ids)
-            types[b, :size] = torch.from_numpy(row.types)
+            ids[b, :size] = row.ids
+            types[b, :size] = row.types
             mask[b, :size] = 1
-        batch = {"input_ids": ids, "attention_mask": mask if self._sight is None else self._sight(rows, width)}
+        seen = torch.from_numpy(mask) if self._sight is None else self._sight(rows, width)
+        batch = {"input_ids": torch.from_numpy(ids), "attention_mask": seen}
         if self._takes_types:
-            batch["token_type_ids"] = types
+            batch["token_type_ids"] = torch.from_numpy(types)
         return self._objective.label(batch, rows)
 
 
@@ -71,13 +73,12 @@ def predict(model: PreTrainedModel, objective: Objective, rows: Sequence[Row], c
     model.eval()
     for group in bucket([len(row.ids) for row in rows], budget):
         chosen = [rows[i] for i in group]
-        batch = collator(chosen)
+        batch = {name: tensor.to(device) for name, tensor in collator(chosen).items()}
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=mixes(device)):
-            out = model(**{name: tensor.to(device) for name, tensor in batch.items()})
+            out = model(**batch)
         found = {name: out[name] for name in _OUTPUTS if name in out}
-        for b, (i, row) in enumerate(zip(group, chosen, strict=True)):
-            own = {name: tensor[b] for name, tensor in batch.items()}
-            said[i] = objective.read(row, {name: tensor[b] for name, tensor in found.items()}, own)
+        for i, own in zip(group, objective.read(chosen, found, batch), strict=True):
+            said[i] = own
     model.train(training)
     return said
 
@@ -297,6 +298,8 @@ def _arguments(
         save_steps=every,
         save_total_limit=2,
         logging_steps=often,
+        # It would wait for the device after every step.
+        logging_nan_inf_filter=False,
         load_best_model_at_end=True,
         metric_for_best_model=metric,
         greater_is_better=greater,

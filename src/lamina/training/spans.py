@@ -52,7 +52,7 @@ def windows(
         )
     size = len(tokens.ids)
     end = size - tail
-    every = np.array(types)
+    every = np.array(types, np.int8)
     start = head
     while True:
         stop = _between_words(tokens.words, min(start + room, end), end, after=start)
@@ -142,7 +142,8 @@ class Answering(Objective):
         rows = []
         for window in made:
             labels = (place(window.words, places[0].span) if places else None) or (0, 0)
-            rows.append(Row(number, window.ids, window.types, window.words, labels))
+            possible = np.stack(borders(window.words, question.text.segments[1])).astype(np.int16)
+            rows.append(Row(number, window.ids, window.types, window.words, labels, possible))
         if not places:
             self.noted["questions whose answer has no place in the context"] += 1
         self.noted[f"questions cut to {self._most_question} pieces"] += made[0].cut
@@ -154,16 +155,14 @@ class Answering(Objective):
         starts, ends = torch.tensor([row.labels for row in rows]).unbind(1)
         return batch | {"start_positions": starts, "end_positions": ends}
 
-    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> tuple[Row, np.ndarray]:
-        """The logits of starts and ends."""
-        size = len(row.ids)
-        both = torch.stack([outputs["start_logits"][:size], outputs["end_logits"][:size]])
-        return row, both.float().cpu().numpy()
+    def read(self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> list[Guess]:
+        """The best answer of each window."""
+        return best_spans(rows, outputs["start_logits"], outputs["end_logits"])
 
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """See `Objective.judge`."""
         question = _question(item)
-        scores = best(answer_text(question, self.best(question, said).span), question.answers)
+        scores = best(answer_text(question, best_guess(said).span), question.answers)
         return _outcome(question, scores.f1, scores.exact)
 
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterator[Outcome]:
@@ -174,39 +173,50 @@ class Answering(Objective):
             scores = best(most, question.answers)
             yield _outcome(question, scores.f1, scores.exact)
 
-    def best(self, question: Question, said: Sequence[tuple[Row, np.ndarray]]) -> Guess:
-        """The best answer over all windows."""
-        context = question.text.segments[1]
-        return max(
-            (best_span(row.words, logits[0], logits[1], context) for row, logits in said), key=lambda guess: guess.score
-        )
+
+def best_guess(said: Sequence[Guess]) -> Guess:
+    """The best answer over all windows of a question; of equals, the first."""
+    return max(said, key=lambda guess: guess.score)
 
 
-def best_span(
-    words: np.ndarray, start_logits: np.ndarray, end_logits: np.ndarray, context: Span, most: int = MOST_WORDS
-) -> Guess:
-    """The words of the context with the highest sum of logits: whole ones, at most `most`, in their order.
+def best_spans(rows: Sequence[Row], start_logits: Tensor, end_logits: Tensor, most: int = MOST_WORDS) -> list[Guess]:
+    """For each window the words of its context with the highest sum of logits: whole ones, at most `most`, in order.
+
+    Logits are [window, token], padded at the end. All windows are searched at once, where their logits are, and the
+    results are copied from there once.
 
     Example:
         >>> words = np.array([-1, 0, -1, 1, 2, 2, -1])
-        >>> best_span(words, np.array([9, 9, 0, 2, 1, 0, 0.0]), np.array([9, 0, 0, 1, 0, 2, 9.0]), Span(1, 3)).span
+        >>> row = Row(0, words, words, words, places=np.stack(borders(words, Span(1, 3))))
+        >>> starts, ends = torch.tensor([[9, 9, 0, 2, 1, 0, 0.0]]), torch.tensor([[9, 0, 0, 1, 0, 2, 9.0]])
+        >>> best_spans([row], starts, ends)[0].span
         Span(start=1, end=3)
     """
-    starts, ends = borders(words, context)
-    sums = start_logits[starts][:, None] + end_logits[ends][None, :]
-    apart = words[ends][None, :] - words[starts][:, None]
-    sums = np.where((apart >= 0) & (apart < most), sums, -np.inf)
-    s, e = np.unravel_index(int(sums.argmax()), sums.shape)
-    first, last = starts[s], ends[e]
-    begins, stops = _softmax(start_logits), _softmax(end_logits)
-    span = Span(int(words[first]), int(words[last]) + 1)
-    confidence, null = begins[first] * stops[last], begins[0] * stops[0]
-    return Guess(float(sums[s, e]), span, float(confidence), float(null))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()
+    device, width = start_logits.device, max(row.places.shape[1] for row in rows)
+    # Every word of a window has one start and one end; beyond the last word there is nothing to choose.
+    places = np.full((2, len(rows), width + most - 1), -1)
+    for b, row in enumerate(rows):
+        places[:, b, : row.places.shape[1]] = row.places
+    at = torch.from_numpy(places).to(device)
+    sizes = torch.tensor([len(row.ids) for row in rows]).to(device)
+    padding = torch.arange(start_logits.shape[1], device=device) >= sizes[:, None]
+    starts, ends = (logits.float().masked_fill(padding, -torch.inf) for logits in (start_logits, end_logits))
+    possible = [
+        logits.gather(1, where.clamp(min=0)).masked_fill(where < 0, -torch.inf)
+        for logits, where in ((starts, at[0]), (ends, at[1]))
+    ]
+    # Of ends, only those of the next `most` words are looked at.
+    sums = possible[0][:, :width, None] + possible[1].unfold(1, most, 1)
+    score, chosen = sums.flatten(1).max(1)
+    begin, further = chosen // most, chosen % most
+    first, last = (where.gather(1, word[:, None]) for where, word in ((at[0], begin), (at[1], begin + further)))
+    begins, stops = starts.softmax(1), ends.softmax(1)
+    confidence = begins.gather(1, first) * stops.gather(1, last)
+    found = torch.cat([score[:, None], confidence, (begins * stops)[:, :1], first, last], 1).double().cpu().numpy()
+    return [
+        Guess(float(own[0]), Span(int(row.words[int(own[3])]), int(row.words[int(own[4])]) + 1), *map(float, own[1:3]))
+        for row, own in zip(rows, found, strict=True)
+    ]
 
 
 def _outcome(question: Question, f1: float, exact: float) -> Outcome:
@@ -215,6 +225,7 @@ def _outcome(question: Question, f1: float, exact: float) -> Outcome:
 
 
 def _question(item: Item) -> Question:
-    if not isinstance(item, Question):
-        raise TaskError(f"text {item.id!r} is no question with a context; give SQuAD, HotpotQA or bAbI files")
+    if not isinstance(item, Question) or not item.context:
+        id = item.text.id if isinstance(item, Question) else item.id
+        raise TaskError(f"text {id!r} is no question with a context; give SQuAD, HotpotQA or bAbI files")
     return item

@@ -57,10 +57,15 @@ class Tagging(Objective):
             labels[b, : len(row.ids)] = torch.from_numpy(row.labels)
         return batch | {"labels": labels}
 
-    def read(self, row: Row, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> dict[int, str]:
-        """Word -> label."""
-        best = outputs["logits"].argmax(-1)
-        return {int(row.words[at]): self.labels[int(best[at])] for at in last_pieces(row.words)}
+    def read(
+        self, rows: Sequence[Row], outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]
+    ) -> list[dict[int, str]]:
+        """Word -> label, per row."""
+        best = outputs["logits"].argmax(-1).cpu().numpy()
+        return [
+            {int(row.words[at]): self.labels[own[at]] for at in last_pieces(row.words)}
+            for row, own in zip(rows, best, strict=True)
+        ]
 
     def judge(self, item: Item, said: Sequence[Any]) -> Outcome:
         """See `Objective.judge`; words that were cut off are scored as errors."""

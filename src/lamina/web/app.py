@@ -121,6 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
         lambda: {name: name for name in settings.models} | results.models(),
         most=settings.limits.loaded,
         load=partial(_load, device=settings.device, dtype=settings.dtype),
+        seeds=results.seeds,
     )
     limits = settings.limits
     jobs = Jobs(most=limits.jobs, memory=limits.job_memory)

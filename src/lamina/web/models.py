@@ -37,9 +37,20 @@ class Models:
         2
     """
 
-    def __init__(self, allowed: Callable[[], Mapping[str, str]], *, most: int, load: Callable[[str], Encoder]) -> None:
-        """`allowed` gives name in requests -> what is loaded: an alias, a Hugging Face id or a path."""
+    def __init__(
+        self,
+        allowed: Callable[[], Mapping[str, str]],
+        *,
+        most: int,
+        load: Callable[[str], Encoder],
+        seeds: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """`allowed` gives name in requests -> what is loaded: an alias, a Hugging Face id or a path.
+
+        `seeds` gives the same for folders with the models of several seeds, which only jobs can take.
+        """
         self._allowed = allowed
+        self._seeds = seeds
         self._most = most
         self._load = load
         self._lock = Lock()
@@ -47,9 +58,9 @@ class Models:
         """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
-    def names(self) -> list[str]:
-        """All available models."""
-        return list(self._allowed())
+    def names(self, *, seeds: bool = False) -> list[str]:
+        """All available models; with `seeds`, also the folders with the models of several."""
+        return [*self._allowed(), *(self._seeds() if seeds else ())]
 
     def loaded(self) -> list[str]:
         """The models in memory."""
@@ -58,7 +69,7 @@ class Models:
 
     def source(self, name: str) -> str:
         """What is loaded for a name: an alias, a Hugging Face id or a path."""
-        allowed = self._allowed()
+        allowed = {**self._seeds(), **self._allowed()}
         if name not in allowed:
             raise UnknownModelError(
                 f"the model {name!r} was not named when this server was started; there are: {', '.join(allowed)}. "
@@ -70,6 +81,8 @@ class Models:
     def use(self, name: str) -> Iterator[Encoder]:
         """The model, for one request at a time: two at once on the same cores would only slow each other."""
         source = self.source(name)
+        if name in self._seeds():
+            raise ModelError(f"{name} is several models, one per seed; take one of them, such as {name}/seed-0")
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:

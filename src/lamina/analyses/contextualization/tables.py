@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.contextualization.answers import Answers
 from lamina.analyses.contextualization.words_in_context import SPLITS, Pair, WordsInContext
 from lamina.encoders import SPECIAL, Encoder
+from lamina.training.over_seeds import draws_over_seeds
 from lamina.types import Text
 
 Table = pd.DataFrame
@@ -112,7 +113,6 @@ class WordBootstrap:
     def __init__(self, words: Int[np.ndarray, " word"], *, samples: int, seed: int) -> None:
         """`words` are those scored."""
         rng = np.random.default_rng(seed)
-        self._seed = seed
         self._words = words
         self._weights = rng.multinomial(len(words), np.full(len(words), 1 / len(words)), size=samples).astype(
             np.float32
@@ -132,16 +132,10 @@ class WordBootstrap:
         return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(own).sum(0).astype(int))
 
     def pooled(self, seeds: Sequence[Scores]) -> Scores:
-        """The mean over seeds; words are drawn, from `FEW_SEEDS` on seeds with them."""
-        if len(seeds) < FEW_SEEDS:
-            value, draws = (np.mean([each[at] for each in seeds], axis=0) for at in range(2))
-            return Scores(value, draws, seeds[0].pairs)
-        drawn = np.random.default_rng([self._seed, len(seeds)]).integers(
-            len(seeds), size=(len(self._weights), len(seeds))
-        )
-        every, samples = np.stack([each.draws for each in seeds]), np.arange(len(drawn))
-        draws = np.mean([every[column, samples] for column in drawn.T], axis=0)
-        return Scores(np.mean([each.value for each in seeds], axis=0), draws, seeds[0].pairs)
+        """The mean over seeds; words are drawn, and from `ENOUGH_SEEDS` on seeds vary with them."""
+        values = np.stack([each.value for each in seeds])
+        draws = draws_over_seeds(values, np.stack([each.draws for each in seeds])).clip(0, 1)
+        return Scores(values.mean(0), draws, seeds[0].pairs)
 
 
 def interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
@@ -161,8 +155,6 @@ def _ratio(over: np.ndarray, under: np.ndarray) -> np.ndarray:
     return np.divide(over, under, out=np.full(np.shape(over), np.nan, np.float64), where=under > 0)
 
 
-FEW_SEEDS = 5
-"""Seeds from which on they are drawn too: fewer would say too little about others."""
 SCORED = ("dev", "test")
 FREQUENT = 5
 """Contexts from which a pair is scored apart too."""

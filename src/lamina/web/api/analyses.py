@@ -73,19 +73,19 @@ def analyses(app: State) -> list[AnalysisCard]:
 
 def _card(app: AppState, analysis: Analysis) -> AnalysisCard:
     job = is_job(analysis)
-    inputs = [_input(app, each, job=job) for each in analysis.reads.given]
+    inputs = [_input(app, each, job=job, seeds=analysis.reads.seeds) for each in analysis.reads.given]
     report = None if analysis.report is None else dict(analysis.report)
     return AnalysisCard(**{**analysis.describe(), "inputs": inputs}, report=report, job=job)
 
 
-def _input(app: AppState, given: Input, *, job: bool) -> InputCard:
+def _input(app: AppState, given: Input, *, job: bool, seeds: bool) -> InputCard:
     data = job and given.kind != "model"
-    choices = [] if not job else app.models.names() if given.kind == "model" else allowed_data(app, given.kind)
+    choices = app.models.names(seeds=seeds) if given.kind == "model" else allowed_data(app, given.kind)
     return InputCard(
         name=given.name,
         kind=given.kind,
         help=given.help,
         required=not isinstance(given.default, str),
         default=default_data(app, given) if data else None,
-        choices=list(choices),
+        choices=list(choices) if job else [],
     )

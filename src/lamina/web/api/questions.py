@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -165,10 +166,10 @@ class Said(BaseModel):
     """False for a model that was not fine-tuned to answer questions."""
     predicted: str
     confidence: float | None
-    """Probability of its start times probability of its end."""
+    """Probability of its start times probability of its end; of a class, its probability."""
     accepted: list[str]
     right: bool | None
-    """Whether it is one of the accepted answers, by SQuAD's definition; null where none is known."""
+    """Whether it is one of the accepted answers (of spans, by SQuAD's definition); null where none is known."""
 
 
 class Answered(BaseModel):
@@ -221,12 +222,11 @@ def answered(app: State, asked: Asked) -> Answered:
     with app.model(asked.model) as encoder:
         _check_size(encoder, question, asked)
         result = token_map(encoder, questions, method=asked.method, fit=asked.fit, clusters=asked.clusters)
-    said = result.tables["answer"].iloc[0]
-    place = (int(said["start"]), int(said["end"])) if said["predicted"] else None
+    place = result.tables["answer"][["start", "end"]].dropna().astype(int).to_numpy().tolist()
     return Answered(
         model=asked.model,
         answer=_said(result, question),
-        text=[Part(**part._asdict()) for part in marked_context(question, place)],
+        text=[Part(**part._asdict()) for part in marked_context(question, tuple(place[0]) if place else None)],
         map=map_of(result),
         notes=_notes(result),
         phases=_phases(app, result),
@@ -290,6 +290,12 @@ def _phases(app: AppState, result: Result) -> str | None:
     return next((entry.id for entry in own if entry.analysis == "phases"), None)
 
 
+def _is_asked(about: Mapping[str, Any]) -> bool:
+    """Whether a model was fine-tuned on questions with contexts; folders of older versions tell no view."""
+    by_class = about.get("head") == "SequenceClassification" and about.get("view") is not None
+    return by_class or about.get("head") == "QuestionAnswering"
+
+
 def _answering(app: AppState, name: str, folder: str) -> Answering | None:
     from lamina.training.provenance import read_about
 
@@ -303,6 +309,6 @@ def _answering(app: AppState, name: str, folder: str) -> Answering | None:
     return Answering(
         name=name,
         task=str(about.get("task", "")),
-        answers=about.get("head") == "QuestionAnswering",
+        answers=_is_asked(about),
         base=known[0] if known else None,
     )
