@@ -45,7 +45,7 @@ def test_a_typed_question_is_mapped(bert: Path, tmp_path: Path, run) -> None:
     told = run("token_map", bert, "--question", "who ran?", "--context", "the cat ran. the dog barked.", "--out", out)
     assert told.exit_code == 0, told.output
     assert "accepted   not known" in told.output
-    assert "no span head" in told.output
+    assert "no head that answers" in told.output
     assert "of a layer's variance" in told.output
     assert str(out) in told.output.splitlines()
     assert (
@@ -70,8 +70,11 @@ def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, 
     asked = ("phases", answering, "--data", squad, "--split", "all", "--samples", 20, "--clustered", 3, "--out", out)
     told = run(*asked)
     assert told.exit_code == 0, told.output
-    assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,count,value,low,high\n")
-    assert (out / "failure.csv").read_text().startswith("model,layer,feature,count,auc,low,high,p,p_holm\n")
+    assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,seeds,count,value,low,high\n")
+    failure = "model,layer,feature,count,documents,seeds,auc,low,high,p,p_holm,gain_auc,"
+    assert (out / "failure.csv").read_text().startswith(failure)
+    assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,documents,")
+    assert (out / "contrast.csv").read_text().startswith("model,layer,measure,seeds,documents,right,wrong,difference,")
     assert "answering: phases by layer" in told.output
     made = (out / "result.json").stat().st_mtime_ns
     assert run(*asked).exit_code == 0

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lamina.analyses.questions.contrast import CONTRAST
+from lamina.analyses.questions.failure import FAILURE
+from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.figures import to_svg
 from lamina.figures.phases import draw as draw_phases
 from lamina.figures.token_map import MOST_DRAWN, drawn_rows
@@ -115,42 +119,74 @@ def test_a_long_context_is_thinned_out_but_not_its_answer() -> None:
 
 def phased(*, answers: bool) -> Result:
     groups = ("all", "right", "confident wrong", "low confidence") if answers else ("all",)
-    rows = []
-    for model in ("minilm", "minilm (shuffled roles)", "minilm (random)"):
-        for layer in range(3):
-            for group in groups:
-                for measure in ("within_question", "within_question_adjusted", "answer_apart", "ami_roles"):
-                    value = 0.1 * layer + 0.5 * (measure == "within_question")
-                    rows.append((model, layer, group, measure, 10, value, value - 0.05, value + 0.05))
-    columns = ["model", "layer", "group", "measure", "count", "value", "low", "high"]
-    tables = {"phases": pd.DataFrame(rows, columns=columns)}
+    measures = ("within_question", "within_question_adjusted", "answer_apart", "ami_roles")
+    rows, gaps = [], []
+    for layer, group, measure in product(range(3), groups, measures):
+        value = 0.1 * layer + 0.5 * (measure == "within_question")
+        numbers = (value, value - 0.05, value + 0.05)
+        for model in ("minilm", "minilm (pseudo roles)", "minilm (random)"):
+            rows.append((model, layer, group, measure, 1, 10, *numbers))
+        for against in ("pseudo roles", "random"):
+            gaps.append(("minilm", against, layer, group, measure, 1, 5, 10, value, 0.0, *numbers, 0.01, 0.03))
+    tables = {
+        "phases": pd.DataFrame(rows, columns=list(PHASES)),
+        "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)),
+    }
     if answers:
-        told = [("minilm", pd.NA, name, 10, 0.6, 0.5, 0.7, 0.1, np.nan) for name in ("confidence", "length")]
-        told += [("minilm", layer, "vectors", 10, 0.55, 0.4, 0.7, 0.2, 0.6) for layer in range(3)]
-        names = ["model", "layer", "feature", "count", "auc", "low", "high", "p", "p_holm"]
-        tables["failure"] = pd.DataFrame(told, columns=names).astype({"layer": "Int64"})
+        tables |= {"contrast": contrasted(), "failure": failing()}
     corpus = {"name": "pets", "split": "test", "fingerprint": "g"}
     return Result("phases", tables, Provenance({"name": "minilm", "fingerprint": "f"}, corpus, {"confident": 0.5}))
 
 
-def test_curves_are_of_adjusted_similarities_beside_twin_and_shuffled_roles() -> None:
-    charts = draw_phases(phased(answers=False))
-    assert list(charts) == ["roles"]
-    chart = charts["roles"].to_dict()
-    assert [panel["title"]["text"] for panel in chart["concat"]] == [
-        "Within the question",
-        "Gold answer apart",
-        "Clusters and roles",
+def contrasted() -> pd.DataFrame:
+    rows = [
+        ("minilm", layer, measure, 1, 5, 0.4, 0.2, 0.2, 0.1, 0.3, 0.01, 0.04 if layer else 0.2, 8, 6, 1)
+        for layer, measure in product(range(3), ("answer_apart", "predicted_silhouette"))
     ]
+    return pd.DataFrame(rows, columns=list(CONTRAST))
+
+
+def failing() -> pd.DataFrame:
+    common = {"count": 10, "documents": 5, "seeds": 1, "auc": 0.6, "low": 0.5, "high": 0.7, "p": 0.1}
+    gains = {"gain_auc": 0.02, "gain_auc_low": -0.01, "gain_auc_high": 0.05}
+    told = [common | {"model": "minilm", "layer": pd.NA, "feature": name} for name in ("confidence", "length")]
+    told += [common | gains | {"model": "minilm", "layer": layer, "feature": "vectors"} for layer in range(3)]
+    return pd.DataFrame(told, columns=list(FAILURE)).astype({"layer": "Int64"})
+
+
+def test_curves_are_of_adjusted_similarities_beside_twin_and_pseudo_roles() -> None:
+    charts = draw_phases(phased(answers=False))
+    assert list(charts) == ["roles", "differences"]
+    titles = ["Within the question", "Gold answer apart", "Clusters and roles"]
+    for chart in charts.values():
+        assert [panel["title"]["text"] for panel in chart.to_dict()["concat"]] == titles
+        assert to_svg(chart).startswith("<svg")
+    chart = charts["roles"].to_dict()
     assert "0.00 at layer 0, 0.20 at layer 2" in chart["description"]
-    assert "minilm (shuffled roles)" in json.dumps(chart)
-    assert to_svg(charts["roles"]).startswith("<svg")
+    assert "minilm (pseudo roles)" in json.dumps(chart)
+    assert "minus the random-weights twin" in json.dumps(charts["differences"].to_dict())
 
 
 def test_answers_and_failures_are_drawn_for_a_model_that_answers() -> None:
     charts = draw_phases(phased(answers=True))
-    assert list(charts) == ["roles", "answers", "failure"]
+    assert list(charts) == ["roles", "differences", "answers", "contrast", "failure"]
     assert "low confidence (10)" in json.dumps(charts["answers"].to_dict())
     assert "output confidence 0.60 at layer 0" in charts["failure"].to_dict()["description"]
+    assert (
+        "Beyond the model's confidence: minilm, vectors 0.02 at layer 0" in charts["failure"].to_dict()["description"]
+    )
+    contrast = charts["contrast"].to_dict()
+    assert [panel["title"]["text"] for panel in contrast["concat"]] == [
+        "Gold answer apart",
+        "Silhouette of the prediction",
+    ]
+    assert "datum.sure" in json.dumps(contrast)
     for chart in charts.values():
         assert to_svg(chart).startswith("<svg")
+
+
+def test_several_seeds_are_said() -> None:
+    result = phased(answers=False)
+    many = {name: table.assign(seeds=5) for name, table in result.tables.items()}
+    drawn = draw_phases(Result("phases", many, result.provenance))["roles"].to_dict()
+    assert "mean over 5 seeds; shaded: 95 % interval over documents and seeds" in json.dumps(drawn)

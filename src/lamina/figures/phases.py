@@ -8,30 +8,43 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import INK, Table, layer_axis, series, themed
+from lamina.analyses.paired import SURE
+from lamina.analyses.questions.streaming import ADJUSTED, PSEUDO, TWIN
+from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "roles": (
-        "Means over questions, by layer, of how alike words of the same or of different roles are (cosine minus the "
-        "layer's anisotropy), how far the answer lies from all other words, and how well clusters agree with "
-        "sentences, roles and entity types; bands are 95 % intervals over documents. Only what differs from "
-        "shuffled roles and from the random-weights twin can have been learned."
+        "Means over questions, by layer, of how alike the pieces of words of the same or of different roles are "
+        "(cosine minus the layer's anisotropy), how far the answer lies from all other words, and how well clusters "
+        "agree with sentences, roles and entity types; bands are 95 % intervals over documents. Compare with pseudo "
+        "roles (another sentence of the context as support, another span of the same length as answer, labels moved "
+        "along by some words) and with the random-weights twin, best in the paired differences."
+    ),
+    "differences": (
+        "The model minus pseudo roles and minus its random-weights twin, question by question, by layer; bands are "
+        "95 % intervals over documents, not corrected for the number of layers (`p_holm` in the table is). Where a "
+        "band holds 0, nothing was shown."
     ),
     "answers": (
-        "The same measures for right answers, confident wrong ones, and wrong ones of low confidence, by layer; "
-        "bands are 95 % intervals over documents, wide where a group has few questions."
+        "The same measures for right answers, confident wrong ones, and wrong ones of low confidence, by layer; bands "
+        "are 95 % intervals over documents, wide where a group has few questions. The groups hold different questions: "
+        "compare them in the chart of matched answers."
+    ),
+    "contrast": (
+        "Right minus wrong answers, by layer, among questions with the same question word and answers of similar "
+        "length, of the same document where possible; bands are 95 % intervals over documents, filled points differ "
+        "from 0 after correction over layers and measures (p < .05)."
     ),
     "failure": (
-        "How well one layer's vectors predict that the final answer is wrong (AUC, 0.5 is chance), by layer; the "
-        "band is the 95 % interval over documents. It is an early sign only where it beats the random-weights twin, "
-        "the model's own confidence and the question's length."
+        "How well one layer's vectors predict that the final answer is wrong (AUC alone, 0.5 is chance), and what they "
+        "add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are 95 % intervals over "
+        "documents. Compare with the random-weights twin, which knows the words of a question and nothing else."
     ),
 }
 """Chart -> how to read it."""
 
 PANEL_WIDTH = 220
-_ADJUSTED = "_adjusted"
 
 
 class Panel(NamedTuple):
@@ -58,6 +71,9 @@ PANELS = (
     Panel("ami_roles", "Clusters and roles", "agreement beyond chance", "adj. mutual information"),
     Panel("ami_entities", "Clusters and entity types", "agreement beyond chance", "adj. mutual information"),
 )
+_MORE = (
+    Panel("predicted_silhouette", "Silhouette of the prediction", "predictions of 2 or more tokens", "silhouette"),
+)
 ANSWERS = ("right", "confident wrong", "low confidence")
 """Groups of answers that are drawn apart; low confidence: wrong, too."""
 _BY_ANSWER = ("between_question_support", "question_nearer_support", "answer_apart", "predicted_apart", "ami_roles")
@@ -65,14 +81,17 @@ _FEATURES = {"confidence": "output confidence", "length": "question length"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `roles`, and for a model that answers `answers` and `failure`."""
+    """The charts `roles` and `differences`, and for a model that answers `answers`, `contrast` and `failure`."""
     table = result.tables["phases"]
     charts = {"roles": _roles(result, table)}
+    if (differences := rows_of(result.tables, "differences")) is not None:
+        charts["differences"] = _differences(result, differences)
     told = [group for group in ANSWERS if group in set(table["group"])]
     if told:
         charts["answers"] = _answers(result, table, told)
-    failure = result.tables.get("failure")
-    if failure is not None and len(failure):
+    if (contrast := rows_of(result.tables, "contrast")) is not None:
+        charts["contrast"] = _contrast(result, contrast)
+    if (failure := rows_of(result.tables, "failure")) is not None:
         charts["failure"] = _failure(result, failure)
     return {name: themed(chart) for name, chart in charts.items()}
 
@@ -85,7 +104,7 @@ def _roles(result: Result, table: Table) -> alt.ConcatChart:
         rows.assign(series=rows["model"]),
         PANELS,
         f"How {name} reads {count:,} questions of {result.provenance.corpus['name']}",
-        [_adjusting(table), "shaded: 95 % bootstrap interval over documents"],
+        [_adjusting(table), _intervals(table)],
     )
 
 
@@ -105,8 +124,44 @@ def _answers(result: Result, table: Table, told: list[str]) -> alt.ConcatChart:
     )
 
 
+_AGAINST = {PSEUDO: "minus pseudo roles", TWIN: "minus the random-weights twin"}
+
+
+def _differences(result: Result, table: Table) -> alt.ConcatChart:
+    rows = _shown(table[(table["group"] == "all") & table["difference"].notna()])
+    rows = rows.assign(series=rows["against"].map(_AGAINST), value=rows["difference"])
+    return _page(
+        rows,
+        PANELS,
+        f"{result.provenance.model['name']} beside its nulls, question by question",
+        ["cosines are of pieces of words", _intervals(table)],
+    )
+
+
+def _contrast(result: Result, table: Table) -> alt.ConcatChart:
+    """Where the corrected test finds a difference, points are filled."""
+    rows = table.assign(series="right minus wrong", value=table["difference"], count=table["matched"])
+    measures = {panel.measure: panel for panel in (*PANELS, *_MORE)}
+    panels = [measures[measure] for measure in dict.fromkeys(rows["measure"]) if measure in measures]
+    most = int(rows["matched"].max())
+    notes = [
+        f"up to {most:,} wrong answers, each beside right ones with its question word and length of answer",
+        f"filled: p < .05 after correction over layers and measures; {_intervals(table)}",
+    ]
+    title = f"{result.provenance.model['name']}: right minus wrong answers to similar questions"
+    return _page(rows.assign(sure=rows["p_holm"] < SURE), panels, title, notes)
+
+
+def _intervals(table: Table) -> str:
+    seeds = int(table["seeds"].max())
+    if seeds == 1:
+        return "shaded: 95 % interval over documents"
+    over = "documents and seeds" if seeds >= FEW_SEEDS else "documents"
+    return f"mean over {seeds} seeds; shaded: 95 % interval over {over}"
+
+
 def _failure(result: Result, table: Table) -> alt.ConcatChart:
-    """AUC of predicting a wrong answer; what has no layer is a flat line, without its interval."""
+    """What has no layer is a flat line, without its interval."""
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
     flat = [
@@ -115,28 +170,40 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         for layer in sorted({0, last})
     ]
     rows = pd.concat([vectors, *flat], ignore_index=True).assign(layer=lambda rows: rows["layer"].astype(int))
-    rows = rows.rename(columns={"auc": "value"})
+    rows = rows.rename(columns={"auc": "value"}).assign(measure="auc")
+    gains = vectors.assign(
+        layer=vectors["layer"].astype(int),
+        value=vectors["gain_auc"],
+        low=vectors["gain_auc_low"],
+        high=vectors["gain_auc_high"],
+        measure="gain",
+    )
+    rows = pd.concat([rows, gains], ignore_index=True)
     count = max(int(number) for number in rows["count"])
     names = list(dict.fromkeys(rows["series"]))
-    panel = Panel("", "Can a wrong answer be predicted?", f"{count:,} questions; 0.5 is chance", "AUC")
-    drawn = _panel(rows, panel, names, last, [0.0, 1.0], line=0.5, width=460)
+    alone = Panel("auc", "Can a wrong answer be predicted?", f"{count:,} questions; 0.5 is chance", "AUC")
+    added = Panel("gain", "Beyond the model's confidence", "confidence and vectors minus confidence", "gain in AUC")
+    panels = [
+        _panel(rows[rows["measure"] == "auc"], alone, names, last, [0.0, 1.0], line=0.5, width=320),
+        _panel(rows[rows["measure"] == "gain"], added, names, last, _domain(rows, [added], added.axis), 0.0, width=320),
+    ]
     title = alt.TitleParams(
         f"{result.provenance.model['name']} on {result.provenance.corpus['name']}",
-        subtitle="logistic regression, trained and scored on different documents; shaded: 95 % interval of vectors",
+        subtitle=f"logistic regression, trained and scored on different documents; {_intervals(table)}",
     )
-    return alt.concat(drawn, title=title, description=_in_words(rows, names, [panel]))
+    return alt.concat(*panels, title=title, description=_in_words(rows, names, [alone, added]))
 
 
 def _shown(rows: Table) -> Table:
     """Similarities minus the layer's anisotropy, where that is known."""
-    adjusted = rows["measure"].str.endswith(_ADJUSTED)
-    replaced = set(rows.loc[adjusted, "measure"].str.removesuffix(_ADJUSTED))
+    adjusted = rows["measure"].str.endswith(ADJUSTED)
+    replaced = set(rows.loc[adjusted, "measure"].str.removesuffix(ADJUSTED))
     kept = rows[~rows["measure"].isin(replaced)]
-    return kept.assign(measure=kept["measure"].str.removesuffix(_ADJUSTED))
+    return kept.assign(measure=kept["measure"].str.removesuffix(ADJUSTED))
 
 
 def _adjusting(table: Table) -> str:
-    if table["measure"].str.endswith(_ADJUSTED).any():
+    if table["measure"].str.endswith(ADJUSTED).any():
         return "cosines are minus the layer's anisotropy: 0 is the similarity of words of different documents"
     return "cosines are not adjusted: there is only one document, so anisotropy is not known"
 
@@ -179,12 +246,14 @@ def _panel(
     names: list[str],
     last: int,
     domain: list[float],
-    *,
     line: float,
+    *,
     width: int = PANEL_WIDTH,
 ) -> alt.LayerChart:
     look = series(names)
+    sure = rows["sure"] if "sure" in rows else pd.Series(data=True, index=rows.index)
     own = rows[["series", "layer", "count", "value", "low", "high"]].rename(columns={"series": "model"})
+    own = own.assign(sure=sure)
     base = alt.Chart(own, width=width, height=170).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
@@ -194,7 +263,12 @@ def _panel(
             base.mark_area(opacity=0.2, clip=True).encode(y=alt.Y("low:Q", title=panel.axis), y2="high:Q"),
             alt.Chart(alt.Data(values=[{"at": line}])).mark_rule(color=INK).encode(y="at:Q"),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
-            base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
+            base.mark_point(size=50, opacity=1).encode(
+                y=value,
+                shape=look.shape,
+                tooltip=tooltip,
+                fill=alt.condition("datum.sure", look.colour, alt.value("white")),
+            ),
         ],
         title=alt.TitleParams(panel.title, subtitle=panel.reading),
     )

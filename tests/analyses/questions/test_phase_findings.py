@@ -2,115 +2,174 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import product
+
 import pandas as pd
 import pytest
 
 import lamina
+from lamina.analyses.findings import number
+from lamina.analyses.questions.contrast import CONTRAST
 from lamina.analyses.questions.failure import FAILURE
-from lamina.analyses.questions.phases import PHASES, phases
+from lamina.analyses.questions.phases import phases
+from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.analyses.questions.token_map import token_map
 from lamina.encoders import load_encoder
 from lamina.results import Finding, Provenance, Result
 from lamina.testing import TinyEncoder
 
-MODELS = ("m", "m (shuffled roles)", "m (random)")
+NULLS = ("pseudo roles", "random")
 
 
 def measured(
     apart: tuple[float, float, float],
     *,
     half: float = 0.01,
+    p: float = 0.001,
     failure: pd.DataFrame | None = None,
+    contrast: pd.DataFrame | None = None,
     groups: tuple[str, ...] = ("all",),
 ) -> Result:
-    """Layer 1 has these values of `answer_apart` for the model, shuffled roles and the twin; layer 0 has none."""
-    rows = [
-        (model, layer, group, "answer_apart", 40, value * layer, value * layer - half, value * layer + half)
-        for model, value in zip(MODELS, apart, strict=True)
-        for layer in (0, 1)
-        for group in groups
-    ]
-    tables = {"phases": pd.DataFrame(rows, columns=list(PHASES))}
-    if failure is not None:
-        tables["failure"] = failure
+    """Layer 1 has these values of `answer_apart` for the model, pseudo roles and the twin; layer 0 has none."""
+    own, *nulls = apart
+    values, differences = [], []
+    for group, layer in product(groups, (0, 1)):
+        start = (layer, group, "answer_apart", 1)
+        for model, value in zip(("m", *(f"m ({null})" for null in NULLS)), apart, strict=True):
+            values.append((model, *start, 40, value * layer, value * layer - half, value * layer + half))
+        for against, null in zip(NULLS, nulls, strict=True):
+            gap = (own - null) * layer
+            numbers = (own * layer, null * layer, gap, gap - half, gap + half, p, p)
+            differences.append(("m", against, *start, 10, 40, *numbers))
+    tables = {
+        "phases": pd.DataFrame(values, columns=list(PHASES)),
+        "differences": pd.DataFrame(differences, columns=list(DIFFERENCES)),
+    }
+    tables |= {} if failure is None else {"failure": failure}
+    tables |= {} if contrast is None else {"contrast": contrast}
     corpus = {"name": "c", "fingerprint": "g"}
     return Result("phases", tables, Provenance({"name": "m", "fingerprint": "f"}, corpus, {}))
 
 
 def predicted(
-    own: float, twin: float | None, confidence: float, *, half: float = 0.03, p: float = 0.01
+    own: float,
+    twin: float | None,
+    *,
+    gain: float = 0.0,
+    twin_gain: float = 0.0,
+    half: float = 0.03,
+    p: float = 0.01,
+    p_gain: float = 0.5,
 ) -> pd.DataFrame:
-    rows = [("m", pd.NA, "confidence", 200, confidence, confidence - half, confidence + half, p, np.nan)]
+    """Layer 1 has this AUC, and adds `gain` to the confidence, whose AUC is .6."""
+    common = {"count": 200, "documents": 10, "seeds": 1, "p": p, "p_holm": p}
+
+    def row(model: str, layer: object, feature: str, auc: float, **more: float) -> dict[str, object]:
+        return common | {"model": model, "layer": layer, "feature": feature, **_ends("auc", auc, half)} | more
+
+    rows = [row("m", pd.NA, "confidence", 0.6)]
     for layer, auc in ((0, 0.5), (1, own)):
-        rows.append(("m", layer, "vectors", 200, auc, auc - half, auc + half, p, p))
-        gap = auc - confidence
-        rows.append(("m", layer, "vectors - confidence", 200, gap, gap - half, gap + half, p, p))
+        gains = _ends("gain_auc", gain * layer, half / 2) | _ends("gain_log_loss", gain * layer, half / 2)
+        tests = {"p_gain": p_gain, "p_gain_holm": p_gain}
+        ahead = {}
         if twin is not None:
-            rows.append(("m (random)", layer, "vectors", 200, twin, twin - half, twin + half, p, p))
+            ahead = _ends("over_twin", auc - twin, half) | _ends("gain_over_twin", (gain - twin_gain) * layer, half / 2)
+        rows.append(row("m", layer, "vectors", auc, **gains, **tests, **ahead))
+        if twin is not None:
+            rows.append(row("m (random)", layer, "vectors", twin))
     return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
+
+
+def _ends(name: str, value: float, half: float) -> dict[str, float]:
+    start = "" if name == "auc" else f"{name}_"
+    return {name: value, f"{start}low": value - half, f"{start}high": value + half}
 
 
 def found(result: Result, containing: str) -> list[Finding]:
     return [each for each in phases.findings(result) if containing in each.text]
 
 
-def test_an_answer_apart_is_clear_only_beyond_shuffled_roles_and_twin() -> None:
+def test_an_answer_apart_is_clear_only_beyond_pseudo_roles_and_twin() -> None:
     (clear,) = phases.findings(measured((0.2, 0.01, 0.05)))
     assert clear.status == "clear"
-    assert clear.text.startswith("The answer stands apart most at layer 1: its words are .20 [.19, .21] farther")
-    assert "shuffled roles .01 [.00, .02], random-weights twin .05 [.04, .06]" in clear.text
+    assert clear.text == (
+        "The answer stands apart most at layer 1: its words are .20 [.19, .21] farther (cosine) from all other words "
+        "than those are from each other; another span of that length gives .01 (difference .19 [.18, .20], p = .001); "
+        "the random-weights twin gives .05 (difference .15 [.14, .16], p = .001)."
+    )
     assert (clear.value, clear.against, clear.chapter) == (0.2, 0.05, "answering")
+    (unproven,) = phases.findings(measured((0.2, 0.01, 0.05), p=0.06))
+    assert unproven.status == "open"
     (overlapping,) = phases.findings(measured((0.2, 0.01, 0.17), half=0.05))
     assert overlapping.status == "open"
     assert "undecided" in overlapping.text
     (nothing,) = phases.findings(measured((0.055, 0.01, 0.05)))
     assert nothing.status == "null"
     assert "hardly stands apart" in nothing.text
-    # Farther than controls that are below 0, and yet not apart.
+    # Farther than nulls that are below 0, and yet not apart.
     (tiny,) = phases.findings(measured((0.009, -0.1, -0.1)))
     assert tiny.status == "null"
 
 
 def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
-    (clear,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, 0.6)), "can be predicted from")
+    (clear,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56)), "can be predicted from")
     assert clear.status == "clear"
     assert clear.text == (
-        "Wrong answers can be predicted from layer 1: AUC .75 [.72, .78] on 200 questions; the random-weights twin "
-        "reaches .56 [.53, .59], the model's own confidence .60 [.57, .63]."
+        "Wrong answers can be predicted from layer 1: AUC .75 [.72, .78] on 200 questions, p = .010; the "
+        "random-weights twin reaches .56 (difference .19 [.16, .22])."
     )
-    (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.58, 0.56, 0.6)), "cannot be predicted")
+    (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.57, 0.56)), "cannot be predicted")
     assert (nothing.status, nothing.against) == ("null", 0.56)
-    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.62, 0.58, 0.6, half=0.05)), "predicted is undecided")
+    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.62, 0.58, half=0.05)), "predicted is undecided")
     assert unsure.status == "open"
-    (unproven,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, 0.6, p=0.2)), "predicted is undecided")
+    (unproven,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, p=0.2)), "predicted is undecided")
     assert unproven.status == "open"
-    (as_twin,) = found(measured((0.2, 0, 0), failure=predicted(0.88, 0.88, 0.77)), "AUC .88")
+    (as_twin,) = found(measured((0.2, 0, 0), failure=predicted(0.88, 0.88)), "AUC .88")
     assert as_twin.status == "null"
     assert as_twin.text.startswith(
         "Wrong answers can be predicted from layer 1, but no better than by an untrained model"
     )
-    (alone,) = found(measured((0.2, 0, 0), failure=predicted(0.75, None, 0.6)), "chance is .50")
+    (alone,) = found(measured((0.2, 0, 0), failure=predicted(0.75, None)), "chance is .50")
     assert alone.status == "clear"
 
 
 @pytest.mark.parametrize(
-    ("own", "status", "said"),
-    [(0.75, "clear", "better than"), (0.8, "null", "as well as"), (0.7, "clear", "less well than")],
+    ("gain", "twin", "p", "status", "said"),
+    [
+        (0.1, 0.0, 0.01, "clear", "Layer 1 knows of failures what the model's confidence does not say"),
+        (0.1, 0.1, 0.01, "null", "but so does an untrained model"),
+        (0.1, 0.09, 0.01, "open", "Whether a layer adds to the model's confidence is undecided"),
+        (0.1, 0.0, 0.2, "open", "Whether a layer adds to the model's confidence is undecided"),
+        (0.001, 0.0, 0.6, "null", "No layer adds to the model's confidence"),
+    ],
 )
-def test_failures_are_compared_with_the_models_confidence(own: float, status: str, said: str) -> None:
-    sure = 0.62 if said == "better than" else 0.8
-    (one,) = found(measured((0.2, 0, 0), failure=predicted(own, 0.5, sure)), f"{said} the model's own confidence")
-    assert one.status == status
-    assert one.value == pytest.approx(own - sure)
+def test_failures_are_compared_with_the_models_confidence(
+    gain: float, twin: float, p: float, status: str, said: str
+) -> None:
+    table = predicted(0.75, 0.5, gain=gain, twin_gain=twin, p_gain=p)
+    (one,) = found(measured((0.2, 0, 0), failure=table), said)
+    assert (one.status, one.value, one.against) == (status, pytest.approx(gain), 0.0)
+    assert "confidence alone has an AUC of .60" in one.text
+    assert f"the random-weights twin adds {number(twin)} (difference" in one.text
 
 
-def test_nothing_is_said_of_confidence_that_intervals_do_not_carry() -> None:
-    unsure = measured((0.2, 0, 0), failure=predicted(0.7, 0.5, 0.66, half=0.06))
-    assert [each.status for each in found(unsure, "own confidence is undecided")] == ["open"]
-    # An untrained model tells as much: that a layer beats confidence says nothing of what was learned.
-    as_twin = measured((0.2, 0, 0), failure=predicted(0.88, 0.88, 0.6))
-    assert not found(as_twin, "better than the model's own confidence")
+@pytest.mark.parametrize(
+    ("difference", "p", "status", "said"),
+    [
+        (0.3, 0.001, "clear", "Where the answer is right, the gold answer stands more apart, most clearly at layer 5"),
+        (-0.3, 0.001, "clear", "the gold answer stands less apart"),
+        (0.1, 0.4, "open", "are not told apart by any measure at any layer: most by answer_apart at layer 5"),
+    ],
+)
+def test_right_and_wrong_answers_are_contrasted(difference: float, p: float, status: str, said: str) -> None:
+    row = ("m", 5, "answer_apart", 1, 12, 0.5 + difference, 0.5)
+    row += (difference, difference - 0.1, difference + 0.1, p, p, 80, 60, 4)
+    weaker = ("m", 4, *row[2:10], p + 0.1, p + 0.1, *row[12:])
+    result = measured((0.2, 0, 0), contrast=pd.DataFrame([weaker, row], columns=list(CONTRAST)))
+    (one,) = found(result, said)
+    assert (one.status, one.value, one.against) == (status, difference, 0.0)
+    assert "80 wrong answers, each beside right ones with the same question word and length of answer" in one.text
+    assert "(60 in the same document; 4 unmatched)" in one.text
 
 
 def test_what_cannot_be_told_is_open_or_left_out() -> None:

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_mutual_info_score, silhouette_samples
 
-from lamina.analyses.questions.clusters import adjusted_mutual_information, agreement, best_clusters, kmeans, labels_of
+from lamina.analyses.questions.clusters import (
+    adjusted_mutual_information,
+    agreement,
+    best_clusters,
+    kmeans,
+    labels_of,
+    pseudo_labels,
+)
 from lamina.analyses.questions.measures import (
     ANSWER,
     GROUPS,
@@ -202,6 +209,25 @@ def test_labels_of_words() -> None:
     assert told.tolist() == sentences.tolist()
     assert roles.tolist() == [QUESTION] * 3 + [ANSWER, OTHER, OTHER]
     assert kinds.tolist() == [-1, -1, -1, 0, -1, 1]
-    dealt = labels_of(text, groups, sentences, np.random.default_rng(0))
-    assert sorted(dealt[2].tolist()) == sorted(kinds.tolist())
-    assert (dealt[2] == -1).tolist() == (kinds == -1).tolist()
+
+
+def test_pseudo_labels_keep_their_shape_and_their_words() -> None:
+    edges = {"ner": (Edge(("person",), Span(2, 4)), Edge(("place",), Span(5, 6)), Edge(("place",), Span(7, 8)))}
+    text = Text("a", tuple("abcdefgh"), (Span(0, 2), Span(2, 8)), edges)
+    sentences = np.array([-1, -1, 0, 0, 0, 1, 1, 1])
+    roles = np.array([QUESTION, QUESTION, SUPPORT, SUPPORT, ANSWER, OTHER, OTHER, OTHER])
+    kinds = np.array([-1, -1, 0, 0, -1, 1, -1, 1])
+    seen = set()
+    for seed in range(20):
+        moved = pseudo_labels(text, (sentences, roles, kinds), np.random.default_rng(seed))
+        for own, other in zip((sentences, roles, kinds), moved, strict=True):
+            assert ((own == -1) == (other == -1)).all()
+        assert sorted(moved[0]) == sorted(sentences)
+        assert (moved[1][:2] == QUESTION).all()
+        assert sorted(moved[1]) == sorted(roles)
+        # Neighbours stay neighbours: a run is cut in two at most once, where the end meets the start.
+        assert (np.diff(moved[0][2:]) != 0).sum() <= 2
+        # The two words of a mention have one kind.
+        assert moved[2][2] == moved[2][3]
+        seen.add(tuple(moved[0]))
+    assert len(seen) > 2

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from lamina.analyses.questions import phases as module
-from lamina.analyses.questions.failure import FAILURE, Cases, failure_rows
-from lamina.analyses.questions.phases import PHASES, phases
+from lamina.analyses.questions.contrast import CONTRAST
+from lamina.analyses.questions.failure import FAILURE
+from lamina.analyses.questions.phases import phases
+from lamina.analyses.questions.planning import NO_SPANS, NO_SUPPORT
+from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.corpora.question_sets import questions_from
+from lamina.corpora.questions import labelled_question
 from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.provenance import TEXTS, text_hash
+from lamina.types import Edge, Span, Text
 
 QUICK = {"samples": 50, "clustered": 6}
 
@@ -29,15 +35,44 @@ def test_a_model_without_a_head_has_phases_for_all_questions(toys) -> None:
     found = phases(TinyEncoder(), toys, **QUICK)
     table = found.tables["phases"]
     assert tuple(table.columns) == PHASES
-    assert set(table["model"]) == {"tiny", "tiny (shuffled roles)", "tiny (random)"}
+    assert set(table["model"]) == {"tiny", "tiny (pseudo roles)", "tiny (random)"}
     assert set(table["group"]) == {"all"}
     assert set(table["layer"]) == {0, 1, 2}
-    assert "failure" not in found.tables
+    assert set(table["seeds"]) == {1}
+    assert set(found.tables) == {"phases", "differences"}
     assert "predicted_apart" not in set(table["measure"])
     assert (table["low"] <= table["value"] + 1e-6).all()
     assert (table["value"] <= table["high"] + 1e-6).all()
     expected = value(table, "within_question", 1) - value(table, "anisotropy", 1)
     assert value(table, "within_question_adjusted", 1) == pytest.approx(expected, abs=1e-6)
+
+
+def test_differences_are_of_the_same_questions(toys) -> None:
+    found = phases(TinyEncoder(), toys, **QUICK)
+    values, differences = found.tables["phases"], found.tables["differences"]
+    assert tuple(differences.columns) == DIFFERENCES
+    np.testing.assert_allclose(differences["value"] - differences["null"], differences["difference"], atol=1e-6)
+    assert set(differences["against"]) == {"pseudo roles", "random"}
+    rows = differences[(differences["measure"] == "answer_apart") & (differences["layer"] == 2)].set_index("against")
+    for against in ("pseudo roles", "random"):
+        assert rows.loc[against, "count"] == 12
+        assert rows.loc[against, "documents"] == 4
+        null = value(values, "answer_apart", 2, f"tiny ({against})")
+        assert rows.loc[against, "null"] == pytest.approx(null, abs=1e-5)
+        assert rows.loc[against, "value"] == pytest.approx(value(values, "answer_apart", 2), abs=1e-5)
+    # The question is the same words among pseudo roles.
+    assert "within_question" not in set(differences.loc[differences["against"] == "pseudo roles", "measure"])
+
+
+def test_seeds_are_averaged(toys) -> None:
+    quick = {"samples": 20, "clustered": 0}
+    tables = [phases(each, toys, **quick).tables["phases"] for each in (TinyEncoder(seed=1), TinyEncoder(seed=2))]
+    both = phases([TinyEncoder(seed=1), TinyEncoder(seed=2)], toys, **quick)
+    assert set(both.tables["phases"]["seeds"]) == {2}
+    for measure in ("answer_apart", "within_question_adjusted"):
+        alone = [value(table, measure, 2) for table in tables]
+        assert value(both.tables["phases"], measure, 2) == pytest.approx(np.mean(alone), abs=1e-5)
+    assert set(both.tables["differences"]["seeds"]) == {2}
 
 
 def test_the_same_seed_gives_the_same_numbers_however_many_are_held(toys, monkeypatch) -> None:
@@ -59,8 +94,55 @@ def test_a_value_is_the_mean_over_questions(toys) -> None:
 
 def test_one_document_is_not_adjusted_and_that_is_said(toys) -> None:
     found = phases(TinyEncoder(), toys.take(3), samples=10, clustered=0, twin=False)
+    # Its three paragraphs are resampled.
+    assert found.tables["phases"]["low"].notna().all()
     assert not found.tables["phases"]["measure"].str.endswith("_adjusted").any()
     assert any(reason.startswith("one document") and count for reason, count in found.provenance.skipped.items())
+
+
+def test_one_paragraph_has_no_intervals(toys) -> None:
+    first = next(toys.questions())
+    made = [replace(first, text=replace(first.text, id=f"again {number}")) for number in range(3)]
+    found = phases(TinyEncoder(), questions_from(made, "one"), samples=10, clustered=0, twin=False)
+    assert found.tables["phases"]["low"].isna().all()
+    assert any("no intervals" in reason for reason in found.provenance.skipped)
+
+
+def test_texts_without_context_have_the_measures_that_need_none() -> None:
+    words = ("who", "ate", "the", "fox", "?")
+    texts = [Text(f"t{at}", words[at % 2 :], edges={"ques": (Edge(("HUM",), Span(0, 4)),)}) for at in range(6)]
+    asked = questions_from([labelled_question(text, "ques", "trec") for text in texts], "types", "test")
+    found = phases(TinyEncoder(), asked, samples=10, clustered=2)
+    assert set(found.tables["phases"]["measure"]) == {"within_question", "within_question_adjusted", "anisotropy"}
+    assert found.provenance.skipped[NO_SPANS] == found.provenance.skipped[NO_SUPPORT] == 6
+
+
+def test_a_class_head_has_right_and_wrong_answers(pretrained, tmp_path) -> None:
+    import torch
+    import transformers
+
+    folder = tmp_path / "classes"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            pretrained.model.name_or_path, num_labels=2, id2label={0: "HUM", 1: "LOC"}, label2id={"HUM": 0, "LOC": 1}
+        )
+    model.save_pretrained(folder)
+    pretrained.tokenizer.save_pretrained(folder)
+    texts = [
+        Text(f"t{at}", ("who", "ran", "?"), edges={"ques": (Edge((kind,), Span(0, 3)),)})
+        for at, kind in enumerate(["HUM", "LOC"] * 4)
+    ]
+    asked = questions_from([labelled_question(text, "ques", "trec") for text in texts], "types", "test")
+    found = phases(load_encoder(str(folder), device="cpu"), asked, samples=20, clustered=0)
+    table = found.tables["phases"]
+    counts = table[(table["measure"] == "within_question") & (table["layer"] == 0)].set_index(["model", "group"])
+    # The same words have the same answer: right half of the time.
+    name = found.provenance.model["name"]
+    assert counts.loc[(name, "right"), "count"] == counts.loc[(name, "wrong"), "count"] == 4
+    failure = found.tables["failure"]
+    assert failure.loc[failure["feature"] == "confidence", "count"].tolist() == [8]
+    assert set(found.tables["contrast"]["measure"]) == {"within_question"}
 
 
 def test_a_model_that_answers_tells_right_from_wrong(answering_folder, toys, tmp_path) -> None:
@@ -73,6 +155,7 @@ def test_a_model_that_answers_tells_right_from_wrong(answering_folder, toys, tmp
     assert counts.get("confident wrong", 0) + counts.get("low confidence", 0) == counts["wrong"]
     assert "predicted_apart" in set(table["measure"])
     assert tuple(found.tables["failure"].columns) == FAILURE
+    assert tuple(found.tables["contrast"].columns) == CONTRAST
     again = Result.load(found.save(tmp_path / "saved", charts=False))
     pd.testing.assert_frame_equal(again.tables["phases"], table)
     assert again.tables["failure"]["layer"].isna().tolist() == found.tables["failure"]["layer"].isna().tolist()
@@ -89,50 +172,3 @@ def test_mistakes_are_said() -> None:
         phases(TinyEncoder(), questions_from([], "none"), confident=1.5)
     with pytest.raises(CorpusError, match="no questions"):
         phases(TinyEncoder(), questions_from([], "none"))
-
-
-def _cases(told: bool, count: int = 120) -> Cases:
-    draw = np.random.default_rng(0)
-    wrong = draw.random(count) < 0.4
-    vectors = draw.normal(size=(count, 2, 6)).astype(np.float32)
-    if told:
-        vectors[:, 1, 2] += 3 * wrong
-    return Cases(vectors, wrong, np.arange(count) // 10, draw.random(count), draw.integers(5, 15, count).astype(float))
-
-
-def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
-    rows = pd.DataFrame(failure_rows("m", _cases(told=True), samples=200, seed=0), columns=list(FAILURE))
-    vectors = rows[rows["feature"] == "vectors"].set_index("layer")
-    assert vectors.loc[1, "auc"] > 0.9
-    assert vectors.loc[1, "low"] > 0.8
-    assert vectors.loc[1, "p_holm"] < 0.02
-    assert vectors.loc[0, "low"] < 0.5 < vectors.loc[0, "high"] + 0.1
-    assert vectors.loc[0, "p_holm"] > 0.05
-    gaps = rows[rows["feature"] == "vectors - confidence"].set_index("layer")
-    assert gaps.loc[1, "auc"] == pytest.approx(
-        vectors.loc[1, "auc"] - float(rows.loc[rows["feature"] == "confidence", "auc"].iloc[0])
-    )
-    assert gaps.loc[1, "low"] > 0
-    assert (rows["p_holm"].dropna() >= rows.loc[rows["p_holm"].notna(), "p"]).all()
-
-
-def test_the_auc_compares_only_questions_tried_together() -> None:
-    cases = _cases(told=False, count=60)
-    documents = np.arange(60) % 2
-    # Confidence tells in either document, though the second is more confident throughout.
-    confidence = 2.0 * documents - cases.wrong + np.random.default_rng(1).normal(size=60) * 0.5
-    cases = cases._replace(documents=documents, confidence=confidence)
-    rows = pd.DataFrame(failure_rows("m", cases, samples=20, seed=0), columns=list(FAILURE))
-    wins, pairs = 0.0, 0
-    for document in (0, 1):
-        own = documents == document
-        count = int(cases.wrong[own].sum()) * int((~cases.wrong[own]).sum())
-        wins, pairs = wins + count * roc_auc_score(cases.wrong[own], -confidence[own]), pairs + count
-    assert float(rows.loc[rows["feature"] == "confidence", "auc"].iloc[0]) == pytest.approx(wins / pairs)
-    assert rows["count"].eq(60).all()
-
-
-def test_nothing_is_predicted_where_all_answers_are_alike() -> None:
-    cases = _cases(told=False)
-    assert list(failure_rows("m", cases._replace(wrong=np.ones(120, bool)), samples=10, seed=0)) == []
-    assert list(failure_rows("m", cases._replace(documents=np.zeros(120, int)), samples=10, seed=0)) == []

@@ -31,7 +31,7 @@ def test_every_token_is_there_at_every_layer(toys) -> None:
     assert set(tokens["sentence"]) == {-1, 0, 1, 2}
     assert tokens[["x", "y"]].notna().all(axis=None)
     assert found.tables["projection"]["layer"].tolist() == [0, 1, 2]
-    assert any("no span head" in reason and count for reason, count in found.provenance.skipped.items())
+    assert any("no head that answers" in reason and count for reason, count in found.provenance.skipped.items())
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne", "ica"])

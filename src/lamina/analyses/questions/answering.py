@@ -12,7 +12,10 @@ from lamina.training.answering import Answer, Answerer
 from lamina.training.spans import MOST_QUESTION
 
 CUT = f"questions answered from their first {MOST_QUESTION} pieces, since they are longer"
-SILENT = "the model has no span head: nothing is predicted (`lamina finetune MODEL --task squad` gives it one)"
+SILENT = (
+    "the model has no head that answers these questions: nothing is predicted (`lamina finetune MODEL --task squad` "
+    "gives it one)"
+)
 
 
 class Judged(NamedTuple):
@@ -28,6 +31,11 @@ def judged(answerer: Answerer, questions: Sequence[Question]) -> Iterator[Judged
     for question, answer in zip(questions, answerer.answer(questions), strict=True):
         if not question.answers:
             yield Judged(answer, None, None)
+            continue
+        if answer.span is None:
+            # A class is right or wrong as it is written.
+            right = float(answer.text in question.answers)
+            yield Judged(answer, right, right)
             continue
         scores = best(answer.text, question.answers)
         yield Judged(answer, scores.exact, scores.f1)

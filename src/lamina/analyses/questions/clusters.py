@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.questions.measures import ANSWER, OTHER, QUESTION, SUPPORT
+from lamina.analyses.questions.pseudo import moved_around
 from lamina.types import Text
 
 MOST = 8
@@ -115,7 +116,7 @@ def agreement(
     """For each way of labelling tokens (-1: no label), k-means with as many clusters as labels, and how both agree.
 
     0 is what clusters drawn at random would give, 1 the same partition; not a number where there are not two labels.
-    Variants give the same labels to the same tokens, in order or shuffled: they share their clusters.
+    Variants give the same labels to the same tokens, in other places: they share their clusters.
     """
     found = np.full((len(variants), states.shape[1], len(variants[0])), np.nan)
     for column, labels in enumerate(zip(*variants, strict=True)):
@@ -177,29 +178,37 @@ def _expected(rows: np.ndarray, columns: np.ndarray, size: int) -> float:
 
 
 def labels_of(
-    text: Text,
-    groups: Float[np.ndarray, "group word"],
-    sentences: np.ndarray,
-    shuffle: np.random.Generator | None = None,
+    text: Text, groups: Float[np.ndarray, "group word"], sentences: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The words' sentences, roles and kinds of entity, as numbers; -1 where a word has none.
 
-    The sentence is that of the context; the role one of question, support, answer, other. With `shuffle`, sentences
-    and kinds are dealt out anew among the words that have one (`groups` says the roles, shuffled or not).
+    The sentence is that of the context; the role one of question, support, answer, other.
     """
     roles = np.full(len(text.words), _NONE)
     for group in (QUESTION, SUPPORT, ANSWER, OTHER):
         roles[groups[group] > 0] = group
-    kinds = np.full(len(text.words), _NONE)
+    return sentences, roles, _entities(text, [edge.labels[0] for edge in text.edges.get("ner", ())])
+
+
+def pseudo_labels(
+    text: Text, labels: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels of the same shape that mean nothing, for the same words.
+
+    Sentences and the roles of the context are moved along by a random number of words; kinds of entity are dealt out
+    anew among the mentions.
+    """
+    sentences, roles, _ = labels
+    told = np.where(roles == QUESTION, _NONE, roles)
+    kinds = [edge.labels[0] for edge in text.edges.get("ner", ())]
+    dealt = [kinds[at] for at in rng.permutation(len(kinds))]
+    moved = np.where(roles == QUESTION, QUESTION, moved_around(told, rng))
+    return moved_around(sentences, rng), moved, _entities(text, dealt)
+
+
+def _entities(text: Text, kinds: Sequence[str]) -> np.ndarray:
+    marked = np.full(len(text.words), _NONE)
     numbers: dict[str, int] = {}
-    for edge in text.edges.get("ner", ()):
-        kinds[edge.span.start : edge.span.end] = numbers.setdefault(edge.labels[0], len(numbers))
-    if shuffle is None:
-        return sentences, roles, kinds
-    return _dealt(sentences, shuffle), roles, _dealt(kinds, shuffle)
-
-
-def _dealt(labels: np.ndarray, shuffle: np.random.Generator) -> np.ndarray:
-    dealt = labels.copy()
-    dealt[labels != _NONE] = shuffle.permutation(labels[labels != _NONE])
-    return dealt
+    for edge, kind in zip(text.edges.get("ner", ()), kinds, strict=True):
+        marked[edge.span.start : edge.span.end] = numbers.setdefault(kind, len(numbers))
+    return marked

@@ -3,175 +3,145 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.probing.statistics import holm
+from lamina.analyses.paired import holm
+from lamina.analyses.questions.intervals import Spread, over_seeds
+from lamina.analyses.questions.predicting import Cases, Prediction, Predictor, p_of
 
-FAILURE = ("model", "layer", "feature", "count", "auc", "low", "high", "p", "p_holm")
+_GAINS = ("gain_auc", "gain_log_loss")
+FAILURE = (
+    *("model", "layer", "feature", "count", "documents", "seeds"),
+    *("auc", "low", "high", "p", "p_holm"),
+    *(column for gain in _GAINS for column in (gain, f"{gain}_low", f"{gain}_high")),
+    *("p_gain", "p_gain_holm"),
+    *(column for lead in ("over_twin", "gain_over_twin") for column in (lead, f"{lead}_low", f"{lead}_high")),
+)
 """Columns of `failure.csv`; `layer` is empty for what has none."""
 VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
-_FOLDS = 5
-_AXES = 32
-"""Principal axes the vectors are reduced to, fitted to the training questions."""
 
 
-class Cases(NamedTuple):
-    """Questions whose answers are known to be right or wrong."""
+def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: int) -> pd.DataFrame:
+    """How well each layer's vectors predict wrong answers, alone and added to the model's confidence.
 
-    vectors: Float[np.ndarray, "case layer feature"]
-    wrong: Bool[np.ndarray, " case"]
-    documents: Int[np.ndarray, " case"]
-    """Numbered."""
-    confidence: Float[np.ndarray, " case"]
-    length: Float[np.ndarray, " case"]
+    Args:
+        models: name -> the cases, one set per fine-tuning seed. The first is the model; the second, where there is
+            one, its twin, whose vectors are of the same questions, to be predicted from their words alone.
+        samples: resampled documents, and draws of the tests.
+        seed: of both.
 
-
-class _Score(NamedTuple):
-    auc: float
-    spread: np.ndarray
-    p: float
-
-
-def failure_rows(model: str, cases: Cases, *, samples: int, seed: int) -> Iterator[tuple]:
-    """How well each layer's vectors, the model's confidence and the question's length predict wrong answers.
-
-    Each is a logistic regression, trained on some documents and scored on others; the AUC compares only questions
-    scored together. Rows `vectors - ...` are differences of AUC. There are no rows where there is only one document, or
-    all answers are right or all wrong.
+    A seed whose answers are all right or all wrong is left out; there are no rows where that is true of all of them, or
+    where there is only one document.
     """
-    folds = _folds(cases.documents)
-    if folds is None or not 0 < cases.wrong.sum() < len(cases.wrong):
-        return
-    tester = _Tester(cases, folds, samples, seed)
-    beside = {
-        CONFIDENCE: tester.score(cases.confidence[:, None]),
-        LENGTH: tester.score(cases.length[:, None]),
-    }
-    layers = [tester.score(cases.vectors[:, layer]) for layer in range(cases.vectors.shape[1])]
-    count = len(cases.wrong)
-    for name, score in beside.items():
-        yield model, pd.NA, name, count, *_told(score), score.p, np.nan
-    yield from _by_layer(model, VECTORS, layers, count)
-    for name, other in beside.items():
-        gaps = [_difference(score, other) for score in layers]
-        yield from _by_layer(model, f"{VECTORS} - {name}", gaps, count)
+    every = [Predictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
+    kept = [number for number, each in enumerate(every) if each.possible]
+    if not kept:
+        return pd.DataFrame(columns=list(FAILURE)).astype({"layer": "Int64"})
+    predictors = [every[number] for number in kept]
+    (name, own), *others = [(each, [cases[number] for number in kept]) for each, cases in models.items()]
+    rows = list(_without_layer(name, own, predictors))
+    beside = [_layers(cases, predictors) for _, cases in others]
+    layers = _layers(own, predictors)
+    rows += _by_layer(name, layers, own, predictors, beside[0] if beside else None)
+    for (other, cases), predicted in zip(others, beside, strict=True):
+        rows += _by_layer(other, predicted, cases, predictors, None)
+    return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
 
 
 def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
     """Seconds that one layer takes, timed on random vectors; 0 where there would be no rows."""
     draw = np.random.default_rng(seed)
     numbers = np.arange(cases) * documents // cases
-    folds = _folds(numbers)
-    if folds is None:
-        return 0.0
     vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
     made = Cases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
-    tester = _Tester(made, folds, samples, seed)
+    predictor = Predictor(made, samples=samples, seed=seed)
+    if not predictor.possible:
+        return 0.0
     start = time.perf_counter()
-    tester.score(vectors[:, 0])
+    predictor.judge(vectors[:, 0])
     return time.perf_counter() - start
 
 
-def _by_layer(model: str, feature: str, scores: Sequence[_Score], count: int) -> Iterator[tuple]:
-    corrected = holm([score.p for score in scores])
-    for layer, (score, p) in enumerate(zip(scores, corrected, strict=True)):
-        yield model, layer, feature, count, *_told(score), score.p, float(p)
+_Layer = list[Prediction]
+"""One layer (or feature), by seed."""
 
 
-def _told(score: _Score) -> tuple[float, float, float]:
-    low, high = np.nanquantile(score.spread, [0.025, 0.975])
-    return score.auc, float(low), float(high)
+def _layers(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> list[_Layer]:
+    return [
+        [predictor.judge(each.vectors[:, layer]) for each, predictor in zip(cases, predictors, strict=True)]
+        for layer in range(cases[0].vectors.shape[1])
+    ]
 
 
-def _difference(one: _Score, other: _Score) -> _Score:
-    """Of two scores on the same resampled documents; p is two-sided, from the resampled differences."""
-    spread = one.spread - other.spread
-    real = spread[np.isfinite(spread)]
-    tail = min((real <= 0).sum(), (real >= 0).sum())
-    return _Score(one.auc - other.auc, spread, min(1.0, 2 * (1 + tail) / (1 + len(real))))
+def _by_layer(
+    model: str, layers: list[_Layer], cases: Sequence[Cases], predictors: Sequence[Predictor], twin: list[_Layer] | None
+) -> Iterator[tuple]:
+    alone = [_p([each.alone for each in layer]) for layer in layers]
+    added = [_p([each.added for each in layer]) for layer in layers]
+    corrected, gain_corrected = holm(alone), holm(added)
+    for at, layer in enumerate(layers):
+        found = _spread(layer, predictors)
+        ahead = (np.nan,) * 6 if twin is None else _ahead(layer, twin[at], predictors)
+        yield (
+            *(model, at, VECTORS, *_size(cases, predictors)),
+            *_auc(found),
+            *(alone[at], float(corrected[at])),
+            *_gains(found),
+            *(added[at], float(gain_corrected[at]), *ahead),
+        )
 
 
-def _folds(documents: Int[np.ndarray, " case"]) -> list[np.ndarray] | None:
-    from sklearn.model_selection import GroupKFold
-
-    kinds = len(np.unique(documents))
-    if kinds < 2:
-        return None
-    parts = GroupKFold(min(_FOLDS, kinds)).split(documents, groups=documents)
-    return [scored for _, scored in parts]
-
-
-class _Tester:
-    """Cross-fitted AUCs that share folds, resampled documents and permutations."""
-
-    def __init__(self, cases: Cases, folds: list[np.ndarray], samples: int, seed: int) -> None:
-        self._wrong, self._folds, self._samples, self._seed = cases.wrong, folds, samples, seed
-        self._fold = np.zeros(len(cases.wrong), int)
-        for number, scored in enumerate(folds):
-            self._fold[scored] = number
-        draw = np.random.default_rng(seed)
-        _, self._documents = np.unique(cases.documents, return_inverse=True)
-        self._weights = draw.poisson(1.0, (samples, self._documents.max() + 1)).astype(float)
-
-    def score(self, features: Float[np.ndarray, "case feature"]) -> _Score:
-        said = np.zeros(len(self._wrong))
-        for scored in self._folds:
-            learned = np.setdiff1d(np.arange(len(said)), scored)
-            if 0 < self._wrong[learned].sum() < len(learned):
-                model = _model(features.shape[1], len(learned))
-                said[scored] = model.fit(features[learned], self._wrong[learned]).decision_function(features[scored])
-        wins, pairs = self._compared(said)
-        value = _ratio(wins.sum(), pairs.sum())
-        w = self._weights
-        spread = np.array([_ratio(each @ wins @ each, each @ pairs @ each) for each in w])
-        return _Score(float(value), spread, self._p(said, float(value)))
-
-    def _compared(self, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By document of the wrong and of the right answer: pairs of one fold, and those in the right order."""
-        size = self._weights.shape[1]
-        wins, pairs = np.zeros((size, size)), np.zeros((size, size))
-        for scored in self._folds:
-            wrong, right = scored[self._wrong[scored]], scored[~self._wrong[scored]]
-            gaps = said[wrong][:, None] - said[right]
-            where = (self._documents[wrong][:, None], self._documents[right][None, :])
-            np.add.at(wins, where, (gaps > 0) + 0.5 * (gaps == 0))
-            np.add.at(pairs, where, 1.0)
-        return wins, pairs
-
-    def _p(self, said: np.ndarray, value: float) -> float:
-        """The share of permutations of right and wrong, within folds, that do as well."""
-        from scipy.stats import rankdata
-
-        draw = np.random.default_rng([self._seed, 1])
-        top, bottom = np.zeros(self._samples), 0.0
-        for scored in self._folds:
-            wrong = int(self._wrong[scored].sum())
-            right = len(scored) - wrong
-            ranks = rankdata(said[scored])
-            # The rank sum of as many questions drawn at random, as pairs won.
-            drawn = np.stack([draw.permutation(ranks)[:wrong].sum() for _ in range(self._samples)])
-            top += drawn - wrong * (wrong + 1) / 2
-            bottom += wrong * right
-        if not bottom:
-            return 1.0
-        return float((1 + (top / bottom >= value - 1e-12).sum()) / (1 + self._samples))
+def _without_layer(model: str, cases: Sequence[Cases], predictors: Sequence[Predictor]) -> Iterator[tuple]:
+    """Confidence, and the length of the question; nothing is gained by adding confidence to itself."""
+    for feature in (CONFIDENCE, LENGTH):
+        values = [each.confidence if feature == CONFIDENCE else each.length for each in cases]
+        judged = [predictor.judge(each[:, None]) for each, predictor in zip(values, predictors, strict=True)]
+        if feature == CONFIDENCE:
+            judged = [_of_confidence(each, predictor) for each, predictor in zip(judged, predictors, strict=True)]
+        found = _spread(judged, predictors)
+        gains = (np.nan,) * 7
+        if feature == LENGTH:
+            gains = (*_gains(found), _p([each.added for each in judged]))
+        start = (model, pd.NA, feature, *_size(cases, predictors))
+        yield *start, *_auc(found), _p([each.alone for each in judged]), np.nan, *gains, *(np.nan,) * 7
 
 
-def _ratio(top: float, bottom: float) -> float:
-    return top / bottom if bottom > 0 else np.nan
+def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
+    """The AUC of the very model that vectors are added to."""
+    value, draws = predictor.auc_of_confidence
+    measured, drawn = judged.measured.copy(), judged.draws.copy()
+    measured[0], drawn[:, 0] = value, draws
+    return judged._replace(measured=measured, draws=drawn)
 
 
-def _model(features: int, cases: int):
-    from sklearn.decomposition import PCA
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+def _spread(layer: _Layer, predictors: Sequence[Predictor]) -> Spread:
+    values, draws = np.stack([each.measured for each in layer]), np.stack([each.draws for each in layer])
+    return over_seeds(values, draws, predictors[0].units)
 
-    axes = min(_AXES, features, cases)
-    steps = [PCA(axes, svd_solver="full")] if axes > 1 else []
-    return make_pipeline(*steps, StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
+
+def _ahead(layer: _Layer, twin: _Layer, predictors: Sequence[Predictor]) -> tuple[float, ...]:
+    """By how much the AUC, and its gain, is above the twin's, on the same resampled documents."""
+    gaps = np.stack([own.measured[:2] - other.measured[:2] for own, other in zip(layer, twin, strict=True)])
+    draws = np.stack([own.draws[:, :2] - other.draws[:, :2] for own, other in zip(layer, twin, strict=True)])
+    found = over_seeds(gaps, draws, predictors[0].units)
+    return tuple(float(part[at]) for at in (0, 1) for part in (found.value, found.low, found.high))
+
+
+def _p(by_seed: list[np.ndarray]) -> float:
+    """Of the mean over seeds: documents are turned around alike for all of them."""
+    return p_of(np.mean(by_seed, axis=0))
+
+
+def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int]:
+    return len(cases[0].wrong), predictors[0].units, len(cases)
+
+
+def _auc(found: Spread) -> tuple[float, float, float]:
+    return float(found.value[0]), max(0.0, float(found.low[0])), min(1.0, float(found.high[0]))
+
+
+def _gains(found: Spread) -> tuple[float, ...]:
+    return tuple(float(part[at]) for at in (1, 2) for part in (found.value, found.low, found.high))

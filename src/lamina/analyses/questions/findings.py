@@ -1,22 +1,21 @@
-"""What the phases of answering show: roles beside shuffled roles and the twin, failures beside twin and confidence."""
+"""What the phases of answering show, each beside what it is compared with."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from lamina.analyses.findings import NEGLIGIBLE, number
+from lamina.analyses.findings import NEGLIGIBLE, number, rows_of
+from lamina.analyses.paired import SURE, p_in_words
 from lamina.analyses.questions.failure import CONFIDENCE, VECTORS
-from lamina.analyses.questions.streaming import ALL, SHUFFLED
+from lamina.analyses.questions.streaming import ALL, PSEUDO, TWIN
 from lamina.results import Finding, Result, Status
 
 _SMALL_AUC = 0.05
 """A difference of AUCs that means nothing."""
-_LEVEL = 0.05
-"""Of tests, corrected for the number of layers."""
+_SMALL_GAIN = 0.02
+"""A gain in AUC that means nothing."""
 
 
 class _Wording(NamedTuple):
@@ -27,6 +26,8 @@ class _Wording(NamedTuple):
     open: str
     measured: str = ""
     """What the number is."""
+    pseudo: str = ""
+    """What pseudo roles are, for this measure."""
 
 
 _ROLES = {
@@ -35,135 +36,167 @@ _ROLES = {
         "The answer hardly stands apart: even at layer {layer}",
         "Whether the answer stands apart is undecided: at layer {layer}",
         "its words are {number} farther (cosine) from all other words than those are from each other",
+        "another span of that length",
     ),
     "question_nearer_support": _Wording(
         "The question is nearest to its supporting sentences at layer {layer}:",
         "The question is hardly nearer to its supporting sentences: even at layer {layer}",
         "Whether the question is nearer to its supporting sentences is undecided: at layer {layer}",
         "it is closer to them than to the other sentences by a cosine of {number}",
+        "another sentence",
     ),
 }
 """Measure -> how it is said; each is a difference of cosines, 0 where roles make no difference."""
-_FAILURES = _Wording(
-    "Wrong answers can be predicted from layer {layer}",
-    "Wrong answers cannot be predicted from layer {layer}",
-    "Whether wrong answers can be predicted is undecided; best from layer {layer}",
-)
-_AS_TWIN = _FAILURES._replace(
-    null="Wrong answers can be predicted from layer {layer}, but no better than by an untrained model"
-)
-
-
-class _Measured(NamedTuple):
-    name: str
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.name} {number(self.value, self.low, self.high)}"
-
-
-_NOTHING = _Measured("no difference", 0.0, math.nan, math.nan)
-_CHANCE = _Measured("chance is", 0.5, math.nan, math.nan)
+_CONTRASTS = {
+    "answer_apart": "the gold answer stands {more} apart",
+    "predicted_apart": "the predicted answer stands {more} apart",
+    "question_nearer_support": "the question is {more} near to its supporting sentences than to the rest",
+    "between_question_support": "question and supporting sentences are {more} alike",
+    "within_question": "the words of the question are {more} alike",
+    "within_support": "the words of the supporting sentences are {more} alike",
+    "answer_silhouette": "the gold answer is {more} of a cluster",
+    "predicted_silhouette": "the predicted answer is {more} of a cluster",
+}
+"""Measure -> what it means that it differs between right and wrong answers."""
 
 
 def role_findings(result: Result) -> Iterator[Finding]:
-    """The strongest layer of each difference between roles, beside shuffled roles and the random-weights twin."""
+    """The strongest layer of each difference between roles, beside pseudo roles and the random-weights twin."""
     table, name = result.tables["phases"], result.provenance.model["name"]
-    whole = table[(table["group"] == ALL) & table["value"].notna()]
-    controls = {f"{name} ({SHUFFLED})": SHUFFLED, f"{name} (random)": "random-weights twin"}
     for measure, wording in _ROLES.items():
-        rows = whole[whole["measure"] == measure]
-        own = rows[rows["model"] == name]
+        own = table[(table["model"] == name) & (table["group"] == ALL) & (table["measure"] == measure)]
+        own = own[own["value"].notna()]
         if own.empty:
             continue
         best = own.loc[own["value"].idxmax()]
-        same = rows[rows["layer"] == best["layer"]]
-        beside = [_measured(row, said, "value") for model, said in controls.items() for row in _rows(same, model)]
+        layer = int(best["layer"])
+        beside = _differences(result, measure, layer)
         if not beside:
             continue
-        found = _measured(best, "", "value")
-        status = _status(found, [*beside, _NOTHING], NEGLIGIBLE)
-        said = getattr(wording, status).format(layer=best["layer"])
-        measured = wording.measured.format(number=number(*found[1:]))
-        text = f"{said} {measured}; {', '.join(map(str, beside))}."
-        yield Finding(text, status, *found[1:], against=max(each.value for each in beside))
+        value, low, high = (float(best[column]) for column in ("value", "low", "high"))
+        status = _role_status(low, high, beside)
+        names = {PSEUDO: wording.pseudo, TWIN: "the random-weights twin"}
+        nulls = "; ".join(
+            f"{names[row['against']]} gives {number(row['null'])} (difference "
+            f"{number(row['difference'], row['low'], row['high'])}, {p_in_words(row['p_holm'])})"
+            for row in beside
+        )
+        said = getattr(wording, status).format(layer=layer)
+        measured = wording.measured.format(number=number(value, low, high))
+        against = max(float(row["null"]) for row in beside)
+        yield Finding(f"{said} {measured}; {nulls}.", status, value, low, high, against=against)
+
+
+def _differences(result: Result, measure: str, layer: int) -> list[dict[str, Any]]:
+    table = result.tables["differences"]
+    rows = table[(table["group"] == ALL) & (table["measure"] == measure) & (table["layer"] == layer)]
+    return [row._asdict() for row in rows_of(rows[rows["difference"].notna()])]
+
+
+def _role_status(low: float, high: float, beside: list[dict[str, Any]]) -> Status:
+    """Clear where it is above 0 and above all nulls; null where more than a negligible lead is ruled out."""
+    ends = [(row["low"], row["high"], row["p_holm"]) for row in beside]
+    if not all(map(math.isfinite, (low, high, *(each for row in ends for each in row)))):
+        return "open"
+    if min(high, *(end for _, end, _ in ends)) <= NEGLIGIBLE:
+        return "null"
+    return "clear" if low > 0 and all(start > 0 and p < SURE for start, _, p in ends) else "open"
+
+
+def contrast_findings(result: Result) -> Iterator[Finding]:
+    """The measure and layer that tell right from wrong answers best, among matched questions."""
+    table = result.tables.get("contrast")
+    if table is None or table["p_holm"].notna().sum() == 0:
+        return
+    rows = table[table["p_holm"].notna()]
+    best = min((row._asdict() for row in rows_of(rows)), key=lambda row: row["p"])
+    value, low, high, p = (float(best[column]) for column in ("difference", "low", "high", "p_holm"))
+    matched = (
+        f"{best['matched']:,} wrong answers, each beside right ones with the same question word and length of answer "
+        f"({best['within_document']:,} in the same document; {best['unmatched']:,} unmatched)"
+    )
+    numbers = f"{number(best['right'])} against {number(best['wrong'])}, difference {number(value, low, high)}"
+    if p < SURE:
+        means = _CONTRASTS[best["measure"]].format(more="more" if value > 0 else "less")
+        text = f"Where the answer is right, {means}, most clearly at layer {best['layer']}: {numbers}, {p_in_words(p)}"
+        yield Finding(f"{text}; {matched}.", "clear", value, low, high, against=0.0)
+        return
+    text = (
+        f"Right and wrong answers to similar questions are not told apart by any measure at any layer: most by "
+        f"{best['measure']} at layer {best['layer']}, {numbers}, {p_in_words(p)}"
+    )
+    yield Finding(f"{text}; {matched}.", "open", value, low, high, against=0.0)
 
 
 def failure_findings(result: Result) -> Iterator[Finding]:
-    """How well the best layer predicts wrong answers, beside the twin's and beside the model's own confidence."""
+    """How well the best layer predicts wrong answers, beside the twin, and what it adds to the model's confidence."""
     table, name = result.tables.get("failure"), result.provenance.model["name"]
     if table is None:
         return
-    vectors = table[(table["feature"] == VECTORS) & table["auc"].notna()]
-    own = vectors[vectors["model"] == name]
+    own = table[(table["feature"] == VECTORS) & table["auc"].notna() & (table["model"] == name)]
     if own.empty:
         yield Finding(f"Whether wrong answers can be predicted is unknown: {_reason(result)}.", "open")
         return
-    best = own.loc[own["auc"].idxmax()]
-    layer = int(best["layer"])
-    found = _measured(best, "", "auc")
-    same = vectors[vectors["layer"] == layer]
-    twin = [_measured(row, "the random-weights twin reaches", "auc") for row in _rows(same, f"{name} (random)")]
-    sure = [
-        _measured(row, "the model's own confidence", "auc")
-        for row in _rows(table[table["feature"] == CONFIDENCE], name)
-    ]
-    status = _status(found, [*twin, _CHANCE], _SMALL_AUC)
-    if status == "clear" and not best["p_holm"] < _LEVEL:
-        status = "open"
-    wording = _AS_TWIN if status == "null" and found.low > _CHANCE.value + _SMALL_AUC else _FAILURES
-    beside = ", ".join(map(str, [*(twin or [_CHANCE]), *sure]))
-    said = getattr(wording, status).format(layer=layer)
-    text = f"{said}: AUC {number(*found[1:])} on {int(best['count']):,} questions; {beside}."
-    yield Finding(text, status, *found[1:], against=max(each.value for each in [*twin, _CHANCE]))
-    # What an untrained model tells as well comes from the words: it is no news beside the model's confidence.
-    if status == "clear":
-        yield from _against_confidence(table[table["model"] == name], layer, found)
+    best = own.loc[own["auc"].idxmax()].to_dict()
+    twin = table[(table["model"] == f"{name} ({TWIN})") & (table["layer"] == best["layer"])]
+    yield _alone(best, None if twin.empty else float(twin["auc"].iloc[0]))
+    sure = table[(table["model"] == name) & (table["feature"] == CONFIDENCE)]
+    if len(sure):
+        gains = own[own["gain_auc"].notna()]
+        yield _added(gains.loc[gains["gain_log_loss"].idxmax()].to_dict(), float(sure["auc"].iloc[0]))
 
 
-def _against_confidence(own: pd.DataFrame, layer: int, vectors: _Measured) -> Iterator[Finding]:
-    """Whether that layer says more of failures than the model's own confidence does."""
-    gaps = own[(own["feature"] == f"{VECTORS} - {CONFIDENCE}") & (own["layer"] == layer) & own["auc"].notna()]
-    known = own[own["feature"] == CONFIDENCE]
-    for (_, gap), (_, confidence) in zip(gaps.iterrows(), known.iterrows(), strict=False):
-        value, low, high = (float(gap[column]) for column in ("auc", "low", "high"))
-        if max(-low, high) <= _SMALL_AUC:
-            status, said = "null", f"Layer {layer} predicts wrong answers as well as the model's own confidence"
-        elif gap["p_holm"] < _LEVEL and (low > 0 or high < 0):
-            how = "better" if low > 0 else "less well"
-            status, said = "clear", f"Layer {layer} predicts wrong answers {how} than the model's own confidence"
-        else:
-            status = "open"
-            said = f"Whether layer {layer} predicts wrong answers better than the model's own confidence is undecided"
-        aucs = f"AUC {number(vectors.value)} and {number(float(confidence['auc']))}"
-        text = f"{said}: {aucs}, difference {number(value, low, high)}."
-        yield Finding(text, status, value, low, high, against=0.0)
+def _alone(best: dict[str, Any], twin: float | None) -> Finding:
+    layer, auc, low, high = int(best["layer"]), float(best["auc"]), float(best["low"]), float(best["high"])
+    ahead, ahead_low, ahead_high = (float(best[f"over_twin{end}"]) for end in ("", "_low", "_high"))
+    beside = "chance is .50"
+    if twin is not None:
+        beside = f"the random-weights twin reaches {number(twin)} (difference {number(ahead, ahead_low, ahead_high)})"
+    chance = high <= 0.5 + _SMALL_AUC
+    as_twin = twin is not None and ahead_high <= _SMALL_AUC
+    status: Status = "open"
+    said = f"Whether wrong answers can be predicted is undecided; best from layer {layer}"
+    if chance or (as_twin and low <= 0.5 + _SMALL_AUC):
+        status, said = "null", f"Wrong answers cannot be predicted from layer {layer}"
+    elif as_twin:
+        status = "null"
+        said = f"Wrong answers can be predicted from layer {layer}, but no better than by an untrained model"
+    elif best["p_holm"] < SURE and low > 0.5 and (twin is None or ahead_low > 0):
+        status, said = "clear", f"Wrong answers can be predicted from layer {layer}"
+    numbers = f"AUC {number(auc, low, high)} on {int(best['count']):,} questions, {p_in_words(best['p_holm'])}"
+    return Finding(f"{said}: {numbers}; {beside}.", status, auc, low, high, against=max(0.5, twin or 0.5))
 
 
-def _status(found: _Measured, beside: Iterable[_Measured], negligible: float) -> Status:
-    """Null where the interval rules out more than a negligible lead, clear where it lies above all others."""
-    if not (math.isfinite(found.low) and math.isfinite(found.high)):
-        return "open"
-    if found.high <= max(each.value for each in beside) + negligible:
-        return "null"
-    return "clear" if all(found.low > _upper(each) for each in beside) else "open"
-
-
-def _upper(measured: _Measured) -> float:
-    return measured.high if math.isfinite(measured.high) else measured.value
-
-
-def _rows(table: pd.DataFrame, model: str) -> Iterator[Any]:
-    return (row for _, row in table[table["model"] == model].iterrows())
-
-
-def _measured(row: Any, name: str, column: str) -> _Measured:
-    return _Measured(name, float(row[column]), float(row["low"]), float(row["high"]))
+def _added(best: dict[str, Any], confidence: float) -> Finding:
+    """Of the layer that adds most; a layer that does not help anywhere is the answer too."""
+    layer, gain, low, high = (best[column] for column in ("layer", "gain_auc", "gain_auc_low", "gain_auc_high"))
+    ahead, ahead_low, ahead_high = (float(best[f"gain_over_twin{end}"]) for end in ("", "_low", "_high"))
+    adds = best["p_gain_holm"] < SURE and best["gain_log_loss"] > 0
+    status: Status = "open"
+    said = f"Whether a layer adds to the model's confidence is undecided: at layer {layer}"
+    if adds and ahead_high <= _SMALL_GAIN:
+        status = "null"
+        said = f"Layer {layer} adds to the model's confidence in predicting failures, but so does an untrained model"
+    elif adds and (math.isnan(ahead) or ahead_low > 0):
+        status, said = "clear", f"Layer {layer} knows of failures what the model's confidence does not say"
+    elif high <= _SMALL_GAIN:
+        status, said = "null", f"No layer adds to the model's confidence in predicting failures: even layer {layer}"
+    loss = number(best["gain_log_loss"], best["gain_log_loss_low"], best["gain_log_loss_high"], digits=3)
+    numbers = (
+        f"confidence alone has an AUC of {number(confidence)}, the layer's vectors add {number(gain, low, high)}, and "
+        f"{loss} to the log likelihood of a question ({p_in_words(best['p_gain_holm'])})"
+    )
+    if not math.isnan(ahead):
+        numbers += f"; the random-weights twin adds {number(gain - ahead)} (difference "
+        numbers += f"{number(ahead, ahead_low, ahead_high)})"
+    return Finding(f"{said}: {numbers}.", status, float(gain), float(low), float(high), against=0.0)
 
 
 def _reason(result: Result) -> str:
-    groups = set(result.tables["phases"]["group"])
-    kinds = [group for group in ("right", "wrong") if group in groups]
-    return f"all answers are {kinds[0]}" if len(kinds) == 1 else "there is only one document"
+    phases = result.tables["phases"]
+    kinds = [group for group in ("right", "wrong") if group in set(phases["group"])]
+    if len(kinds) != 1:
+        return "there is only one document"
+    if phases["seeds"].max() > 1:
+        return "the answers of every model are all right or all wrong"
+    return f"all answers are {kinds[0]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Annotated, NamedTuple
 
@@ -13,54 +14,92 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, time_call
 from lamina.analyses.findings import cell
 from lamina.analyses.inputs import QuestionSet
+from lamina.analyses.models import each_of
 from lamina.analyses.questions.answering import SILENT, Judged, judged
-from lamina.analyses.questions.failure import CONFIDENCE, FAILURE, LENGTH, Cases, failure_rows, time_layer
-from lamina.analyses.questions.findings import failure_findings, role_findings
-from lamina.analyses.questions.streaming import ALL, Given, Turn, Watcher, memberships
+from lamina.analyses.questions.contrast import CONTRAST, CONTRASTED, Answered, contrast_table, stratum_of
+from lamina.analyses.questions.failure import FAILURE, failure_table, time_layer
+from lamina.analyses.questions.findings import contrast_findings, failure_findings, role_findings
+from lamina.analyses.questions.planning import Plan
+from lamina.analyses.questions.planning import plan as plan_questions
+from lamina.analyses.questions.predicting import Cases
+from lamina.analyses.questions.streaming import (
+    ALL,
+    COLUMNS,
+    DIFFERENCES,
+    PHASES,
+    TWIN,
+    Given,
+    Ledger,
+    Turn,
+    Watcher,
+    difference_lines,
+    memberships,
+    phase_lines,
+)
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
-from lamina.errors import CorpusError
 from lamina.progress import progress
 from lamina.results import Finding, Result
-from lamina.training.answering import Answerer, answerer_of
+from lamina.training.answering import Answerer, answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
-PHASES = ("model", "layer", "group", "measure", "count", "value", "low", "high")
-"""Columns of `phases.csv`."""
 _AT_ONCE = 64
 """Questions held in memory."""
 _TIMED = 8
 """Questions clustered to estimate how long it takes."""
 _SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
 """Measures that the terminal shows."""
-
-
-class _Plan(NamedTuple):
-    """Which questions are looked at more closely, drawn before anything is encoded."""
-
-    size: int
-    documents: int
-    clustered: frozenset[int]
-    places: dict[int, int]
-    """Number of a question -> where its vectors are kept."""
+_CONTRASTED = [COLUMNS.index(measure) for measure in CONTRASTED]
 
 
 class _Known:
-    """What is known of the questions whose vectors are kept."""
+    """What is known of the answers of one model."""
 
     def __init__(self, size: int) -> None:
-        self.wrong, self.confidence, self.length = np.zeros(size, bool), np.zeros(size), np.zeros(size)
-        self.documents = np.zeros(size, int)
-        self._numbers: dict[str, int] = {}
+        self.known, self.wrong = np.zeros(size, bool), np.zeros(size, bool)
+        self.confidence, self.length = np.zeros(size), np.zeros(size)
+        self.documents = np.zeros(size, object)
+        self._answered: list[tuple[np.ndarray, bool, str, str]] = []
 
-    def note(self, turn: Turn, given: Given) -> None:
+    def note(self, turn: Turn, values: np.ndarray) -> None:
+        """One answered question and its measures."""
+        if turn.given is None:
+            return
+        right, confidence = turn.given
+        self._answered.append((values[:, _CONTRASTED].astype(np.float32), right, turn.unit, stratum_of(turn.question)))
         if turn.place is not None:
-            self.wrong[turn.place], self.confidence[turn.place] = not given.right, given.confidence
+            self.known[turn.place], self.wrong[turn.place], self.confidence[turn.place] = True, not right, confidence
             self.length[turn.place] = len(turn.question.text.segments[0])
-            self.documents[turn.place] = self._numbers.setdefault(turn.document, len(self._numbers))
+            self.documents[turn.place] = turn.unit
+
+    def cases(self, vectors: np.ndarray) -> Cases:
+        """For predicting failures, from these vectors."""
+        use = self.known
+        documents = self.documents[use].astype(str)
+        return Cases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use])
+
+    def answered(self) -> Answered:
+        """For comparing right with wrong answers."""
+        values, right, units, strata = zip(*self._answered, strict=True)
+        return Answered(np.stack(values), np.array(right), units, strata)
+
+    @property
+    def both(self) -> bool:
+        """Whether some answers are right and some wrong."""
+        return len({right for _, right, _, _ in self._answered}) == 2
+
+
+class _Read(NamedTuple):
+    """What one model, and its twin, made of all questions."""
+
+    ledger: Ledger
+    known: _Known
+    watchers: list[Watcher]
+    answers: bool
+    """Whether the model answers these questions."""
 
 
 @analysis(
@@ -70,18 +109,36 @@ class _Known:
         "early?"
     ),
     method=(
-        "We take mean cosines within and between groups of words, minus the layer's anisotropy; how far the answer "
-        "lies from all other words; and the agreement of k-means clusters with sentences, roles and entity types. "
-        "Shuffled roles and the random-weights twin are measured the same way; intervals resample documents. A "
-        "logistic regression on one layer's vectors, trained and scored on different documents, predicts wrong answers."
+        "We take mean cosines of words within and between groups, minus the layer's anisotropy; how far the answer "
+        "lies from all other words; and the agreement of k-means clusters with sentences, roles and entity types. Each "
+        "is compared, question by question, with another sentence and another span of the same context and with the "
+        "random-weights twin; intervals resample documents. Right and wrong answers are matched by question word and "
+        "length of the answer. A logistic regression on one layer's vectors, trained and scored on different "
+        "documents, predicts wrong answers, alone and added to the model's confidence."
     ),
     cites=("van Aken et al. 2019",),
-    reads=QuestionSet(),
-    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    reads=QuestionSet(seeds=True),
+    version=3,  # nulls of the same shape, tests by document, nested models of failure, intervals by Student's t
     tables={
-        "phases": Table("One row per model, layer, group of answers and measure.", PHASES),
+        "phases": Table(
+            "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of pieces "
+            "of words, `count` is of questions.",
+            PHASES,
+        ),
+        "differences": Table(
+            "One row per null, layer, group of answers and measure: the model minus the null, question by question; "
+            "`p` is two-sided, `p_holm` corrected over layers.",
+            DIFFERENCES,
+        ),
+        "contrast": Table(
+            "One row per layer and measure: right minus wrong answers, matched; `p` is two-sided, `p_holm` corrected "
+            "over layers and measures. Only for a model that answers.",
+            CONTRAST,
+            optional=True,
+        ),
         "failure": Table(
-            "One row per model, layer and feature that predicts wrong answers; only for a model that answers.",
+            "One row per model, layer and feature that predicts wrong answers; `p` and `p_gain` are one-sided (better "
+            "than without the feature), by documents. Only for a model that answers.",
             FAILURE,
             optional=True,
         ),
@@ -91,7 +148,7 @@ class _Known:
     example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
 )
 def phases(
-    encoder: Encoder,
+    encoder: Encoder | Sequence[Encoder],
     questions: Questions,
     *,
     samples: Samples = 1000,
@@ -107,12 +164,14 @@ def phases(
 ) -> Tables:
     """How question, support and answer relate at each layer, and whether failures can be predicted early.
 
-    Best with a model that answers questions: a folder of `lamina finetune --task squad|hotpot|babi`. Then right and
-    wrong answers are measured apart, and `failure` says how well wrong ones can be predicted from one layer's vectors.
+    Best with a model that answers: a folder of `lamina finetune --task squad|hotpot|babi|classify`. Then right and
+    wrong answers are measured apart, `contrast` compares them among similar questions, and `failure` says how well
+    wrong ones can be predicted from one layer's vectors. A folder with several seeds (`lamina finetune --seeds`) gives
+    the mean over them.
 
-    Questions stream: memory does not grow with their number. Beside the model are shuffled roles (`NAME (shuffled
-    roles)`) and the random-weights twin (`NAME (random)`). Intervals (95 %) resample documents; where there is only
-    one, questions. `samples` is also the number of permutations of each test.
+    Questions stream: memory hardly grows with their number. Beside the model are pseudo roles (`NAME (pseudo roles)`:
+    another sentence as support, another span as answer) and the random-weights twin (`NAME (random)`). Intervals
+    (95 %) and tests are over documents, from 5 seeds on over seeds too; over paragraphs where there is one document.
 
     Example:
         >>> import lamina
@@ -120,33 +179,35 @@ def phases(
         >>> asked = lamina.load_questions("stories", "test", limit=4)
         >>> result = lamina.phases(TinyEncoder(), asked, samples=10, clustered=0)
         >>> sorted(set(result.tables["phases"]["model"]))
-        ['tiny', 'tiny (random)', 'tiny (shuffled roles)']
+        ['tiny', 'tiny (pseudo roles)', 'tiny (random)']
     """
-    refuse_seen(encoder, questions)
-    answerer = answerer_of(encoder)
-    plan = _plan(questions, clustered, predicted if answerer else 0, seed)
-    encoders = [encoder, *([encoder.random_twin(seed)] if twin and encoder.blocks else [])]
-    settings = {"samples": samples, "seed": seed, "by_document": plan.documents > 1, "places": len(plan.places)}
-    watchers = [Watcher(each, **settings, control=each is encoder) for each in encoders]
-    known = _Known(len(plan.places))
-    with progress(f"phases of {encoder.name}", plan.size) as advance:
-        for turns in _turns(questions, answerer, plan, confident, known):
-            for watcher in watchers:
-                watcher.watch(turns)
-            advance(len(turns))
-    lines = [line for watcher in watchers for line in watcher.lines()]
-    tables = {"phases": pd.DataFrame(lines, columns=list(PHASES))}
-    if answerer and plan.places:
-        names = [each.name for each in encoders]
-        tables["failure"] = _failure(names, watchers, known, samples, seed)
-    skipped = {reason: count for watcher in watchers for reason, count in watcher.skipped.items()}
-    return Tables(tables, skipped | _left_out(plan, answerer))
+    encoders = each_of(encoder)
+    for each in encoders:
+        refuse_seen(each, questions)
+        refuse_unfit(each, questions.questions(), f"{questions.name} ({questions.split})")
+    plan = plan_questions(questions, clustered=clustered, kept=predicted, seed=seed)
+    read = [
+        _read(each, questions, plan, samples=samples, confident=confident, twin=twin, seed=seed, number=number)
+        for number, each in enumerate(encoders)
+    ]
+    name, ledgers = encoders[0].name, [each.ledger for each in read]
+    tables = {
+        "phases": pd.DataFrame(phase_lines(name, ledgers), columns=list(PHASES)),
+        "differences": pd.DataFrame(difference_lines(name, ledgers), columns=list(DIFFERENCES)),
+    }
+    answers = all(each.answers for each in read)
+    if answers:
+        tables["contrast"] = _contrast(name, read, samples, seed)
+        if plan.places:
+            tables["failure"] = _failure(name, read, samples, seed)
+    return Tables(tables, _left_out(plan, read, answers))
 
 
 @phases.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Whether the answer stands apart, the question is nearer its support, and failures can be predicted."""
+    """Whether the answer stands apart, how right and wrong answers differ, and whether failures can be predicted."""
     yield from role_findings(result)
+    yield from contrast_findings(result)
     yield from failure_findings(result)
 
 
@@ -169,7 +230,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 @phases.costs
 def _cost(
     estimator: Estimator,
-    encoder: Encoder,
+    encoder: Encoder | Sequence[Encoder],
     questions: Questions,
     *,
     samples: int,
@@ -180,16 +241,17 @@ def _cost(
     **_: object,
 ) -> Cost:
     """Reading grows with the questions; clustering and predicting failures use a limited number of them."""
-    encoders = 1 + (twin and encoder.blocks > 0)
-    answers = answerer_of(encoder) is not None
-    reading = estimator.trial(passes=encoders + answers, settings={"clustered": 0, "predicted": 0})
-    plan = _plan(questions, clustered, predicted if answers else 0, seed)
-    seconds = _time_clustering(encoder, questions, seed) * encoders * len(plan.clustered)
+    encoders = each_of(encoder)
+    first = encoders[0]
+    passes = len(encoders) * (1 + (twin and first.blocks > 0))
+    answers = answerer_of(first, questions.questions()) is not None
+    reading = estimator.trial(passes=passes + answers * len(encoders), settings={"clustered": 0, "predicted": 0})
+    plan = plan_questions(questions, clustered=clustered, kept=predicted if answers else 0, seed=seed)
+    seconds = _time_clustering(first, questions, seed) * passes * len(plan.clustered)
     if plan.places:
-        layer = time_layer(
-            2 * encoder.width, len(plan.places), min(plan.documents, len(plan.places)), samples=samples, seed=seed
-        )
-        seconds += layer * encoder.layers * encoders
+        units = plan.documents if plan.documents > 1 else plan.paragraphs
+        layer = time_layer(2 * first.width, len(plan.places), min(units, len(plan.places)), samples=samples, seed=seed)
+        seconds += layer * first.layers * passes
     return reading + Cost(passes=0, seconds=seconds)
 
 
@@ -205,60 +267,91 @@ def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float
     return max(0.0, grouped - plain) / min(_TIMED, len(few))
 
 
-def _plan(questions: Questions, clustered: int, kept: int, seed: int) -> _Plan:
-    count, documents, last = 0, 0, None
-    for question in questions.questions():
-        document = question.text.doc or question.text.id
-        documents += document != last
-        last = document
-        count += 1
-    if not count:
-        raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
-    draw = np.random.default_rng(seed)
-    chosen = draw.choice(count, min(clustered, count), replace=False).tolist()
-    followed = np.sort(draw.choice(count, min(kept, count), replace=False)).tolist()
-    return _Plan(count, documents, frozenset(chosen), {number: place for place, number in enumerate(followed)})
+def _read(
+    encoder: Encoder,
+    questions: Questions,
+    plan: Plan,
+    *,
+    samples: int,
+    confident: float,
+    twin: bool,
+    seed: int,
+    number: int,
+) -> _Read:
+    """All questions, in one model and its twin; `number` is that of its fine-tuning seed."""
+    answerer = answerer_of(encoder, questions.questions())
+    places = len(plan.places) if answerer else 0
+    watchers = [Watcher(encoder, seed=seed, places=places, positions=plan.positions)]
+    if twin and encoder.blocks:
+        watchers.append(Watcher(encoder.random_twin(seed + number), seed=seed, places=places, positions=None))
+    ledger = Ledger(encoder.layers, samples=samples, seed=seed, twin=len(watchers) > 1)
+    known = _Known(places)
+    with progress(f"phases of {encoder.name}", plan.size) as advance:
+        for turns in _turns(questions, answerer, plan, confident):
+            for turn, *found in zip(turns, *(watcher.watch(turns) for watcher in watchers), strict=True):
+                own, *nulls = (values for each in found for values in each)
+                ledger.add(turn, own, nulls)
+                known.note(turn, own)
+            advance(len(turns))
+    return _Read(ledger, known, watchers, answerer is not None)
 
 
-def _turns(
-    questions: Questions, answerer: Answerer | None, plan: _Plan, confident: float, known: _Known
-) -> Iterator[list[Turn]]:
+def _turns(questions: Questions, answerer: Answerer | None, plan: Plan, confident: float) -> Iterator[list[Turn]]:
     remaining, number = questions.questions(), 0
     while chunk := list(islice(remaining, _AT_ONCE)):
         answers = list(judged(answerer, chunk)) if answerer else [None] * len(chunk)
         turns = []
         for question, answer in zip(chunk, answers, strict=True):
-            turns.append(_turn(number, question, answer, plan, confident, known))
+            turns.append(_turn(number, question, answer, plan, confident))
             number += 1
         yield turns
 
 
-def _turn(number: int, question: Question, answer: Judged | None, plan: _Plan, confident: float, known: _Known) -> Turn:
+def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, confident: float) -> Turn:
     given = None
     if answer is not None and answer.exact is not None:
         given = Given(answer.exact == 1, answer.answer.confidence)
-    predicted = answer.answer.span if answer else None
-    place = plan.places.get(number) if given else None
-    turn = Turn(number, question, memberships(given, confident), predicted, number in plan.clustered, place)
-    if given:
-        known.note(turn, given)
-    return turn
+    return Turn(
+        number=number,
+        question=question,
+        given=given,
+        groups=memberships(given, confident),
+        predicted=answer.answer.span if answer else None,
+        clustered=number in plan.clustered,
+        place=plan.places.get(number) if given else None,
+        unit=plan.unit(question),
+    )
 
 
-def _failure(names: list[str], watchers: list[Watcher], known: _Known, samples: int, seed: int) -> pd.DataFrame:
-    rows = []
-    for name, watcher in zip(names, watchers, strict=True):
-        cases = Cases(watcher.vectors, known.wrong, known.documents, known.confidence, known.length)
-        found = failure_rows(name, cases, samples=samples, seed=seed)
-        # Confidence and length are the model's; a twin answers nothing.
-        rows += [row for row in found if watcher is watchers[0] or row[2] not in (CONFIDENCE, LENGTH)]
-    return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
+def _contrast(name: str, read: list[_Read], samples: int, seed: int) -> pd.DataFrame:
+    answered = [each.known.answered() for each in read if each.known.both]
+    if not answered:
+        return pd.DataFrame(columns=list(CONTRAST))
+    return contrast_table(name, answered, samples=samples, seed=seed)
 
 
-def _left_out(plan: _Plan, answerer: Answerer | None) -> dict[str, int]:
+def _failure(name: str, read: list[_Read], samples: int, seed: int) -> pd.DataFrame:
+    models = {name: [each.known.cases(each.watchers[0].vectors) for each in read]}
+    if len(read[0].watchers) > 1:
+        models[f"{name} ({TWIN})"] = [each.known.cases(each.watchers[1].vectors) for each in read]
+    return failure_table(models, samples=samples, seed=seed)
+
+
+def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:
+    skipped: Counter[str] = Counter()
+    for each in read:
+        for watcher in each.watchers:
+            # What every seed leaves out is counted once.
+            skipped |= watcher.skipped
+    alone = "one document only: nothing is adjusted for anisotropy, "
+    alone += "intervals are over paragraphs" if plan.paragraphs > 1 else "and there are no intervals"
+    one_sided = sum(not each.known.both for each in read) if answers and len(read) > 1 else 0
     return {
+        **skipped,
+        **plan.lacking,
         "questions not drawn for clustering": plan.size - len(plan.clustered),
-        "questions not drawn for predicting failures": plan.size - len(plan.places) if answerer else 0,
-        SILENT: int(answerer is None),
-        "one document only: nothing is adjusted for anisotropy, intervals are over questions": int(plan.documents == 1),
+        "questions not drawn for predicting failures": plan.size - len(plan.places) if answers else 0,
+        SILENT: int(not answers),
+        "seeds whose answers are all right or all wrong, left out of contrast and failure": one_sided,
+        alone: int(plan.documents == 1),
     }

@@ -78,11 +78,6 @@ def groups_of(roles: Roles) -> Float[np.ndarray, "group word"]:
     return np.stack(rows).astype(np.float32)
 
 
-def shuffled(groups: Float[np.ndarray, "group word"], rng: np.random.Generator) -> Float[np.ndarray, "group word"]:
-    """Groups of the same sizes, of words drawn at random."""
-    return groups[:, rng.permutation(groups.shape[1])]
-
-
 def _marked(size: int, spans: Iterable[Span]) -> Bool[np.ndarray, " unit"]:
     marks = np.zeros(size, bool)
     for span in spans:

@@ -1,17 +1,19 @@
-"""Measures of questions that stream past, summed for every group of answers, with intervals over documents."""
+"""Measures of questions that stream past, summed for every group of answers, beside nulls measured the same way."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from lamina.analyses.paired import holm
 from lamina.analyses.questions.answering import CUT, is_cut
-from lamina.analyses.questions.clusters import AGREEMENTS, agreement, labels_of
+from lamina.analyses.questions.clusters import AGREEMENTS, agreement, labels_of, pseudo_labels
+from lamina.analyses.questions.intervals import Spread, over_seeds
 from lamina.analyses.questions.measures import (
     MEASURES,
     QUESTION,
@@ -25,7 +27,8 @@ from lamina.analyses.questions.measures import (
     ordinary,
     unit_vectors,
 )
-from lamina.analyses.questions.roles import GROUPS, groups_of, roles_of, shuffled
+from lamina.analyses.questions.pseudo import Positions, pseudo_groups
+from lamina.analyses.questions.roles import GROUPS, groups_of, roles_of
 from lamina.analyses.resampling import StreamedBootstrap
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
@@ -38,7 +41,19 @@ ANSWERS = (ALL, RIGHT, WRONG, SURE_WRONG, UNSURE)
 COLUMNS = (*MEASURES, *AGREEMENTS)
 _ANISOTROPY = COLUMNS.index("anisotropy")
 
-Line = tuple[str, int, str, str, int, float, float, float]
+ADJUSTED = "_adjusted"
+"""What the name of a similarity minus the layer's anisotropy ends with."""
+PSEUDO, TWIN = "pseudo roles", "random"
+"""What a model is compared with: other words of the same shape, and its random-weights twin."""
+PHASES = ("model", "layer", "group", "measure", "seeds", "count", "value", "low", "high")
+"""Columns of `phases.csv`."""
+DIFFERENCES = (
+    *("model", "against", "layer", "group", "measure", "seeds", "documents", "count"),
+    *("value", "null", "difference", "low", "high", "p", "p_holm"),
+)
+"""Columns of `differences.csv`."""
+
+Values = Float[np.ndarray, "layer column"]
 
 
 class Given(NamedTuple):
@@ -62,6 +77,17 @@ def memberships(given: Given | None, confident: float) -> list[int]:
     return [0, ANSWERS.index(WRONG), ANSWERS.index(SURE_WRONG if given.confidence >= confident else UNSURE)]
 
 
+class Means(NamedTuple):
+    """Means over questions and over resampled documents; NaN where nothing was measured."""
+
+    values: Float[np.ndarray, "group layer column"]
+    draws: Float[np.ndarray, "sample group layer column"]
+    counts: np.ndarray
+    """[group, layer, column] Questions."""
+    units: np.ndarray
+    """[group, layer, column] Documents."""
+
+
 class PhaseSums:
     """Sums and counts of every measure at every layer; memory does not grow with the number of questions."""
 
@@ -70,9 +96,10 @@ class PhaseSums:
         self._bootstrap = StreamedBootstrap(int(np.prod(self._shape)), samples=samples, seed=seed)
         self._key: str | None = None
         self._held = np.zeros(self._shape)
+        self._units = np.zeros(self._shape[:-1], int)
 
-    def add(self, key: str, groups: list[int], values: Float[np.ndarray, "layer column"]) -> None:
-        """One question's measures, NaN where there is none; `key` is what is resampled: its document, or itself."""
+    def add(self, key: str, groups: list[int], values: Values) -> None:
+        """One question's measures, NaN where there is none; `key` is what is resampled: its document."""
         if key != self._key:
             self._finish()
             self._key = key
@@ -82,34 +109,18 @@ class PhaseSums:
     def _finish(self) -> None:
         if self._key is not None:
             self._bootstrap.add(self._held.ravel(), self._key)
+            self._units += self._held[..., 1] > 0
             self._held = np.zeros(self._shape)
 
-    def lines(self, model: str) -> Iterator[Line]:
-        """One row per layer, group and measure; similarities also minus the layer's anisotropy."""
+    def means(self) -> Means:
+        """Of all that was added."""
         self._finish()
         self._key = None
         whole = self._bootstrap.value.reshape(self._shape)
         drawn = self._bootstrap.samples.reshape(-1, *self._shape)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means, spread = whole[..., 0] / whole[..., 1], drawn[..., 0] / drawn[..., 1]
-        counts = whole[..., 1].astype(int)
-        # What unrelated words are like is a fact of the layer, whichever answers are looked at.
-        alike, alikes = means[0, :, _ANISOTROPY], spread[:, 0, :, _ANISOTROPY]
-        for at in np.ndindex(counts.shape):
-            group, layer, column = at
-            if not counts[at]:
-                continue
-            name, here = COLUMNS[column], (model, layer, ANSWERS[group])
-            yield *here, name, int(counts[at]), *_interval(float(means[at]), spread[:, *at])
-            if name in SIMILARITIES and counts[0, layer, _ANISOTROPY]:
-                adjusted = spread[:, *at] - alikes[:, layer]
-                yield *here, f"{name}_adjusted", int(counts[at]), *_interval(float(means[at] - alike[layer]), adjusted)
-
-
-def _interval(value: float, spread: np.ndarray) -> tuple[float, float, float]:
-    real = spread[np.isfinite(spread)]
-    low, high = np.quantile(real, [0.025, 0.975]) if len(real) else (np.nan, np.nan)
-    return value, float(low), float(high)
+            values, draws = whole[..., 0] / whole[..., 1], drawn[..., 0] / drawn[..., 1]
+        return Means(values, draws, whole[..., 1].astype(int), self._units)
 
 
 class Unrelated:
@@ -133,14 +144,12 @@ class Unrelated:
         self._held = Before(self._held.sums + sums, self._held.counts + counts)
 
 
-SHUFFLED = "shuffled roles"
-
-
 class Turn(NamedTuple):
     """One question, and what is known of it."""
 
     number: int
     question: Question
+    given: Given | None
     groups: list[int]
     """Of answers, that it belongs to."""
     predicted: Span | None
@@ -148,6 +157,8 @@ class Turn(NamedTuple):
     """Whether its words are clustered, too."""
     place: int | None
     """Where its vectors are kept; None where they are not."""
+    unit: str
+    """What is resampled."""
 
     @property
     def document(self) -> str:
@@ -156,24 +167,20 @@ class Turn(NamedTuple):
 
 
 class Watcher:
-    """Everything measured of one model; with `control`, of its roles shuffled too."""
+    """Measures questions in one model; with `positions`, pseudo roles too."""
 
-    def __init__(
-        self, encoder: Encoder, *, samples: int, seed: int, by_document: bool, places: int, control: bool
-    ) -> None:
-        self._encoder, self._seed, self._by_document = encoder, seed, by_document
-        names = (encoder.name, *((f"{encoder.name} ({SHUFFLED})",) if control else ()))
-        self._sums = {name: PhaseSums(encoder.layers, samples=samples, seed=seed) for name in names}
+    def __init__(self, encoder: Encoder, *, seed: int, places: int, positions: Positions | None) -> None:
+        self._encoder, self._seed, self._positions = encoder, seed, positions
         self._unrelated = Unrelated(encoder.layers, encoder.width)
         self.vectors = np.zeros((places, encoder.layers, 2 * encoder.width), np.float32)
         self.skipped: Counter[str] = Counter()
 
-    def watch(self, turns: list[Turn]) -> None:
-        """Encode some questions and measure them, in their order."""
-        for turn, activations in zip(turns, self._encoder.encode(turn.question.text for turn in turns), strict=True):
-            self._measure(turn, activations)
+    def watch(self, turns: list[Turn]) -> list[list[Values]]:
+        """Encode some questions and measure them, in their order: the roles, and pseudo roles where they are asked."""
+        encoded = self._encoder.encode(turn.question.text for turn in turns)
+        return [self._measure(turn, activations) for turn, activations in zip(turns, encoded, strict=True)]
 
-    def _measure(self, turn: Turn, activations: Activations) -> None:
+    def _measure(self, turn: Turn, activations: Activations) -> list[Values]:
         if activations.states is None:
             raise ModelError(f"{self._encoder.name} gives no states, so there is nothing to measure")
         inside = activations.tokens.words != SPECIAL
@@ -184,26 +191,28 @@ class Watcher:
         self.skipped[CUT] += turn.predicted is not None and is_cut(activations.tokens, turn.question)
         rng = np.random.default_rng([self._seed, turn.number])
         roles = roles_of(turn.question, turn.predicted)
-        real = groups_of(roles)
-        variants = (real, shuffled(real, rng))[: len(self._sums)]
+        variants = [groups_of(roles)]
+        if self._positions is not None:
+            variants.append(pseudo_groups(turn.question, roles, self._positions, rng))
         groups = torch.from_numpy(np.concatenate(variants)[:, owners])
         unit = unit_vectors(states, keep)
         sums, counts = add_up(unit, keep, groups)
         before = self._unrelated.before(turn.document)
         agreed = np.full((len(variants), len(keep[0]), len(AGREEMENTS)), np.nan)
         if turn.clustered:
-            labels = [labels_of(turn.question.text, real, roles.sentence)]
-            labels += [labels_of(turn.question.text, words, roles.sentence, rng) for words in variants[1:]]
+            labels = [labels_of(turn.question.text, variants[0], roles.sentence)]
+            labels += [pseudo_labels(turn.question.text, labels[0], rng) for _ in variants[1:]]
             spread = [tuple(each[owners] for each in own) for own in labels]
             agreed = agreement(states, keep, spread, seed=self._seed)
-        resampled = turn.document if self._by_document else turn.question.text.id
-        for variant, into in enumerate(self._sums.values()):
+        found = []
+        for variant, ami in enumerate(agreed):
             rows = slice(variant * len(GROUPS), (variant + 1) * len(GROUPS))
             measured = measure(unit, keep, groups[rows], Sums(sums[rows], counts[rows]), before).numpy()
-            into.add(resampled, turn.groups, np.hstack([measured, agreed[variant]]))
+            found.append(np.hstack([measured, ami]))
         self._unrelated.add(sums[WORDS], counts[WORDS])
         if turn.place is not None:
             self._keep(turn.place, sums, counts)
+        return found
 
     def _keep(self, place: int, sums: torch.Tensor, counts: torch.Tensor) -> None:
         """The mean vectors of the question and of the context: nothing that only the gold answer tells."""
@@ -220,6 +229,124 @@ class Watcher:
         outliers = f"{name}: tokens left out at some layer, their vectors more than {TIMES:g} times the median's length"
         self.skipped[outliers] += int((~keep).any(1).sum())
 
-    def lines(self) -> list[Line]:
-        """The rows of `phases.csv`."""
-        return [line for name, sums in self._sums.items() for line in sums.lines(name)]
+
+class Ledger:
+    """What one fine-tuning seed measured: the model, its nulls, and the differences question by question."""
+
+    def __init__(self, layers: int, *, samples: int, seed: int, twin: bool) -> None:
+        self.against = (PSEUDO, TWIN) if twin else (PSEUDO,)
+        names = (ALL, *self.against, *(f"minus {each}" for each in self.against))
+        self._sums = {name: PhaseSums(layers, samples=samples, seed=seed) for name in names}
+        self._paired = {name: np.zeros((len(ANSWERS), layers, len(COLUMNS), 2)) for name in self.against}
+
+    def add(self, turn: Turn, own: Values, nulls: Sequence[Values]) -> None:
+        """One question: the model's measures, and those of each null."""
+        self._sums[ALL].add(turn.unit, turn.groups, own)
+        for name, values in zip(self.against, nulls, strict=True):
+            self._sums[name].add(turn.unit, turn.groups, values)
+            self._sums[f"minus {name}"].add(turn.unit, turn.groups, own - values)
+            both = np.isfinite(own - values)
+            self._paired[name][turn.groups] += np.stack([np.where(both, own, 0), both], axis=-1)
+
+    def paired(self, against: str) -> Float[np.ndarray, "group layer column"]:
+        """The model's means over the questions that were measured on both sides."""
+        sums, counts = np.moveaxis(self._paired[against], -1, 0)
+        return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+    def means(self) -> dict[str, Means]:
+        """By name; the anisotropy that pseudo roles are adjusted for is the model's."""
+        found = {name: sums.means() for name, sums in self._sums.items()}
+        for part in ("values", "draws", "counts", "units"):
+            own = getattr(found[ALL], part)[..., _ANISOTROPY]
+            getattr(found[PSEUDO], part)[..., _ANISOTROPY] = own
+            # A difference from other words at the same layer needs no adjusting.
+            getattr(found[f"minus {PSEUDO}"], part)[..., _ANISOTROPY] = 0 * own
+        return found
+
+
+class _Cell(NamedTuple):
+    group: int
+    layer: int
+    measure: str
+    questions: int
+    units: int
+    found: Spread
+
+
+def _cells(by_seed: Sequence[Means]) -> Iterator[_Cell]:
+    """One per group, layer and measure; similarities also minus the layer's anisotropy."""
+    values, draws = np.stack([each.values for each in by_seed]), np.stack([each.draws for each in by_seed])
+    counts = np.mean([each.counts for each in by_seed], axis=0).round().astype(int)
+    # A document is one of any seed's: which answers are right differs from seed to seed.
+    units = np.max([each.units for each in by_seed], axis=0)
+    plain = over_seeds(values, draws, units)
+    # What unrelated words are like is a fact of the layer, whichever answers are looked at.
+    alike, alikes = values[:, :1, :, [_ANISOTROPY]], draws[:, :, :1, :, [_ANISOTROPY]]
+    adjusted = over_seeds(values - alike, draws - alikes, units)
+    for at in np.ndindex(counts.shape):
+        group, layer, column = at
+        if not np.isfinite(plain.value[at]):
+            continue
+        name, size = COLUMNS[column], (int(counts[at]), int(units[at]))
+        yield _Cell(group, layer, name, *size, Spread(*(part[at] for part in plain)))
+        if name in SIMILARITIES and np.isfinite(adjusted.value[at]):
+            yield _Cell(group, layer, f"{name}{ADJUSTED}", *size, Spread(*(part[at] for part in adjusted)))
+
+
+def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+    """The rows of `phases.csv`: the model and its nulls."""
+    means = [each.means() for each in by_seed]
+    for name in (ALL, *by_seed[0].against):
+        called = model if name == ALL else f"{model} ({name})"
+        for cell in _cells([each[name] for each in means]):
+            if name == PSEUDO and cell.measure == "anisotropy":
+                continue
+            numbers = (float(each) for each in cell.found[:3])
+            yield called, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions, *numbers
+
+
+def difference_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+    """The rows of `differences.csv`: over the questions that both sides were measured for."""
+    means = [each.means() for each in by_seed]
+    alike = np.mean([each[ALL].values[0, :, _ANISOTROPY] for each in means], axis=0)
+    for against in by_seed[0].against:
+        own = np.mean([each.paired(against) for each in by_seed], axis=0)
+        cells = [each for each in _cells([each[f"minus {against}"] for each in means]) if _differs(each, against)]
+        corrected = _corrected(cells)
+        for cell in cells:
+            plain = cell.measure.removesuffix(ADJUSTED)
+            value = float(own[cell.group, cell.layer, COLUMNS.index(plain)])
+            value -= float(alike[cell.layer]) if plain != cell.measure else 0.0
+            difference, low, high, p = map(float, cell.found)
+            yield (
+                *(
+                    model,
+                    against,
+                    cell.layer,
+                    ANSWERS[cell.group],
+                    cell.measure,
+                    len(by_seed),
+                    cell.units,
+                    cell.questions,
+                ),
+                *(value, value - difference, difference, low, high, p),
+                corrected[cell.group, cell.layer, cell.measure],
+            )
+
+
+def _differs(cell: _Cell, against: str) -> bool:
+    """Anisotropy has no roles; the question is the same words among pseudo roles."""
+    same = "within_question" if against == PSEUDO else "anisotropy"
+    return cell.measure != "anisotropy" and cell.measure.removesuffix(ADJUSTED) != same
+
+
+def _corrected(cells: Sequence[_Cell]) -> dict[tuple[int, int, str], float]:
+    """By Holm, over the layers of one measure and group."""
+    families: dict[tuple[int, str], list[_Cell]] = {}
+    for cell in cells:
+        families.setdefault((cell.group, cell.measure), []).append(cell)
+    return {
+        (cell.group, cell.layer, cell.measure): float(p)
+        for family in families.values()
+        for cell, p in zip(family, holm([float(each.found.p) for each in family]), strict=True)
+    }

@@ -25,7 +25,7 @@ from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.results import Finding, Result
-from lamina.training.answering import answerer_of
+from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
 Method = Literal["pca", "tsne", "ica"]
@@ -126,8 +126,8 @@ class _Seen(NamedTuple):
         ),
         "projection": Table("One row per layer.", "layer tokens left_out explained_x explained_y clusters silhouette"),
         "answer": Table(
-            "One row: the question, and the model's answer where it has a span head; start and end are characters of "
-            "the context.",
+            "One row: the question, and the model's answer where it has a head that answers; start and end are "
+            "characters of the context, empty where the answer is a class.",
             "example question accepted predicted start end confidence exact_match f1",
         ),
     },
@@ -163,6 +163,7 @@ def token_map(
     """
     chosen = questions if example is None else questions.find(example)
     refuse_seen(encoder, chosen)
+    refuse_unfit(encoder, questions.questions(), f"{questions.name} ({questions.split})")
     question = next(iter(chosen.questions()), None)
     if question is None:
         raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
@@ -223,14 +224,14 @@ def _overview(result: Result) -> Iterable[Overview | str]:
 
 @token_map.costs
 def _cost(estimator: Estimator, encoder: Encoder, questions: Questions, *, example: str | None, **_: object) -> Cost:
-    """One question is read, by the model and, where it has a span head, once more to answer it."""
+    """One question is read, by the model and, where it has a head that answers, once more to answer it."""
     first = (question.text.id for question in questions.questions())
     chosen = questions.find(example or next(first))
     return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
 
 
 def _see(encoder: Encoder, question: Question) -> _Seen:
-    answerer = answerer_of(encoder)
+    answerer = answerer_of(encoder, [question])
     answered = None if answerer is None else next(judged(answerer, [question]))
     activations = next(iter(encoder.encode([question.text])))
     if activations.states is None:
@@ -281,7 +282,8 @@ def _projection(seen: _Seen, shares: np.ndarray, labels: np.ndarray, silhouettes
 
 def _answer(seen: _Seen) -> pd.DataFrame:
     answered = seen.judged
-    start, end = seen.question.characters(answered.answer.span) if answered else (None, None)
+    span = answered.answer.span if answered else None
+    start, end = (None, None) if span is None else seen.question.characters(span)
     said = {
         "example": seen.question.text.id,
         "question": seen.question.question,
@@ -298,12 +300,13 @@ def _answer(seen: _Seen) -> pd.DataFrame:
 
 def _left_out(seen: _Seen) -> dict[str, int]:
     outliers = int((~seen.keep).any(0).sum())
+    in_words = seen.judged is not None and seen.judged.answer.span is not None
     windows = seen.activations.windows
     return {
         OUTLIERS: outliers,
         "words without a piece, replaced by the unknown token": seen.activations.tokens.unknown,
         "overlapping windows, since the text is longer than the model takes": windows if windows > 1 else 0,
-        CUT: int(seen.judged is not None and is_cut(seen.activations.tokens, seen.question)),
+        CUT: int(in_words and is_cut(seen.activations.tokens, seen.question)),
         SILENT: int(seen.judged is None),
         NO_GOLD: int(not seen.question.answers),
     }

@@ -1,0 +1,188 @@
+"""Right against wrong answers, compared among questions that are alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from lamina.analyses.paired import holm
+from lamina.analyses.questions.intervals import over_seeds
+from lamina.analyses.resampling import weights_of
+from lamina.corpora.questions import Question
+
+CONTRAST = (
+    *("model", "layer", "measure", "seeds", "documents", "right", "wrong"),
+    *("difference", "low", "high", "p", "p_holm", "matched", "within_document", "unmatched"),
+)
+"""Columns of `contrast.csv`."""
+CONTRASTED = (
+    "within_question",
+    "within_support",
+    "between_question_support",
+    "question_nearer_support",
+    "answer_apart",
+    "answer_silhouette",
+    "predicted_apart",
+    "predicted_silhouette",
+)
+"""Measures that are compared. A layer's anisotropy is the same on both sides, so nothing is adjusted for it."""
+_LENGTHS = (1, 2, 3, 5)
+"""Longest answers, in words, of all bins but the last."""
+_KINDS = re.compile(r"\b(how many|how much|how|who|whom|whose|what|which|when|where|why)\b", re.IGNORECASE)
+_SAME = {"whom": "who", "whose": "who", "how much": "how many"}
+_TOGETHER = 100
+"""Resampled data sets weighed at a time: bounds memory, changes no number."""
+
+
+def kind_of_question(asked: str) -> str:
+    """The first question word, or `other`.
+
+    Example:
+        >>> [kind_of_question(asked) for asked in ("In whose town?", "How many dogs bark?", "Is it red?")]
+        ['who', 'how many', 'other']
+    """
+    found = _KINDS.search(asked)
+    said = found[1].lower() if found else "other"
+    return _SAME.get(said, said)
+
+
+def stratum_of(question: Question) -> str:
+    """What matched questions have in common: the task, the question word and the length of the answer, in bins.
+
+    Example:
+        >>> from lamina.corpora.questions import make_question
+        >>> stratum_of(make_question("q1", "Who barks?", "Big dogs bark.", [(0, 14)], [(0, 8)], {0}))
+        '|who|2'
+    """
+    words = len(question.answers[0].split()) if question.answers else 0
+    longest = next((str(most) for most in _LENGTHS if words <= most), "more")
+    return f"{question.task}|{kind_of_question(question.question)}|{longest}"
+
+
+class Answered(NamedTuple):
+    """Questions that are known to be answered right or wrong, by one model."""
+
+    values: Float[np.ndarray, "question layer measure"]
+    """CONTRASTED; NaN where there is none."""
+    right: Bool[np.ndarray, " question"]
+    units: Sequence[str]
+    """[question] The document."""
+    strata: Sequence[str]
+    """[question] See `stratum_of`."""
+
+
+class _Matched(NamedTuple):
+    """Means of right and of wrong answers over matched questions; the wrong ones decide which count."""
+
+    right: Float[np.ndarray, "*sample kind"]
+    wrong: Float[np.ndarray, "*sample kind"]
+
+
+def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> pd.DataFrame:
+    """The mean difference of right minus wrong answers, by layer and measure.
+
+    Each wrongly answered question is compared with the mean of the rightly answered ones of its document and stratum;
+    where its document has none, with those of its stratum in all documents; where there are none either, it is not
+    matched. Intervals and tests resample documents, with everything that is matched to them.
+    """
+    layers, measures = by_seed[0].values.shape[1:]
+    matches = [_Match(each) for each in by_seed]
+    whole = [match.means(np.ones((1, match.units))) for match in matches]
+    values = np.stack([each.right[0] - each.wrong[0] for each in whole])
+    draws = np.stack([match.draws(samples, seed) for match in matches])
+    documents = np.mean([match.documents for match in matches], axis=0).astype(int)
+    found = over_seeds(values, draws, documents)
+    table = pd.DataFrame(
+        {
+            "model": model,
+            "layer": np.repeat(np.arange(layers), measures),
+            "measure": CONTRASTED * layers,
+            "seeds": len(by_seed),
+            "documents": documents,
+            "right": np.mean([each.right[0] for each in whole], axis=0),
+            "wrong": np.mean([each.wrong[0] for each in whole], axis=0),
+            "difference": found.value,
+            "low": found.low,
+            "high": found.high,
+            "p": found.p,
+            "p_holm": np.nan,
+            **_counts(matches),
+        }
+    )
+    table = table[table["difference"].notna()].reset_index(drop=True)
+    table["p_holm"] = holm(table["p"].tolist())
+    return table[list(CONTRAST)]
+
+
+def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
+    """How many wrongly answered questions were matched; of several seeds, the mean."""
+    return {
+        name: np.mean([getattr(match, name) for match in matches], axis=0).round().astype(int)
+        for name in ("matched", "within_document", "unmatched")
+    }
+
+
+class _Match:
+    """Sums over cells: the questions of one document and stratum."""
+
+    def __init__(self, answered: Answered) -> None:
+        names, unit = np.unique(np.asarray(answered.units, str), return_inverse=True)
+        kinds, stratum = np.unique(np.asarray(answered.strata, str), return_inverse=True)
+        self._names, self.units, self._strata = names, len(names), len(kinds)
+        cells, cell = np.unique(stratum * len(names) + unit, return_inverse=True)
+        self._unit, self._stratum = cells % len(names), cells // len(names)
+        values = answered.values.reshape(len(answered.right), -1).astype(float)
+        there = np.isfinite(values)
+        values = np.where(there, values, 0.0)
+        self._right, self._rights = (_sums(each, cell, answered.right, len(cells)) for each in (values, there))
+        self._wrong, self._wrongs = (_sums(each, cell, ~answered.right, len(cells)) for each in (values, there))
+        pooled = np.zeros((self._strata, values.shape[1]))
+        np.add.at(pooled, self._stratum, self._rights)
+        inside, anywhere = self._rights > 0, pooled[self._stratum] > 0
+        self._inside, self._outside = inside, anywhere & ~inside
+        self.within_document = np.where(inside, self._wrongs, 0).sum(0)
+        self.matched = np.where(anywhere, self._wrongs, 0).sum(0)
+        self.unmatched = self._wrongs.sum(0) - self.matched
+        self.documents = self._count_documents(anywhere & (self._wrongs > 0))
+
+    def _count_documents(self, used: Bool[np.ndarray, "cell kind"]) -> np.ndarray:
+        """Documents with a wrongly answered question that is matched: what the difference varies over."""
+        found = np.zeros((self.units, used.shape[1]), bool)
+        np.logical_or.at(found, self._unit, used)
+        return found.sum(0)
+
+    def draws(self, samples: int, seed: int) -> Float[np.ndarray, "sample kind"]:
+        """Right minus wrong, over resampled documents."""
+        drawn = [weights_of(str(name), samples=samples, seed=seed) for name in self._names]
+        weights = np.array(drawn, float).reshape(-1, samples).T
+        parts = [self.means(weights[at : at + _TOGETHER]) for at in range(0, samples, _TOGETHER)]
+        return np.concatenate([part.right - part.wrong for part in parts])
+
+    def means(self, weights: Float[np.ndarray, "sample unit"]) -> _Matched:
+        """Over matched wrong answers, and over the right answers they are matched with."""
+        own = weights[:, self._unit]
+        used = np.where(self._inside | self._outside, self._wrongs, 0)
+        share = np.divide(self._wrongs, self._rights, out=np.zeros_like(self._right), where=self._inside)
+        right = own @ (share * self._right)
+        for stratum in np.unique(self._stratum[self._outside.any(1)]):
+            cells = self._stratum == stratum
+            top, bottom = own[:, cells] @ self._right[cells], own[:, cells] @ self._rights[cells]
+            count = own[:, cells] @ np.where(self._outside[cells], self._wrongs[cells], 0)
+            # A sample that drew none of the right answers has nothing to compare with.
+            pool = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+            right = right + np.where(count > 0, count * pool, 0.0)
+        wrong = own @ np.where(self._inside | self._outside, self._wrong, 0)
+        total = own @ used
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return _Matched(right / total, wrong / total)
+
+
+def _sums(values: np.ndarray, cell: np.ndarray, chosen: np.ndarray, cells: int) -> Float[np.ndarray, "cell kind"]:
+    sums = np.zeros((cells, values.shape[1]))
+    np.add.at(sums, cell[chosen], values[chosen].astype(float))
+    return sums

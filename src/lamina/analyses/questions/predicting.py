@@ -1,0 +1,290 @@
+"""Predicting wrong answers: what is said of documents that were not learned from, and whether it beats chance.
+
+Everything is by document. Models are fitted to some documents and judged on others, intervals resample documents, and
+the test turns documents' residuals around as wholes: questions about one document succeed and fail together, and their
+vectors are alike, so that questions are not independent.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import eigh
+from scipy.special import expit
+
+from lamina.analyses.resampling import weights_of
+
+AXES = 32
+"""Principal axes that features are reduced to, fitted to the documents learned from."""
+FOLDS = 5
+_WEAK = 1e-3
+"""Penalty of intercept and confidence: only so that there is a solution where they tell all."""
+_ROUNDS = 50
+_MOST_LIKELY = 1 - 1e-4
+"""A confidence counts as at most this, so that its log-odds are finite."""
+
+
+class Cases(NamedTuple):
+    """Questions whose answers are known to be right or wrong."""
+
+    vectors: Float[np.ndarray, "case layer feature"]
+    wrong: Bool[np.ndarray, " case"]
+    documents: np.ndarray
+    """[case] Names or numbers: what varies as a whole."""
+    confidence: Float[np.ndarray, " case"]
+    length: Float[np.ndarray, " case"]
+
+
+class Prediction(NamedTuple):
+    """How well features predict wrong answers, alone and beyond the model's confidence."""
+
+    measured: Float[np.ndarray, " measure"]
+    """AUC of the features; AUC and log loss (nats per question) gained where they are added to the confidence."""
+    draws: Float[np.ndarray, "sample measure"]
+    """The same over resampled documents."""
+    alone: Float[np.ndarray, " sample_and_one"]
+    """The test statistic, first as observed, then with documents' residuals turned around."""
+    added: Float[np.ndarray, " sample_and_one"]
+    """The same beyond the confidence."""
+
+
+class Predictor:
+    """Judges any features of the same cases: all share folds, resampled documents and turned signs."""
+
+    def __init__(self, cases: Cases, *, samples: int, seed: int) -> None:
+        self._wrong = cases.wrong.astype(float)
+        names, self._units = np.unique(cases.documents, return_inverse=True)
+        self.units = len(names)
+        self._confidence = cases.confidence
+        self._folds = _folds(self._units, self.units) if self.units > 1 else np.zeros(len(self._units), int)
+        drawn = [weights_of(str(name), samples=samples, seed=seed) for name in names]
+        self._weights = np.array(drawn, float).reshape(-1, samples)[self._units].T
+        self._signs = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], (self.units, samples))
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are two documents, and right answers as well as wrong ones."""
+        return self.units > 1 and 0 < int(self._wrong.sum()) < len(self._wrong)
+
+    def judge(self, features: Float[np.ndarray, "case feature"]) -> Prediction:
+        """Learn from some documents, predict the others."""
+        nothing, sure = self._nothing, self._sure
+        alone, both = np.zeros_like(self._wrong), np.zeros_like(self._wrong)
+        tests = _Score(nothing, self._wrong, self._turned), _Score(sure, self._wrong, self._turned)
+        for fold in range(self._folds.max() + 1):
+            scored = self._folds == fold
+            axes = principal_axes(features[~scored].astype(float), features.astype(float), AXES)
+            for base, said, test in zip((nothing, sure), (alone, both), tests, strict=True):
+                said[scored] = _fitted(base, axes, self._wrong, ~scored)
+                test.predict(axes, scored)
+        auc, aucs = self._auc(alone)
+        more, mores = self._auc(both)
+        confident, confidents = self.auc_of_confidence
+        loss, losses = self._mean(log_loss(self._said_by_confidence, self._wrong) - log_loss(both, self._wrong))
+        return Prediction(
+            np.array([auc, more - confident, loss]),
+            np.stack([aucs, mores - confidents, losses], axis=1),
+            tests[0].statistic(),
+            tests[1].statistic(),
+        )
+
+    @cached_property
+    def auc_of_confidence(self) -> tuple[float, np.ndarray]:
+        """What the features have to add to."""
+        return self._auc(self._said_by_confidence)
+
+    @cached_property
+    def _said_by_confidence(self) -> np.ndarray:
+        said = np.zeros_like(self._wrong)
+        nothing = np.zeros((len(said), 0))
+        for fold in range(self._folds.max() + 1):
+            scored = self._folds == fold
+            said[scored] = _fitted(self._sure, nothing, self._wrong, ~scored)
+        return said
+
+    @cached_property
+    def _nothing(self) -> np.ndarray:
+        return np.ones((len(self._wrong), 1))
+
+    @cached_property
+    def _sure(self) -> np.ndarray:
+        """Log-odds of the confidence and their square: otherwise a bend in it would count as a gain of the vectors."""
+        odds = log_odds(self._confidence)
+        odds = (odds - odds.mean()) / max(float(odds.std()), 1e-9)
+        return np.stack([np.ones_like(odds), odds, odds**2], axis=1)
+
+    @cached_property
+    def _turned(self) -> np.ndarray:
+        return self._signs[self._units]
+
+    def _auc(self, said: np.ndarray) -> tuple[float, np.ndarray]:
+        """Only questions of one fold are compared: models of different folds have different intercepts."""
+        top, bottom = np.zeros(len(self._weights) + 1), np.zeros(len(self._weights) + 1)
+        weights = np.vstack([np.ones(len(said)), self._weights])
+        for fold in range(self._folds.max() + 1):
+            scored = self._folds == fold
+            won, pairs = ordered_pairs(said[scored], self._wrong[scored] > 0, weights[:, scored])
+            top, bottom = top + won, bottom + pairs
+        found = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+        return float(found[0]), found[1:]
+
+    def _mean(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        size = self._weights.sum(1)
+        drawn = np.divide(self._weights @ values, size, out=np.full_like(size, np.nan), where=size > 0)
+        return float(values.mean()), drawn
+
+
+class _Score:
+    """The score test of a penalised logistic regression beyond a smaller one, cross-fitted.
+
+    The residuals of the smaller model, weighed by what the larger one adds for documents it has not learned from: 0 on
+    average where features say nothing more. For the null, each document's residuals are turned around by a random
+    sign, and both models are fitted again (in one Newton step, so that a thousand fits are one product). This keeps
+    any dependence within a document, and any variance: a wild cluster bootstrap (Cameron, Gelbach and Miller 2008).
+    """
+
+    def __init__(self, base: np.ndarray, wrong: np.ndarray, signs: np.ndarray) -> None:
+        said = expit(base @ _logistic(base, wrong, np.full(base.shape[1], _WEAK)))
+        self._base, self._variance = base, said * (1 - said)
+        residuals = (wrong - said)[:, None] * np.hstack([np.ones((len(wrong), 1)), signs])
+        everywhere = np.ones(len(wrong), bool)
+        self._residuals = residuals - self._variance[:, None] * (base @ self._step(base, everywhere, residuals))
+        self._added = np.zeros_like(residuals)
+
+    def predict(self, axes: np.ndarray, scored: Bool[np.ndarray, " case"]) -> None:
+        """What the features add for the scored cases, learned from all others."""
+        both = np.hstack([self._base, axes])
+        larger = both[scored] @ self._step(both, ~scored, self._residuals)
+        self._added[scored] = larger - self._base[scored] @ self._step(self._base, ~scored, self._residuals)
+
+    def _step(self, design: np.ndarray, learned: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        own = design[learned]
+        curvature = (own * self._variance[learned, None]).T @ own + np.diag(self._penalty(design.shape[1]))
+        return np.linalg.solve(curvature, own.T @ residuals[learned])
+
+    def _penalty(self, columns: int) -> np.ndarray:
+        return _penalty(self._base.shape[1], columns - self._base.shape[1])
+
+    def statistic(self) -> Float[np.ndarray, " sample_and_one"]:
+        """As observed, and for every draw of signs; it does not depend on the scale of what is added."""
+        scale = np.sqrt((self._variance[:, None] * self._added**2).sum(0))
+        product = (self._residuals * self._added).sum(0)
+        return np.divide(product, scale, out=np.zeros_like(product), where=scale > 1e-12)
+
+
+def p_of(statistics: Float[np.ndarray, " sample_and_one"]) -> float:
+    """One-sided: the share of draws that reach what was observed.
+
+    Example:
+        >>> p_of(np.array([2.0, 0.0, 1.0, 3.0]))
+        0.5
+    """
+    return float((statistics >= statistics[0] - 1e-12).mean())
+
+
+def log_odds(confidence: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
+    """The log-odds of probabilities, kept finite.
+
+    Example:
+        >>> log_odds(np.array([0.5, 1.0])).round(1).tolist()
+        [0.0, 9.2]
+    """
+    kept = np.clip(confidence, 1 - _MOST_LIKELY, _MOST_LIKELY)
+    return np.log(kept / (1 - kept))
+
+
+def log_loss(said: Float[np.ndarray, " case"], wrong: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
+    """The negative log probability of what happened, from predicted log-odds.
+
+    Example:
+        >>> log_loss(np.array([0.0, 2.0]), np.array([1.0, 0.0])).round(3).tolist()
+        [0.693, 2.127]
+    """
+    return np.logaddexp(0, said) - wrong * said
+
+
+def ordered_pairs(
+    said: Float[np.ndarray, " case"], wrong: Bool[np.ndarray, " case"], weights: Float[np.ndarray, "sample case"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a wrong and a right answer in the right order (ties count half), and all pairs, by weighted sample.
+
+    Example:
+        >>> won, pairs = ordered_pairs(np.array([1.0, 2.0, 3.0]), np.array([False, True, False]), np.ones((1, 3)))
+        >>> won.tolist(), pairs.tolist()
+        ([1.0], [2.0])
+    """
+    order = np.argsort(said, kind="stable")
+    values = said[order]
+    right = np.where(wrong[order], 0.0, weights[:, order])
+    below = np.hstack([np.zeros((len(weights), 1)), np.cumsum(right, axis=1)])
+    first, last = np.searchsorted(values, values, "left"), np.searchsorted(values, values, "right")
+    beaten = (below[:, first] + below[:, last]) / 2
+    failed = np.where(wrong[order], weights[:, order], 0.0)
+    return (failed * beaten).sum(1), failed.sum(1) * below[:, -1]
+
+
+def principal_axes(
+    learned: Float[np.ndarray, "case feature"], all_: Float[np.ndarray, "any feature"], most: int
+) -> Float[np.ndarray, "any axis"]:
+    """Where cases lie on the principal axes of those learned from, each axis at variance 1.
+
+    Example:
+        >>> points = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
+        >>> np.abs(principal_axes(points, points, 32)).round(2).tolist()
+        [[1.22], [0.0], [1.22]]
+    """
+    mean = learned.mean(0)
+    centred = learned - mean
+    cases, features = centred.shape
+    size = min(most, cases, features)
+    # The smaller of the two products has the same eigenvalues.
+    by_feature = features <= cases
+    product = centred.T @ centred if by_feature else centred @ centred.T
+    values, vectors = eigh(product, subset_by_index=(len(product) - size, len(product) - 1))
+    held = values > 1e-10 * max(float(values.max()), 1e-300)
+    values, vectors = values[held], vectors[:, held]
+    basis = vectors if by_feature else centred.T @ vectors / np.sqrt(values)
+    return (all_ - mean) @ basis / np.sqrt(values / cases)
+
+
+def _folds(units: Int[np.ndarray, " case"], count: int) -> Int[np.ndarray, " case"]:
+    from sklearn.model_selection import GroupKFold
+
+    folds = np.zeros(len(units), int)
+    for number, (_, scored) in enumerate(GroupKFold(min(FOLDS, count)).split(units, groups=units)):
+        folds[scored] = number
+    return folds
+
+
+def _fitted(base: np.ndarray, axes: np.ndarray, wrong: np.ndarray, learned: np.ndarray) -> np.ndarray:
+    """Log-odds of the other cases."""
+    design = np.hstack([base, axes])
+    return design[~learned] @ _logistic(design[learned], wrong[learned], _penalty(base.shape[1], axes.shape[1]))
+
+
+def _penalty(base: int, axes: int) -> np.ndarray:
+    """All axes together are expected to move the log-odds by about 1: nothing is tuned, so nothing has to be nested."""
+    return np.r_[np.full(base, _WEAK), np.full(axes, float(axes))]
+
+
+def _logistic(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Penalised logistic regression by Newton's method, its steps halved until the loss falls."""
+
+    def loss(weights: np.ndarray) -> float:
+        return float(log_loss(design @ weights, wrong).sum() + penalty @ weights**2 / 2)
+
+    weights = np.zeros(design.shape[1])
+    current = loss(weights)
+    for _ in range(_ROUNDS):
+        said = expit(design @ weights)
+        gradient = design.T @ (wrong - said) - penalty * weights
+        step = np.linalg.solve((design * (said * (1 - said))[:, None]).T @ design + np.diag(penalty), gradient)
+        while (after := loss(weights + step)) > current + 1e-12 and np.abs(step).max() > 1e-8:
+            step = step / 2
+        weights, before, current = weights + step, current, after
+        if before - current < 1e-9 * (1 + before):
+            break
+    return weights
