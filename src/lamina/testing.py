@@ -10,6 +10,7 @@ import torch
 
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.encoders.contract import STATES, Want
+from lamina.errors import ModelError
 from lamina.types import Span, Text
 
 _VOCABULARY = 1000
@@ -79,9 +80,13 @@ class TinyEncoder(Encoder):
         """See `Encoder.encode`."""
         for text in texts:
             tokens = self.tokenize(text)
-            states, maps = self._run(torch.from_numpy(tokens.ids).long())
+            states, maps, norms = self._run(torch.from_numpy(tokens.ids).long())
             yield Activations(
-                text.id, tokens, states * self._scale if "states" in want else None, maps if "maps" in want else None
+                text.id,
+                tokens,
+                states * self._scale if "states" in want else None,
+                maps if "maps" in want else None,
+                norms=norms if "norms" in want else None,
             )
 
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> TinyEncoder:
@@ -94,9 +99,9 @@ class TinyEncoder(Encoder):
             twin._embeddings = self._embeddings
         return twin
 
-    def _run(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _run(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         x = self._embeddings[ids] + 0.1 * torch.arange(len(ids)).unsqueeze(1).cos()
-        states, maps = [x], []
+        states, maps, norms = [x], [], []
         for query, key, value, out in self._weights:
             q, k, v = ((x @ weight).view(len(ids), self.heads, -1).transpose(0, 1) for weight in (query, key, value))
             attention = torch.softmax(q @ k.transpose(1, 2) / (self.width / self.heads) ** 0.5, dim=-1)
@@ -104,7 +109,10 @@ class TinyEncoder(Encoder):
             x = torch.nn.functional.layer_norm(x + mixed @ out, (self.width,))
             states.append(x)
             maps.append(attention)
-        return torch.stack(states, 1), torch.stack(maps) if maps else torch.empty(0, self.heads, len(ids), len(ids))
+            norms.append((v @ out.view(self.heads, -1, self.width)).norm(dim=-1))
+        if not self.blocks:
+            return x[:, None], torch.empty(0, self.heads, len(ids), len(ids)), torch.empty(0, self.heads, len(ids))
+        return torch.stack(states, 1), torch.stack(maps), torch.stack(norms)
 
 
 def _piece_id(piece: str) -> int:
@@ -116,8 +124,8 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
     """Raise an AssertionError if an encoder breaks its contract; run it on your own encoders.
 
     Checked: every word has a token, and tokens are in word order; ids are those of the joined text; shapes; batching
-    changes neither order nor numbers (1e-5 of a vector's norm); attention rows sum to 1; the fingerprint does not
-    change between calls.
+    changes neither order nor numbers (1e-5 of a vector's norm); attention rows sum to 1; norms of values, where there
+    are any, are positive and do not depend on the batch; the fingerprint does not change between calls.
 
     Example:
         >>> check_encoder(TinyEncoder())
@@ -133,6 +141,7 @@ def check_encoder(encoder: Encoder, texts: Sequence[Text] = SAMPLE_TEXTS) -> Non
         _check_states(encoder, text, batched, alone)
     if encoder.blocks and encoder.heads:
         _check_maps(encoder, texts)
+        _check_norms(encoder, texts)
 
 
 def _check_alignment(encoder: Encoder, text: Text, activations: Activations) -> None:
@@ -169,6 +178,23 @@ def _check_maps(encoder: Encoder, texts: Sequence[Text]) -> None:
         _expect(tuple(activations.maps.shape) == shape, f"{activations.text!r}: maps are not {shape}")
         off = (activations.maps.sum(-1) - 1).abs().max().item()
         _expect(off <= 1e-4, f"{activations.text!r}: attention rows differ from a sum of 1 by {off:.1e}")
+
+
+def _check_norms(encoder: Encoder, texts: Sequence[Text]) -> None:
+    try:
+        together = list(encoder.encode(texts, ("maps", "norms")))
+    except ModelError:
+        return  # An encoder need not have them.
+    for text, batched in zip(texts, together, strict=True):
+        if batched.norms is None:
+            continue
+        shape = (encoder.blocks, encoder.heads, len(batched.tokens.ids))
+        found = tuple(batched.norms.shape)
+        _expect(found == shape, f"{text.id!r}: norms are {found}, not {shape}")
+        _expect(bool((batched.norms >= 0).all()), f"{text.id!r}: some norms are not positive numbers")
+        alone = next(iter(encoder.encode([text], ("maps", "norms")))).norms
+        apart = float("inf") if alone is None else ((batched.norms - alone).abs() / batched.norms.max()).max().item()
+        _expect(apart <= 1e-5, f"{text.id!r}: batching changes norms by {apart:.1e} of the largest")
 
 
 def _expect(holds: bool, otherwise: str) -> None:

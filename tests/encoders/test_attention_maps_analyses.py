@@ -18,14 +18,18 @@ def test_the_heads_of_every_architecture_are_mapped(architecture, tiny_encoder):
     assert result.tables["divergences"]["mean"].between(0, 0.6932).all()
 
 
+@pytest.mark.parametrize("weights", ["attention", "norm"])
 @pytest.mark.parametrize("level", ["word", "piece"])
-def test_every_architecture_shows_its_sentence(architecture, tiny_encoder, level):
+def test_every_architecture_shows_its_sentence(architecture, tiny_encoder, level, weights):
     encoder = tiny_encoder(architecture)
-    table = look(encoder, "The lazy dogs barked.", heads=["3-2"], level=level).tables["attention"]
+    tables = look(encoder, "The lazy dogs barked.", heads=["3-2"], level=level, weights=weights).tables
+    table, rolled = tables["attention"], tables["rollout"]
     assert table.groupby("from")["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
     assert all(table["from_word"])
     if level == "word":
         words = [word for word in table["from_word"].unique() if not word.startswith(("[", "<"))]
         assert words == ["The", "lazy", "dogs", "barked", "."]
+    assert rolled.groupby(["layer", "from"])["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
     if encoder.causal:
-        assert (table.loc[table["to"] > table["from"], "weight"] == 0).all()
+        for each in (table, rolled):
+            assert (each.loc[each["to"] > each["from"], "weight"] == 0).all()

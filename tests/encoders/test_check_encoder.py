@@ -43,6 +43,10 @@ BREACHES = {
     "maps were requested": lambda e, m: {"maps": None},
     "attention rows differ from a sum of 1": lambda e, m: {"maps": None if m.maps is None else m.maps * 1.1},
     "maps are not": lambda e, m: {"maps": None if m.maps is None else m.maps[:1]},
+    # With its maps: the type of activations ties their shapes together.
+    "norms are": lambda e, m: {} if m.norms is None else {"norms": m.norms[:1], "maps": m.maps[:1]},
+    "not positive numbers": lambda e, m: {"norms": None if m.norms is None else m.norms - 100},
+    "batching changes norms": lambda e, m: {"norms": None if m.norms is None else m.norms + e.asked},
 }
 
 

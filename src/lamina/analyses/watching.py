@@ -14,13 +14,38 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.analyses.declaration import Tables
-from lamina.encoders import SPECIAL, Encoder, Tokens
+from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
+from lamina.encoders.contract import Want
+from lamina.encoders.values import weigh_by_norm
 from lamina.errors import ModelError
 from lamina.progress import progress
 from lamina.types import Edge, Span, Text, text_key
 
 From = Literal["mean", "first"]
 """How the rows of a split word become one: the mean of its pieces, or (the paper's released code) the first piece."""
+Weighting = Literal["attention", "norm"]
+"""Attention as it is, or times the norm of what it moves, with rows that sum to 1 again."""
+
+
+def wants(weights: Weighting) -> tuple[Want, ...]:
+    """What has to be asked of an encoder for maps that are weighted so.
+
+    Example:
+        >>> wants("attention"), wants("norm")
+        (('maps',), ('maps', 'norms'))
+    """
+    return ("maps", "norms") if weights == "norm" else ("maps",)
+
+
+def weighted_maps(
+    encoder: Encoder, made: Activations, weights: Weighting
+) -> Float[torch.Tensor, "block head token token"] | None:
+    """The maps between pieces, special tokens included; None for a text that needed several windows."""
+    if weights == "attention" or made.maps is None:
+        return made.maps
+    if made.norms is None:
+        raise ModelError(f"{encoder.name} has attention maps but no norms of values; use --weights attention")
+    return weigh_by_norm(made.maps, made.norms)
 
 
 class WordMaps(NamedTuple):
@@ -109,7 +134,7 @@ def _kept(text: Text, ends: list[int]) -> Text:
         name: tuple(edge for each in found if (edge := _moved(each, moved)) is not None)
         for name, found in text.edges.items()
     }
-    return Text(text.id, tuple(words), tuple(segments), edges, text.doc)
+    return Text(text.id, tuple(words), tuple(segments), edges, text.doc, text.origin)
 
 
 def _moved(edge: Edge, moved: Mapping[int, int]) -> Edge | None:
@@ -192,7 +217,7 @@ class Watched:
     tokens: Tokens
     """Its pieces, special tokens included."""
     maps: Float[torch.Tensor, "block head token token"]
-    """Attention from (row) to (column)."""
+    """Attention from (row) to (column), weighted as was asked."""
     rows: From = "mean"
     """How rows of split words become one."""
 
@@ -228,6 +253,8 @@ class Watch:
     """The most tokens of a text, where less than the model takes."""
     total: int | None = None
     """How many texts there are, for the progress bar."""
+    weights: Weighting = "attention"
+    """What a map holds: attention as it is, or times the norm of what it moves."""
 
 
 Watching = Generator[Watch, Counter[str], Tables]
@@ -242,6 +269,7 @@ def watch(
     rows: From = "mean",
     limit: int | None = None,
     total: int | None = None,
+    weights: Weighting = "attention",
 ) -> Counter[str]:
     """Show every text's maps to every meter, in one pass; returns what was cut or left out, and how often.
 
@@ -252,6 +280,7 @@ def watch(
         rows: how rows of split words become one.
         limit: the most tokens of a text, where less than the model takes.
         total: how many texts there are, for the progress bar.
+        weights: attention as it is, or times the norm of what it moves.
 
     Example:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
@@ -263,7 +292,7 @@ def watch(
         >>> dict(watch(TinyEncoder(), SAMPLE_TEXTS, [longest])), longest.tokens
         ({}, 21)
     """
-    return watch_together([Watch(encoder, texts, meters, rows, limit, total)])[0]
+    return watch_together([Watch(encoder, texts, meters, rows, limit, total, weights)])[0]
 
 
 def watch_together(watches: Sequence[Watch]) -> list[Counter[str]]:
@@ -295,18 +324,23 @@ def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None
     total = None if None in totals else max(filter(None, totals), default=None)
     with progress(f"attention of {encoder.name}", total) as advance:
         # In whatever order batches come: maps held back for their turn would fill the memory.
-        for made in encoder.encode(_wanted(encoder, watches, waiting, skipped), ("maps",), ordered=False):
+        want = wants("norm" if any(each.weights == "norm" for each in watches.values()) else "attention")
+        for made in encoder.encode(_wanted(encoder, watches, waiting, skipped), want, ordered=False):
             text, members = waiting.pop(made.text)
             advance()
-            views: dict[From, Watched] = {}
+            asked: set[Weighting] = {watches[at].weights for at in members}
+            maps = {weights: weighted_maps(encoder, made, weights) for weights in asked}
+            views: dict[tuple[Weighting, From], Watched] = {}
             for at in members:
                 each = watches[at]
-                if made.maps is None:
+                shown = maps[each.weights]
+                if shown is None:
                     skipped[at][TOO_LONG] += 1
                     continue
                 if made.tokens.unknown:
                     skipped[at][UNKNOWN] += made.tokens.unknown
-                watched = views.setdefault(each.rows, Watched(text, made.tokens, made.maps, each.rows))
+                view = Watched(text, made.tokens, shown, each.rows)
+                watched = views.setdefault((each.weights, each.rows), view)
                 for meter in each.meters:
                     meter.update(watched)
 

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from lamina.errors import ModelError
 from lamina.types import Text
 
-Want = Literal["states", "maps"]
-"""What an encoder can return: hidden states by layer, attention maps by block and head."""
+Want = Literal["states", "maps", "norms"]
+"""What an encoder can return: hidden states by layer, attention maps and norms of values by block and head."""
 
 STATES: tuple[Want, ...] = ("states",)
 
@@ -49,6 +49,9 @@ class Activations:
     """Attention from (row) to (column); None if not requested, or if the text needed several windows."""
     windows: int = 1
     """Number of overlapping windows; more than 1 means that the text is longer than the model's limit."""
+    norms: Float[torch.Tensor, "block head token"] | None = None
+    """Norm of each token's value after the head's part of the output projection; None wherever `maps` would be, or if
+    the encoder cannot tell."""
 
 
 class Encoder(ABC):
@@ -84,7 +87,7 @@ class Encoder(ABC):
 
     def refuse_maps(self, want: Collection[Want]) -> None:
         """For encoders without attention: an error if maps are requested."""
-        if "maps" in want:
+        if {"maps", "norms"} & set(want):
             raise ModelError(f"{self.name} has no attention maps")
 
     def joined_ids(self, words: Sequence[str]) -> list[int] | None:
@@ -98,6 +101,10 @@ class Encoder(ABC):
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> Encoder:
         """The same architecture with new random weights; optionally keeps the embedding layer."""
         raise ModelError(f"{self.name} has no blocks, so a random-weights twin is meaningless")
+
+    def with_one_segment(self) -> Encoder:
+        """The same encoder with segment id 0 for every token; itself where its model has no segment ids."""
+        return self
 
     @property
     def layers(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from lamina.encoders.batching import bucket, chunked, plan_windows
 from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
 from lamina.encoders.pieces import Pieces, token_id
+from lamina.encoders.values import ValueNorms
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -47,6 +49,17 @@ class Row(NamedTuple):
     """... and where in the text they go."""
 
 
+class Computed(NamedTuple):
+    """What a batch gave, padding included; empty where it was not asked for."""
+
+    hidden: Sequence[Tensor]
+    """Of every layer, [row, token, width]."""
+    maps: Sequence[Tensor]
+    """Of every block, [row, head, token, token]."""
+    norms: Sequence[Tensor]
+    """Of every block, [row, head, token]."""
+
+
 class HuggingFaceEncoder(Encoder):
     """A transformers model with its tokenizer, frozen and in eval mode.
 
@@ -63,6 +76,7 @@ class HuggingFaceEncoder(Encoder):
         limit: int | None = None,
         tokens_per_batch: int | None = None,
         span_model: PreTrainedModel | None = None,
+        one_segment: bool = False,
     ) -> None:
         self.name = name
         self.span_model = None if span_model is None else span_model.eval().requires_grad_(False)
@@ -72,7 +86,9 @@ class HuggingFaceEncoder(Encoder):
             model.register_module("pooler", None)
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
-        self.pieces = Pieces(tokenizer)
+        self.one_segment = one_segment
+        """Whether every token has segment id 0, whatever its segment."""
+        self.pieces = Pieces(tokenizer, one_segment=one_segment)
         config = model.config
         self.blocks = config.num_hidden_layers
         self.heads = config.num_attention_heads
@@ -140,6 +156,20 @@ class HuggingFaceEncoder(Encoder):
 
         return random_twin(self, seed, keep_embeddings=keep_embeddings)
 
+    def with_one_segment(self) -> HuggingFaceEncoder:
+        """See `Encoder.with_one_segment`."""
+        if not (self._takes_types and self.pieces.tells_segments):
+            return self
+        return HuggingFaceEncoder(
+            self.model,
+            self.tokenizer,
+            name=self.name,
+            limit=self.limit,
+            tokens_per_batch=self._tokens_per_batch,
+            span_model=self.span_model,
+            one_segment=True,
+        )
+
     def lexical(self, *, layer_norm: bool = False) -> LexicalEncoder:
         """The raw piece embeddings, with or without the embedding layer's LayerNorm; no position, no context."""
         from lamina.encoders.variants import LexicalEncoder
@@ -172,7 +202,7 @@ class HuggingFaceEncoder(Encoder):
         waiting: dict[int, tuple[Tensor, int]] = {}
         for group in bucket([len(row.ids) for row in flat], self._tokens_per_batch):
             batch = [flat[i] for i in group]
-            hidden, attentions = self._forward(batch, want)
+            hidden, attentions, lengths = self._forward(batch, want)
             for b, row in enumerate(batch):
                 name, tokens = heads[row.text]
                 states = torch.stack([layer[b, row.keep] for layer in hidden], dim=1).float() if hidden else None
@@ -182,7 +212,8 @@ class HuggingFaceEncoder(Encoder):
                     maps = (
                         torch.stack([block[b, :, :size, :size] for block in attentions]).float() if attentions else None
                     )
-                    yield row.text, Activations(name, tokens, states, maps)
+                    norms = torch.stack([block[b, :, :size] for block in lengths]) if lengths else None
+                    yield row.text, Activations(name, tokens, states, maps, norms=norms)
                     continue
                 whole, done = waiting.pop(row.text, (torch.empty(0), 0))
                 if states is not None:
@@ -193,9 +224,9 @@ class HuggingFaceEncoder(Encoder):
                 else:
                     waiting[row.text] = (whole, done + 1)
             # Released before the next batch runs, which needs the memory.
-            del hidden, attentions
+            del hidden, attentions, lengths
 
-    def _forward(self, batch: list[Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def _forward(self, batch: list[Row], want: frozenset[Want]) -> Computed:
         width = len(batch[0].ids)
         ids = torch.full((len(batch), width), self._pad)
         types = torch.zeros((len(batch), width), dtype=torch.long)
@@ -203,18 +234,22 @@ class HuggingFaceEncoder(Encoder):
             size = len(row.ids)
             ids[b, :size] = torch.from_numpy(row.ids)
             types[b, :size] = torch.tensor(row.types)
-        if "maps" in want and self.model.config._attn_implementation != "eager":
+        if want & {"maps", "norms"} and self.model.config._attn_implementation != "eager":
             # Other implementations return no maps, with only a log line.
             self.model.set_attn_implementation("eager")
         device = self.model.device
         inputs = {"input_ids": ids.to(device), "attention_mask": self._mask(batch, width).to(device)}
         if self._takes_types:
             inputs["token_type_ids"] = types.to(device)
-        with torch.no_grad():
+        with torch.no_grad(), self._value_norms.taken() if "norms" in want else nullcontext([]) as norms:
             out = self.model(**inputs, output_hidden_states="states" in want, output_attentions="maps" in want)
         hidden = [layer.cpu() for layer in out.hidden_states] if "states" in want else []
         attentions = [block.cpu() for block in out.attentions] if "maps" in want else []
-        return hidden, attentions
+        return Computed(hidden, attentions, [block.cpu() for block in norms])
+
+    @cached_property
+    def _value_norms(self) -> ValueNorms:
+        return ValueNorms(self.model, name=self.name, heads=self.heads)
 
     def _mask(self, batch: list[Row], width: int) -> Tensor:
         """What may be looked at: all tokens of a row, and no padding."""

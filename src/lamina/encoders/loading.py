@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -256,8 +257,18 @@ def _from_transformers(source: str, name: str, *, device: str | None, dtype: Pre
         span_model.to(chosen)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
-    shown = Path(name).name if Path(name).is_dir() else name
+    shown = _folder_name(Path(name)) if Path(name).is_dir() else name
     return HuggingFaceEncoder(model.to(chosen), tokenizer, name=shown, limit=limit, span_model=span_model)
+
+
+def _folder_name(folder: Path) -> str:
+    """What the model of a folder is called; one seed of a fine-tuning together with the fine-tuning.
+
+    Example:
+        >>> _folder_name(Path("runs/squad")), _folder_name(Path("runs/squad/seed-3"))
+        ('squad', 'squad/seed-3')
+    """
+    return "/".join(folder.parts[-2:]) if re.fullmatch(r"seed-\d+", folder.name) else folder.name
 
 
 def _load(source: str, dtype: Any) -> tuple[Any, Any, Any]:

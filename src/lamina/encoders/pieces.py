@@ -36,7 +36,8 @@ class Pieces:
     joined). The kind is found by testing a sample, not guessed from names.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, one_segment: bool = False) -> None:
+        """With `one_segment`, the segments of a text keep their separators but all have segment id 0."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ModelError(f"{tokenizer.name_or_path}: its tokenizer has no fast version, which word alignment needs")
@@ -47,6 +48,8 @@ class Pieces:
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, bool], tuple[int, ...]] = {}
         self._template = _template(tokenizer)
+        if one_segment:
+            self._template = self._template._replace(second_type=0)
         self._spaced = self._needs_spaces()
         stand_ins = (tokenizer.unk_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, 0)
         self._unknown = next(token_id(token) or 0 for token in stand_ins if token is not None)
@@ -54,6 +57,11 @@ class Pieces:
     def definition(self) -> str:
         """Everything that determines the ids: part of an encoder's fingerprint."""
         return f"{self._backend.to_str()}|{self._template}|{self._spaced}|{self._unknown}"
+
+    @property
+    def tells_segments(self) -> bool:
+        """Whether segments differ in their ids."""
+        return self._template.second_type != 0
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
         """The tokenizer's own pieces for the words joined by spaces; `__call__` should give the same."""

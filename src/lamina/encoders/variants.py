@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
-from lamina.encoders.huggingface import HuggingFaceEncoder, Row
+from lamina.encoders.huggingface import Computed, HuggingFaceEncoder, Row
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -31,7 +30,13 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
     if keep_embeddings:
         fresh.load_state_dict({k: v for k, v in model.state_dict().items() if _is_embedding(k)}, strict=False)
     twin = "random, embeddings kept" if keep_embeddings else "random"
-    return HuggingFaceEncoder(fresh, encoder.tokenizer, name=f"{encoder.name} ({twin})", limit=encoder.limit)
+    return HuggingFaceEncoder(
+        fresh,
+        encoder.tokenizer,
+        name=f"{encoder.name} ({twin})",
+        limit=encoder.limit,
+        one_segment=encoder.one_segment,
+    )
 
 
 def _is_embedding(name: str) -> bool:
@@ -125,6 +130,10 @@ class LexicalFirst(Encoder):
         """See `Encoder.random_twin`."""
         return LexicalFirst(self._base.random_twin(seed, keep_embeddings=keep_embeddings))
 
+    def with_one_segment(self) -> Encoder:
+        """See `Encoder.with_one_segment`."""
+        return LexicalFirst(self._base.with_one_segment())
+
 
 def _layer_norm(base: HuggingFaceEncoder) -> torch.nn.Module:
     for name, module in base.model.named_modules():
@@ -143,7 +152,9 @@ class DropoutEncoder(HuggingFaceEncoder):
     def __init__(self, base: HuggingFaceEncoder, seed: int = 0) -> None:
         # A copy: the base encoder needs its model in eval mode.
         own = copy.deepcopy(base.model)
-        super().__init__(own, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1)
+        super().__init__(
+            own, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1, one_segment=base.one_segment
+        )
         # Other attention implementations draw in other orders; the choice must not matter.
         own.set_attn_implementation("eager")
         own.train()
@@ -160,8 +171,12 @@ class DropoutEncoder(HuggingFaceEncoder):
         """See `Encoder.random_twin`."""
         return DropoutEncoder(self._base.random_twin(seed, keep_embeddings=keep_embeddings), self._seed)
 
-    def _forward(self, batch: list[Row], want: frozenset[Want]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        if "maps" in want:
+    def with_one_segment(self) -> DropoutEncoder:
+        """See `Encoder.with_one_segment`."""
+        return DropoutEncoder(self._base.with_one_segment(), self._seed)
+
+    def _forward(self, batch: list[Row], want: frozenset[Want]) -> Computed:
+        if want & {"maps", "norms"}:
             raise ModelError(f"{self.name} has no attention maps while its dropout is on")
         said = b"".join(row.ids.astype("<i8").tobytes() for row in batch)
         drawn = hashlib.blake2b(said, digest_size=7, key=str(self._seed).encode()).digest()

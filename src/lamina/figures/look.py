@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import unicodedata
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import altair as alt
 
-from lamina.figures.theme import COLOURS, INK, Table, themed
+from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -17,6 +18,11 @@ CAPTIONS = {
         "One panel per head, named layer-head. Lines go from the word that attends to the word attended to, wider and "
         "darker with more attention; weaker ones than the least weight named are left out. One sentence has no "
         "interval: compare the heads with each other."
+    ),
+    "rollout": (
+        "Attention rollout: how much of each input word (column) has been mixed into each word (row) after the layers "
+        "named over the panel, all heads averaged and the residual connection counted as half. Rows sum to 1 with the "
+        "special tokens. One sentence has no interval: compare the panels with each other."
     ),
 }
 """Chart -> how to read it."""
@@ -178,7 +184,7 @@ _HIDDEN = "attention to special tokens not shown"
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The chart `lines`: one panel per head."""
+    """The charts `lines`, one panel per head, and `rollout`, one panel per depth."""
     heads, asked = result.tables["heads"], result.provenance.parameters
     # Results of format 1 have the position among the parameters, later ones what was typed.
     focus = result.provenance.corpus.get("focus", asked["focus"])
@@ -186,15 +192,90 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         (int(layer), int(head)): Panel(f"Head {layer}-{head}", _reason(why, value))
         for layer, head, why, value in heads.itertuples(index=False)
     }
-    hidden = "" if asked["special"] else f"; {_HIDDEN}"
+    held, hidden = attention_name(result), "" if asked["special"] else f"; {_HIDDEN}"
+    about = f"{result.provenance.model['name']}, by {asked['level']}{hidden}"
     chart = lines(
         result.tables["attention"],
         panels,
         focus=focus,
-        title=f"Attention of {result.provenance.model['name']}, by {asked['level']}{hidden}",
+        title=f"{held.capitalize()} of {about}",
         description=describe(result.tables["attention"], list(panels)),
     )
-    return {"lines": themed(chart)}
+    charts: dict[str, alt.TopLevelMixin] = {"lines": themed(chart)}
+    # Results of version 1 have no rollout.
+    if "rollout" in result.tables:
+        charts["rollout"] = themed(rollout(result.tables["rollout"], title=f"Rollout of {held}: {about}"))
+    return charts
+
+
+def rollout(table: Table, *, title: str = "") -> alt.ConcatChart:
+    """One heat map per depth: words in rows, the input words that were mixed into them in columns.
+
+    Example:
+        >>> import pandas as pd
+        >>> names = ["layer", "from", "from_word", "to", "to_word", "weight"]
+        >>> chart = rollout(pd.DataFrame([(1, 0, "Yes", 0, "Yes", 1.0)], columns=names))
+        >>> chart.to_dict()["concat"][0]["title"]
+        'Layer 1'
+    """
+    most = float(table["weight"].max())
+    words = _words(table, "to")
+    size = ROW * len(words)
+    # A label per position: words repeat.
+    labels = {
+        "labelExpr": f"{json.dumps(words['word'].tolist())}[datum.value]", "labelFontSize": _FONT_SIZE,
+        "labelLimit": _WIDEST, "ticks": False, "domain": False, "title": None,
+    }  # fmt: skip
+    legend = alt.Legend(title="share mixed in", orient="top", gradientLength=200, titleFontWeight="normal")
+    colour = alt.Color(
+        "weight:Q", scale=alt.Scale(domain=[0, most], range=list(SHADES), interpolate="lab"), legend=legend
+    )
+    panels = [
+        alt.Chart(
+            table[table["layer"] == layer].drop(columns="layer"),
+            width=size,
+            height=size,
+            title="Layer 1" if layer == 1 else f"Layers 1 to {layer}",
+        )
+        .mark_rect(stroke=FAINT, strokeWidth=0.5)
+        .encode(
+            x=alt.X("to:O", axis=alt.Axis(labelAngle=-90, **labels)),
+            y=alt.Y("from:O", axis=alt.Axis(**labels)),
+            color=colour,
+            tooltip=["from_word:N", "to_word:N", alt.Tooltip("weight:Q", format=".3f")],
+        )
+        for layer in depths(int(table["layer"].max()))
+    ]
+    width = size + min(_WIDEST, max(map(text_width, words["word"])))
+    return alt.concat(
+        *panels,
+        columns=max(1, PAGE // (width + _BETWEEN)),
+        spacing=_BETWEEN,
+        title=alt.TitleParams(title, subtitle="rows: words; columns: the input words mixed into them")
+        if title
+        else alt.Undefined,
+        description=describe_rollout(table),
+        usermeta={"panelWidth": width},
+    )
+
+
+def depths(last: int) -> list[int]:
+    """A third and two thirds of the way, and the last layer.
+
+    Example:
+        >>> depths(6), depths(2), depths(1)
+        ([2, 4, 6], [1, 2], [1])
+    """
+    return sorted({math.ceil(last * part / 3) for part in (1, 2, 3)})
+
+
+def describe_rollout(table: Table) -> str:
+    """The input words that reach the other words most, in words."""
+    deepest = table[(table["layer"] == table["layer"].max())]
+    others = deepest[deepest["from"] != deepest["to"]]
+    received = others.groupby(["to", "to_word"])["weight"].mean().nlargest(3)
+    parts = [f"{word} {weight:.2f}" for (_, word), weight in received.items()]  # pyright: ignore[reportGeneralTypeIssues]
+    return f"Rollout to the input. Mixed most into other words, on average: {', '.join(parts) or 'nothing'}."
 
 
 def describe(table: Table, heads: list[tuple[int, int]]) -> str:

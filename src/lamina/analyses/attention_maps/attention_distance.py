@@ -11,7 +11,7 @@ from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.findings import finding, rows_of
 from lamina.analyses.inputs import Texts
 from lamina.analyses.resampling import StreamedBootstrap
-from lamina.analyses.settings import Samples, Seed
+from lamina.analyses.settings import Samples, Seed, Weights
 from lamina.analyses.watching import Watch, Watched, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
@@ -72,7 +72,9 @@ class DistanceMeter:
     report={"samples": 500},
     example="lamina attention_distance minilm --corpus ewt --split dev --out results/attention_distance",
 )
-def attention_distance(encoder: Encoder, corpus: Corpus, *, samples: Samples = 500, seed: Seed = 0) -> Watching:
+def attention_distance(
+    encoder: Encoder, corpus: Corpus, *, weights: Weights = "attention", samples: Samples = 500, seed: Seed = 0
+) -> Watching:
     """Mean distance in words between a word and the words each head attends to.
 
     Example:
@@ -85,7 +87,7 @@ def attention_distance(encoder: Encoder, corpus: Corpus, *, samples: Samples = 5
     """
     refuse_without_maps(encoder)
     meter = DistanceMeter(encoder, samples=samples, seed=seed)
-    skipped = yield Watch(encoder, corpus, [meter], total=len(corpus))
+    skipped = yield Watch(encoder, corpus, [meter], total=len(corpus), weights=weights)
     if not meter.texts:
         raise CorpusError(f"{corpus.name} has no text of two words or more that {encoder.name} can take at once")
     return Tables({"distance": meter.table(encoder.heads)}, {**skipped, SHORT: meter.short})

@@ -1,4 +1,4 @@
-"""One sentence and the attention of a few heads on it, to be drawn as lines."""
+"""One sentence: the attention of a few heads on it, to be drawn as lines, and what all heads together pass on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
+from lamina.analyses.attention_maps.rollout import rollout
 from lamina.analyses.attention_maps.sentences import Level, Units, head_of, reach, see, units_of
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Sentence
-from lamina.analyses.settings import Setting
+from lamina.analyses.settings import Setting, Weights
 from lamina.analyses.watching import refuse_without_maps, to_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError
@@ -23,6 +24,8 @@ from lamina.results import Finding, Result
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
 """Columns of `attention.csv`."""
+ROLLOUT = ("layer", "from", "from_word", "to", "to_word", "weight")
+"""Columns of `rollout.csv`."""
 
 STANDING_OUT = {
     "to_previous": "previous token",
@@ -51,14 +54,19 @@ class Chosen(NamedTuple):
     question="Where do chosen heads look in this sentence?",
     method=(
         "Each head's attention on the sentence is taken from one pass of the model. Between words, attention to a "
-        "split word is the sum over its pieces and attention from it their mean."
+        "split word is the sum over its pieces and attention from it their mean. Rollout multiplies the blocks' maps, "
+        "averaged over heads and mixed half and half with the token itself, down to the input."
     ),
-    cites=("Clark et al. 2019",),
+    cites=("Clark et al. 2019", "Abnar and Zuidema 2020"),
     reads=Sentence(),
-    version=1,
+    version=2,  # a table of rollout
     tables={
         "attention": Table("One row per head and pair of words; positions count from 0.", ATTENTION),
         "heads": Table("One row per head shown: why, and how much it has of what it stands out by.", Chosen._fields),
+        "rollout": Table(
+            "One row per layer and pair of words: how much of the input word's vector is mixed into the other there.",
+            ROLLOUT,
+        ),
     },
     chapter="heads",
     example='lamina look minilm "The dog that chased the cats barked." --head 3-1 --head 3-9',
@@ -78,12 +86,15 @@ def look(
     focus: Annotated[
         str | None, Setting("Draw only the lines of this word, or of the word at this position.", metavar="WORD")
     ] = None,
+    weights: Weights = "attention",
 ) -> Tables:
     """Where chosen heads look in a sentence, drawn as lines between its words.
 
     Where no head is named, those are shown that stand out on the sentence: most attention to the previous, next and
     first token and to separators, the largest entropy, and the largest mean of a word's strongest weight on words more
     than one position away. Without special tokens the weights of a row sum to less than 1.
+
+    `rollout` follows attention through all blocks: what of each input word has been mixed into a word after a layer.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -94,13 +105,18 @@ def look(
     refuse_without_maps(encoder)
     asked = [Chosen(*head_of(encoder, said), ASKED, float("nan")) for said in heads]
     surface = SurfaceMeter(encoder, samples=1)
-    seen = see(encoder, sentence, [surface])
+    seen = see(encoder, sentence, [surface], weights=weights)
     units = units_of(encoder, seen.text, seen.tokens, level)
     chosen = asked or standing_out(surface.table(), reach(seen))
     maps = to_words(seen.maps, units.owners).maps
-    table = pd.DataFrame(_rows(maps, units, chosen, special=special), columns=list(ATTENTION))
+    shown = np.flatnonzero(~units.special | special)
+    table = pd.DataFrame(_rows(maps, units, chosen, shown), columns=list(ATTENTION))
     at = None if focus is None else _position(table, focus)
-    tables = {"attention": table, "heads": pd.DataFrame(chosen, columns=list(Chosen._fields))}
+    tables = {
+        "attention": table,
+        "heads": pd.DataFrame(chosen, columns=list(Chosen._fields)),
+        "rollout": _rolled(to_words(rollout(seen.maps)[:, None], units.owners).maps[:, 0], units, shown),
+    }
     return Tables(tables, data={"words": list(seen.text.words), "focus": at})
 
 
@@ -141,14 +157,21 @@ def _value(chosen: Chosen) -> float:
 
 
 def _rows(
-    maps: Float[torch.Tensor, "block head unit unit"], units: Units, chosen: Iterable[Chosen], *, special: bool
+    maps: Float[torch.Tensor, "block head unit unit"], units: Units, chosen: Iterable[Chosen], shown: np.ndarray
 ) -> Iterator[tuple]:
-    shown = [at for at, hidden in enumerate(units.special) if special or not hidden]
     for layer, head, *_ in chosen:
         weights = maps[layer - 1, head - 1][shown][:, shown].tolist()
         for one, row in enumerate(weights):
             for other, weight in enumerate(row):
                 yield layer, head, one, units.names[shown[one]], other, units.names[shown[other]], weight
+
+
+def _rolled(rolled: Float[torch.Tensor, "block unit unit"], units: Units, shown: np.ndarray) -> pd.DataFrame:
+    weights = rolled.numpy()[:, shown[:, None], shown]
+    layer, one, other = (axis.ravel() for axis in np.indices(weights.shape))
+    names = np.array(units.names, object)[shown]
+    columns = (layer + 1, one, names[one], other, names[other], weights.ravel())
+    return pd.DataFrame(dict(zip(ROLLOUT, columns, strict=True)))
 
 
 def _position(table: pd.DataFrame, focus: str) -> int:

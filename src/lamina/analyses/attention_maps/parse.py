@@ -28,8 +28,8 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.settings import Rows, Samples, Seed, Setting
-from lamina.analyses.watching import From, refuse_without_maps, watch
+from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
+from lamina.analyses.watching import From, Weighting, refuse_without_maps, watch
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
@@ -58,6 +58,7 @@ class _Settings(NamedTuple):
     splits: Splits
     vectors: Encoder
     rows: From
+    weights: Weighting
     faithful: bool
     samples: int
     seed: int
@@ -110,6 +111,7 @@ def parse(
         ),
     ] = None,
     rows: Rows = "mean",
+    weights: Weights = "attention",
     faithful: Annotated[
         bool, Setting("As in the paper's code, each candidate is judged by its right neighbour's vector.")
     ] = False,
@@ -137,13 +139,20 @@ def parse(
     _refuse_without_trees(corpus)
     splits = replace(corpus, train=thin(corpus.train, texts, seed))
     static = static_vectors(encoder, vectors)
-    settings = _Settings(splits, static, rows, faithful, samples, seed)
+    settings = _Settings(splits, static, rows, weights, faithful, samples, seed)
     runs = {encoder.name: _run(encoder, settings, bare=True)}
     if twin:
         beside = encoder.random_twin(seed, keep_embeddings=True)
         runs[beside.name] = _run(beside, settings, bare=False)
     made = list(runs.values())
-    trained_by = {"rows": rows, "faithful": faithful, "twin": twin, "seed": seed, "vectors": static.fingerprint}
+    trained_by = {
+        "rows": rows,
+        "weights": weights,
+        "faithful": faithful,
+        "twin": twin,
+        "seed": seed,
+        "vectors": static.fingerprint,
+    }
     path = _path(question_key("parse", encoder.fingerprint, splits.fingerprint, trained_by), runtime)
     _save(made, path)
     return Tables(
@@ -222,7 +231,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     skipped: Counter[str] = Counter()
     train = shuffled(_disjoint(settings.splits, skipped), seed)
     meters = [learner, chooser] if bare else [learner]
-    cut = watch(encoder, train, meters, rows=settings.rows, total=len(train))
+    cut = watch(encoder, train, meters, rows=settings.rows, total=len(train), weights=settings.weights)
     learner.finish()
     _refuse_nothing(learner.sentences, settings.splits)
     trees = {f"{TREE}, {BEST}": chooser.best_for_links(), f"{TREE}, {MEAN}": chooser.best_for_links(mean=True)}
@@ -238,7 +247,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
         baseline=bare,
     )
     scored = settings.splits.scored
-    cut_scored = watch(encoder, scored, [scorer], rows=settings.rows, total=len(scored))
+    cut_scored = watch(encoder, scored, [scorer], rows=settings.rows, total=len(scored), weights=settings.weights)
     skipped.update({f"training {reason}": count for reason, count in cut.items()})
     skipped.update({f"scored {reason}": count for reason, count in cut_scored.items()})
     skipped["training texts of one word, whose only candidate is the root"] = learner.lone

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.watching import Meter, Watched, refuse_without_maps, to_words, watch
+from lamina.analyses.attention_maps.rollout import rollout
+from lamina.analyses.watching import Meter, Watched, Weighting, refuse_without_maps, to_words, watch
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
 from lamina.types import Text
 
 Level = Literal["word", "piece"]
+ROLLOUT: Final = "rollout"
+"""In place of a head: what all heads of all layers together pass on."""
+HeadOrRollout = tuple[int, int] | Literal["rollout"]
+"""Layer and head, both from 1, or all of them together."""
 
 
 class Units(NamedTuple):
@@ -30,7 +35,12 @@ class Units(NamedTuple):
 
 
 def see(
-    encoder: Encoder, sentence: str | Sequence[str], meters: Sequence[Meter] = (), *, most: int | None = None
+    encoder: Encoder,
+    sentence: str | Sequence[str],
+    meters: Sequence[Meter] = (),
+    *,
+    most: int | None = None,
+    weights: Weighting = "attention",
 ) -> Watched:
     """Every head's attention on one sentence, shown to the meters too.
 
@@ -39,6 +49,7 @@ def see(
         sentence: running text, split as anything typed is, or the words themselves.
         meters: who else watches.
         most: tokens, where less than the model takes; maps grow with their square.
+        weights: attention as it is, or times the norm of what it moves.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -53,7 +64,7 @@ def see(
     text = Text("typed", words)
     _refuse_too_long(encoder, text, most)
     kept = _Keeper()
-    watch(encoder, [text], [*meters, kept])
+    watch(encoder, [text], [*meters, kept], weights=weights)
     return kept.watched
 
 
@@ -169,16 +180,23 @@ class Lines(NamedTuple):
 
 
 def lines(
-    encoder: Encoder, sentence: str, heads: list[tuple[int, int]], *, level: Level = "word", most: int | None = None
+    encoder: Encoder,
+    sentence: str,
+    heads: Sequence[HeadOrRollout],
+    *,
+    level: Level = "word",
+    most: int | None = None,
+    weights: Weighting = "attention",
 ) -> Lines:
     """Where some heads look in a sentence, as links between words or pieces.
 
     Args:
         encoder: whose heads.
         sentence: running text.
-        heads: layer and head of each, from 1.
+        heads: layer and head of each, from 1; `rollout` for all of them together, down to the input.
         level: words, or the model's pieces.
         most: tokens, where less than the model takes.
+        weights: attention as it is, or times the norm of what it moves.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -186,10 +204,10 @@ def lines(
         >>> found.units.names, found.words, found.links[0].counts.tolist()
         (['[special]', 'Dogs', 'bark', '.', '[special]'], [-1, 0, 1, 2, -1], [5, 5, 5, 5, 5])
     """
-    seen = see(encoder, sentence, most=most)
+    seen = see(encoder, sentence, most=most, weights=weights)
     units = units_of(encoder, seen.text, seen.tokens, level)
-    layers, places = torch.tensor(heads).T - 1
-    maps = to_words(seen.maps[layers, places][None], units.owners).maps[0].numpy()
+    wanted = [rollout(seen.maps)[-1] if each == ROLLOUT else seen.maps[each[0] - 1, each[1] - 1] for each in heads]
+    maps = to_words(torch.stack(wanted)[None], units.owners).maps[0].numpy()
     firsts = np.flatnonzero(np.diff(units.owners, prepend=-1))
     return Lines(units, seen.tokens.words[firsts].tolist(), [strongest(each) for each in maps])
 
