@@ -13,7 +13,7 @@ from statistics import median
 import torch
 
 from benchmarks.bars import Bar
-from lamina.analyses.attention_maps.headmap import divergences
+from lamina.analyses.attention_maps.divergences import divergences
 from lamina.analyses.attention_maps.parse_probes import Learner, shuffled, static_vectors
 from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
 from lamina.analyses.attention_maps.surface import PatternMeter, SurfaceMeter

@@ -28,6 +28,8 @@ MEASURES = [
     "self_similarity_adjusted",
     "intra_similarity_adjusted",
     "max_explainable_variance",
+    "max_explainable_variance_baseline",
+    "max_explainable_variance_adjusted",
 ]
 ENCODER = TinyEncoder()
 
@@ -74,6 +76,11 @@ def at(table: pd.DataFrame, model: str, layer: int, column: str = "value") -> di
     return dict(zip(rows["measure"], rows[column], strict=True))
 
 
+def first_share(vectors: np.ndarray) -> float:
+    squares = np.linalg.svd(vectors, compute_uv=False) ** 2
+    return squares[0] / squares.sum()
+
+
 def plainly(encoder: Encoder, corpus: Corpus, layer: int, min_count: int) -> dict[str, float]:
     """The same measures by brute force, out of what the encoder says itself (kept as float16)."""
     texts, types, at_text = [], defaultdict(list), []
@@ -90,13 +97,21 @@ def plainly(encoder: Encoder, corpus: Corpus, layer: int, min_count: int) -> dic
     frequent = [np.array(vectors) for vectors in types.values() if len(vectors) >= min_count]
     same = [cosine_similarity(v)[np.triu_indices(len(v), 1)].mean() for v in frequent]
     intra = [cosine_similarity(v, v.mean(0, keepdims=True)).mean() for v in texts if len(v) > 1]
-    singular = [np.linalg.svd(v, compute_uv=False) ** 2 for v in frequent]
+    words = np.concatenate(texts)
+    draw = np.random.default_rng(0)
+    sizes = [len(types[word]) for word in sorted(types) if len(types[word]) >= min_count]
     value = {
         "anisotropy": cosines[apart].mean(),
         "self_similarity": np.mean(same),
         "intra_similarity": np.mean(intra),
-        "max_explainable_variance": np.mean([each[0] / each.sum() for each in singular]),
+        "max_explainable_variance": np.mean([first_share(v) for v in frequent]),
+        "max_explainable_variance_baseline": np.mean(
+            [first_share(words[draw.choice(len(words), size, replace=False)]) for size in sizes]
+        ),
     }
+    value["max_explainable_variance_adjusted"] = (
+        value["max_explainable_variance"] - value["max_explainable_variance_baseline"]
+    )
     for measure in ("self_similarity", "intra_similarity"):
         value[f"{measure}_adjusted"] = value[measure] - value["anisotropy"]
     return value
@@ -137,7 +152,38 @@ def test_an_example_worked_by_hand(ask) -> None:
     assert value["intra_similarity"] == pytest.approx((1 + second) / 2)
     # "a": squared singular values 9 and 4; "b": of [[1, 0], [-1, -1]], (3 +- sqrt 5) / 2.
     assert value["max_explainable_variance"] == pytest.approx((9 / 13 + (3 + math.sqrt(5)) / 6) / 2)
+    # Two of four words are drawn for "a", and two for "b".
+    words, draw = np.array([*vectors["a b"], *vectors["A b"]]), np.random.default_rng(0)
+    by_chance = [first_share(words[draw.choice(4, 2, replace=False)]) for _ in range(2)]
+    assert value["max_explainable_variance_baseline"] == pytest.approx(np.mean(by_chance))
     assert value["self_similarity_adjusted"] == pytest.approx(0, abs=1e-6)
+
+
+class Wider(ByHand):
+    width = 8
+
+
+@pytest.mark.parametrize("own", [0.0, 1.5])
+def test_explainable_variance_above_random_words_tells_a_words_own_vector_from_none(ask, own: float) -> None:
+    draw = np.random.default_rng(1)
+    of_type = {word: own * draw.normal(size=8) for word in "abcdefghij"}
+    texts = [[str(word) for word in draw.choice(list(of_type), 6, replace=False)] for _ in range(40)]
+    vectors = {" ".join(text): [tuple(of_type[word] + draw.normal(size=8)) for word in text] for text in texts}
+
+    table = ask(Wider(vectors), corpus_from(texts))
+    value, low, high = (at(table, "by hand", 0, column) for column in ("value", "low", "high"))
+
+    # Even vectors drawn from nothing have a first share well above 1/8: only the difference says that it is nothing.
+    assert value["max_explainable_variance"] > 0.2
+    adjusted = "max_explainable_variance_adjusted"
+    assert (low[adjusted] <= 0 <= high[adjusted]) == (own == 0)
+    assert value[adjusted] > 0.1 or own == 0
+
+
+def test_random_words_are_the_same_at_every_layer_and_for_every_bootstrap(ask) -> None:
+    few, many = (ask(ENCODER, spoken(40), samples=samples) for samples in (20, 60))
+    measure = "max_explainable_variance_baseline"
+    assert at(few, "tiny", 1)[measure] == pytest.approx(at(many, "tiny", 1)[measure])
 
 
 def test_intervals_hold_the_value_and_shrink_with_more_texts(ask) -> None:
@@ -158,7 +204,9 @@ def test_a_seed_gives_the_same_numbers_and_another_other_intervals(ask) -> None:
 
     pd.testing.assert_frame_equal(first, again)
     model = first["model"] == "tiny"
-    assert (first["value"] == other["value"])[model].all()
+    # The words that explainable variance is compared with are drawn too.
+    by_draw = first["measure"].isin(MEASURES[-2:])
+    assert ((first["value"] == other["value"]) != by_draw)[model].all()
     assert (first["low"] != other["low"])[model].all()
     assert not np.allclose(first["value"][~model & (first["layer"] > 0)], other["value"][~model & (other["layer"] > 0)])
 
@@ -168,7 +216,7 @@ def test_words_alike_everywhere_have_all_similarities_one(ask) -> None:
     table = ask(ByHand(east), corpus_from([["a", "b"], ["b", "a"], ["a"]]), min_count=2)
 
     value, low = at(table, "by hand", 0), at(table, "by hand", 0, "low")
-    expected = [1, 1, 1, 0, 0, 1]
+    expected = [1, 1, 1, 0, 0, 1, 1, 0]
     assert [value[measure] for measure in MEASURES] == pytest.approx(expected, abs=1e-6)
     # Bootstrap samples that drew a single text have no pair to measure, and spoil nothing.
     assert [low[measure] for measure in MEASURES] == pytest.approx(expected, abs=1e-6)
@@ -231,9 +279,9 @@ def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None
     assert wide["max_explainable_variance"].gt(0).all()
 
 
-def by_hand(*rows: tuple[str, int, float, float, float]) -> Result:
-    """Self-similarity of a model and its twin, by layer."""
-    made = [(model, layer, "self_similarity_adjusted", *numbers) for model, layer, *numbers in rows]
+def by_hand(*rows: tuple[str, int, float, float, float], measure: str = "self_similarity_adjusted") -> Result:
+    """A measure of a model and its twin, by layer."""
+    made = [(model, layer, measure, *numbers) for model, layer, *numbers in rows]
     table = pd.DataFrame(made, columns=["model", "layer", "measure", "value", "low", "high"])
     return Result("geometry", {"layers": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
 
@@ -255,3 +303,10 @@ def test_findings_say_what_the_intervals_carry() -> None:
     (alone,) = geometry.findings(by_hand(("m", 2, 0.4, 0.39, 0.41)))
     assert alone.text.endswith("no likeness would be .00.")
     assert geometry.findings(by_hand(("m", 2, float("nan"), float("nan"), float("nan")), *twin)) == ()
+    (variance,) = geometry.findings(
+        by_hand(("m", 1, 0.3, 0.29, 0.31), ("m", 2, 0.2, 0.19, 0.21), measure="max_explainable_variance_adjusted")
+    )
+    assert variance.text == (
+        "One static vector per word explains least at layer 2: a share of the variance .20 [.19, .21] above that of as "
+        "many random words; no likeness would be .00."
+    )

@@ -56,12 +56,13 @@ class _Samples(NamedTuple):
         "words from different texts (anisotropy), of the occurrences of one lower-cased word type "
         "(self-similarity) and of words with their text's mean (intra-sentence similarity), and how much of a "
         "word type's occurrences one static vector could explain (maximum explainable variance). Adjusted "
-        "measures subtract the layer's anisotropy, 95 % intervals are bootstrapped over texts or word types, and "
-        "the twin with random weights shows what the architecture does before any training."
+        "similarities subtract the layer's anisotropy, adjusted explainable variance that of as many random words; "
+        "95 % intervals are bootstrapped over texts or word types, and the twin with random weights shows what the "
+        "architecture does before any training."
     ),
     cites=("Ethayarajh 2019",),
     reads=Texts(),
-    version=1,
+    version=2,  # explainable variance has its baseline beside it
     tables={"layers": Table("One row per model, layer and measure.", "model, layer, measure, value, low, high")},
     chapter="layers",
     report={"samples": 1000},
@@ -85,6 +86,8 @@ def geometry(
     - `..._adjusted`: the same minus the layer's anisotropy.
     - `max_explainable_variance`: share of the first singular value (squared) in the occurrences of a word,
       averaged over words.
+    - `max_explainable_variance_baseline`: the same for as many words drawn at random from the whole corpus; the
+      fewer there are, the larger is any first share. `..._adjusted` is the difference, word by word.
 
     A word is the mean of its pieces, special tokens left out. Word types are lower-cased and need
     `min_count` occurrences. Intervals (95 %) resample texts for anisotropy and intra-similarity, and word
@@ -116,8 +119,17 @@ _EXTREMES = {
         "Two occurrences of a word are least alike at layer {layer}{tied}: mean cosine",
     ),
     "anisotropy": (True, "Two words of different texts are most alike at layer {layer}{tied}: mean cosine"),
+    "max_explainable_variance_adjusted": (
+        False,
+        "One static vector per word explains least at layer {layer}{tied}: a share of the variance",
+    ),
 }
 """Measure -> whether its largest value is told (else its smallest), and how."""
+_ABOVE = {
+    "self_similarity_adjusted": " above that of different texts",
+    "max_explainable_variance_adjusted": " above that of as many random words",
+}
+"""Measure -> what was subtracted."""
 
 
 @geometry.finds
@@ -135,7 +147,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         said = text.format(
             layer=best.layer, tied=f" (not clearly more so than {layers_in_words(tied)})" if tied else ""
         )
-        said += " {number} above that of different texts" if measure.endswith("adjusted") else " {number}"
+        said += f" {{number}}{_ABOVE.get(measure, '')}"
         twin = next((row for row in rows if row.model != model and row.layer == best.layer), None)
         beside = "no likeness would be {against}" if twin is None else "the random-weights twin has {against}"
         against, interval = (0.0, None) if twin is None else (twin.value, (twin.low, twin.high))
@@ -172,7 +184,7 @@ def _rows(
     rng = np.random.default_rng([seed, layer])
     unit = torch.nn.functional.normalize(vectors, dim=1)
     alike, intra = _across_and_within_texts(vectors, unit, text, rng, samples)
-    self_similarity, explained = _within_types(vectors, unit, type_of, rng, samples)
+    self_similarity, explained, by_chance, gain = _within_types(vectors, unit, type_of, rng, samples, seed)
     measures = {
         "anisotropy": alike,
         "self_similarity": self_similarity,
@@ -180,6 +192,8 @@ def _rows(
         "self_similarity_adjusted": _minus(self_similarity, alike),
         "intra_similarity_adjusted": _minus(intra, alike),
         "max_explainable_variance": explained,
+        "max_explainable_variance_baseline": by_chance,
+        "max_explainable_variance_adjusted": gain,
     }
     for measure, (value, spread) in measures.items():
         # A sample that drew one text again and again, or texts of one word only, has no pair to measure.
@@ -220,24 +234,31 @@ def _across_and_within_texts(
 
 
 def _within_types(
-    vectors: torch.Tensor, unit: torch.Tensor, type_of: torch.Tensor, rng: np.random.Generator, samples: int
-) -> tuple[_Samples, _Samples]:
-    """Self-similarity and maximum explainable variance, resampled together over word types."""
+    vectors: torch.Tensor, unit: torch.Tensor, type_of: torch.Tensor, rng: np.random.Generator, samples: int, seed: int
+) -> tuple[_Samples, _Samples, _Samples, _Samples]:
+    """Self-similarity, and explainable variance with its baseline and their difference, resampled over word types."""
     frequent = torch.nonzero(type_of >= 0).squeeze(1)
     order = frequent[torch.argsort(type_of[frequent], stable=True)]
     sizes = torch.bincount(type_of[frequent])
     if not len(sizes):
         nothing = _Samples(float("nan"), np.empty(0))
-        return nothing, nothing
+        return nothing, nothing, nothing, nothing
     counts = sizes.double()
     sums = torch.zeros(len(sizes), unit.shape[1]).index_add_(0, type_of[frequent], unit[frequent]).double()
     similarity = ((sums.square().sum(1) - counts) / (counts * (counts - 1))).numpy()
     explained = np.array([_first_share(vectors[rows]) for rows in order.split(sizes.tolist())])
+    by_chance = np.array([_first_share(vectors[rows]) for rows in _random_words(len(vectors), sizes, seed)])
     chosen = rng.integers(len(sizes), size=(samples, len(sizes)))
-    return (
-        _Samples(similarity.mean().item(), similarity[chosen].mean(1)),
-        _Samples(explained.mean().item(), explained[chosen].mean(1)),
-    )
+    each = (similarity, explained, by_chance, explained - by_chance)
+    first, second, third, fourth = (_Samples(one.mean().item(), one[chosen].mean(1)) for one in each)
+    return first, second, third, fourth
+
+
+def _random_words(words: int, sizes: torch.Tensor, seed: int) -> Iterator[torch.Tensor]:
+    """For each word type as many words as it has occurrences; the same at every layer of every model."""
+    rng = np.random.default_rng(seed)
+    for size in sizes.tolist():
+        yield torch.from_numpy(rng.choice(words, size, replace=False))
 
 
 def _first_share(occurrences: Float[torch.Tensor, "occurrence width"]) -> float:

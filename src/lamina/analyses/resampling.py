@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Real
@@ -114,6 +115,35 @@ class Halves:
 def document_of(text: Text) -> str:
     """The document a text comes from; the text itself where that is not known."""
     return text.doc or text.id
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is drawn with replacement: documents, since texts of one are alike, or texts."""
+
+    by: Literal["document", "text"]
+
+    def of(self, text: Text) -> str:
+        """The key of a text's weights in bootstrap samples."""
+        return document_of(text) if self.by == "document" else text.id
+
+
+BY_DOCUMENT, BY_TEXT = Unit("document"), Unit("text")
+
+
+def unit_of(texts: Iterable[Text]) -> Unit:
+    """Documents; texts where there is one document only, which cannot be resampled.
+
+    Example:
+        >>> unit_of([Text("a", ("word",), doc="d"), Text("b", ("word",), doc="d")]).by
+        'text'
+    """
+    documents: set[str] = set()
+    for text in texts:
+        documents.add(document_of(text))
+        if len(documents) > 1:
+            return BY_DOCUMENT
+    return BY_TEXT
 
 
 def halve(texts: Iterable[Text], seed: int) -> Halves:

@@ -9,7 +9,9 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.figures.theme import COLOURS, FAINT, INK, Table, series, themed
+from lamina.analyses.attention_maps.behaviours import FIRST
+from lamina.figures._by_layer import beside, by_layer, interval_band, layers_axis
+from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -19,23 +21,25 @@ CAPTIONS = {
         "the tooltips and the table."
     ),
     "layers": (
-        "Share of attention by layer: one point per head, a line through the mean of a layer's heads, dotted lines for "
-        "uniform attention. Attention far above uniform to a token that says little (first token, separator, full "
-        "stop) is often a no-op. The 95 % intervals of heads are in the tooltips."
+        "Share of attention by layer: one point per head, a line through the mean of a layer's heads, shaded for its "
+        "95 % interval (documents resampled), dotted lines for uniform attention. Attention far above uniform to a "
+        "token that says little (first token, separator, full stop) is often a no-op. Where no shading shows, the "
+        "interval is narrower than the line; those of heads are in the tooltips."
     ),
     "entropy": (
-        "How broadly heads look, in nats: one point per head, a line through the mean of a layer's heads. 0 is a "
-        "single token, the dotted line is all tokens alike. In a decoder the first token sees only itself, so its "
-        "entropy is 0. The 95 % intervals of heads are in the tooltips."
+        "How broadly heads look, in nats: one point per head, a line through the mean of a layer's heads, shaded "
+        "for its 95 % interval. 0 is a single token, the dotted line is all tokens alike. In a decoder the first token "
+        "sees only itself, so its entropy is 0. The intervals of heads are in the tooltips."
     ),
     "patterns": (
-        "Share of texts on which a head's map is of each type, as the mean over a layer's heads; without intervals. "
-        "Block needs texts of two segments."
+        "Share of texts on which a head's map is of each type, as the mean over a layer's heads: stacked, and one line "
+        "per type with its 95 % interval shaded (documents resampled). Types are told by a rule that agreed with the "
+        "eye on 67 % of 48 maps, which the interval does not cover. Block needs texts of two segments."
     ),
     "gradients": (
         "How much the model's own loss would change with attention to each kind of token, on a logarithmic scale: one "
-        "point per head, a line through the mean of a layer's heads; without intervals. Compare with the shares of "
-        "attention: much attention with little gradient is a no-op."
+        "point per head, a line through the mean of a layer's heads, shaded for its 95 % interval. Compare with the "
+        "shares of attention: much attention with little gradient is a no-op."
     ),
 }
 """Chart -> how to read it."""
@@ -45,9 +49,6 @@ GRID_WIDTH = 330
 
 _WIDEST, _NARROWEST, _NUMBERED = 40, 8, 21
 """Of a cell, and from which width on a number fits into it."""
-
-_SHADES = ("#ffffff", "#08458c")
-"""One hue, from light to dark: the order holds in grey and for all eyes."""
 
 _HIGH = 20
 """A cell's height."""
@@ -73,7 +74,7 @@ def head_grid(
     heads, layers = int(rows["head"].max()), int(rows["layer"].max())
     wide = cell_width(heads)
     legend = alt.Legend(title=unit, orient="top", gradientLength=200, titleFontWeight="normal", titleFontSize=13)
-    scale = alt.Scale(domain=list(domain), range=list(_SHADES), interpolate="lab", clamp=True)
+    scale = alt.Scale(domain=list(domain), range=list(SHADES), interpolate="lab", clamp=True)
     colour = alt.Color("value:Q", scale=scale, legend=legend)
     numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high") if name in rows)
     base = alt.Chart(rows, width=wide * heads, height=_HIGH * layers).encode(
@@ -107,57 +108,6 @@ def _axis(count: int, step: int) -> alt.Axis:
     return alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False)
 
 
-PANEL_WIDTH = 330
-
-
-def by_layer(
-    rows: Table,
-    names: list[str],
-    title: str,
-    unit: str,
-    domain: tuple[float, float] | None,
-    *,
-    legend: bool = True,
-) -> alt.LayerChart:
-    """Heads as points, a line through their means, dotted for uniform attention; a log scale without a `domain`."""
-    look = series(names)
-    colour, shape = (look.colour, look.shape) if legend else (look.colour.legend(None), look.shape.legend(None))
-    last = int(rows["layer"].max())
-    # Side by side: series would hide each other.
-    offsets = {name: (at - (len(names) - 1) / 2) * 0.14 for at, name in enumerate(names)}
-    rows = rows.assign(place=rows["layer"] + rows["model"].map(offsets).astype(float))
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(color=colour)
-    ticks = list(range(1, last + 1, math.ceil(last / 13)))
-    scale = alt.Scale(domain=[0.6, last + 0.4], nice=False)
-    axis = alt.Axis(values=ticks, format="d", grid=False)
-    fixed = alt.Scale(domain=list(domain)) if domain else alt.Scale(type="log")
-    value = alt.Y("value:Q", title=unit, scale=fixed, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{name}:Q", format=".3g") for name in ("value", "low", "high") if name in rows]
-    tooltip = [alt.Tooltip("model:N", title="attention"), "layer:Q", "head:Q", *numbers]
-    marks = [
-        base.mark_point(filled=True, size=28, opacity=0.45).encode(
-            x=alt.X("place:Q", title="layer", scale=scale, axis=axis), y=value, shape=shape, tooltip=tooltip
-        ),
-        base.mark_line(strokeWidth=2).encode(
-            x=alt.X("layer:Q", title="layer", scale=scale, axis=axis),
-            y=alt.Y("mean(value):Q", title=unit, scale=fixed),
-        ),
-    ]
-    if "baseline" in rows:
-        marks.append(base.mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("max(baseline):Q", title=unit, scale=fixed)))
-    return alt.LayerChart(layer=marks, title=title)
-
-
-def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:
-    """Panels under one title that says how to read them."""
-    dotted = "; dotted: uniform attention" if uniform else ""
-    said = alt.TitleParams(title, subtitle=f"points: heads; lines: mean over heads{dotted}", offset=12)
-    chart = alt.concat(*panels, columns=2, spacing=24, title=said, description=description)
-    return chart.resolve_scale(color="independent", shape="independent").properties(
-        usermeta={"panelWidth": PANEL_WIDTH}
-    )
-
-
 SHARES = {
     "to_self": "To oneself",
     "to_previous": "To the previous token",
@@ -176,10 +126,8 @@ PATTERN_COLOURS = {
     "block": COLOURS[2],
     "heterogeneous": "#bbbbbb",
 }
-TARGETS = {"separator": "separators", "punctuation": ". and ,", "other": "other tokens"}
-
-
-_OF_SEPARATORS = {"to_separator", "separator_to_separator"}
+TARGETS = {FIRST: "first token", "separator": "separators", "punctuation": ". and ,", "other": "other tokens"}
+"""A decoder without separators has `FIRST` in their place."""
 
 
 class Panel(NamedTuple):
@@ -203,18 +151,19 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     about = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    layers, unit = result.tables.get("layers"), f"share of {attention_name(result)}"
     charts = {
-        "atlas": _atlas(surface, about),
-        "layers": _layers(surface, about),
-        "entropy": _entropy(surface, about),
-        "patterns": _patterns(result.tables["patterns"], about),
+        "atlas": _atlas(surface, about, unit),
+        "layers": _layers(surface, layers, about, unit),
+        "entropy": _entropy(surface, layers, about),
+        "patterns": _patterns(result.tables["patterns"], layers, about),
     }
     if "gradients" in result.tables:
-        charts["gradients"] = _gradients(result.tables["gradients"], about, stands_in=_stands_in(surface))
+        charts["gradients"] = _gradients(result.tables["gradients"], layers, about)
     return {name: themed(chart) for name, chart in charts.items()}
 
 
-def _atlas(surface: Table, about: str) -> alt.ConcatChart:
+def _atlas(surface: Table, about: str, share: str) -> alt.ConcatChart:
     broadest = float(np.nanmax(surface.loc[surface["measure"].isin(list(ENTROPIES)), ["value", "baseline"]]))
     grids = []
     for measure, title in (SHARES | ENTROPIES).items():
@@ -223,7 +172,7 @@ def _atlas(surface: Table, about: str) -> alt.ConcatChart:
             continue
         nats = measure in ENTROPIES
         said = alt.TitleParams(title, subtitle=f"uniform attention: {rows['baseline'].iloc[0]:.2f}")
-        top, unit = (math.ceil(broadest), "nats") if nats else (1, "share of attention")
+        top, unit = (math.ceil(broadest), "nats") if nats else (1, share)
         grids.append(head_grid(rows, said, domain=(0, top), unit=unit, digits=1 if nats else 2))
     shares = alt.concat(*grids[:-2], columns=2, spacing=20) if len(grids) > 2 else alt.concat()
     return alt.concat(
@@ -236,50 +185,58 @@ def _atlas(surface: Table, about: str) -> alt.ConcatChart:
     ).resolve_scale(color="independent")
 
 
-def _layers(surface: Table, about: str) -> alt.ConcatChart:
-    same = _stands_in(surface)
+def _layers(surface: Table, layers: Table | None, about: str, unit: str) -> alt.ConcatChart:
     panels = []
     for title, measures in PANELS:
-        # Where the first token stands in for separators, one line would be drawn twice and one is 1 by construction.
-        names = {name: shown for name, shown in measures.items() if not (same and name in _OF_SEPARATORS)}
-        rows = _named(surface, "measure", names)
-        if not rows.empty:
-            said = title.replace("separators", "the first token, in separators' place") if same else title
-            panels.append(by_layer(rows, [*names.values()], said, "share of attention", (0, 1)))
+        rows = _named(surface, "measure", measures)
+        shown = [name for name in measures.values() if name in set(rows["model"])]
+        if shown:
+            means = _means_of(layers, "surface", measures)
+            panels.append(by_layer(rows, shown, title, unit, (0, 1), means=means))
     return beside(panels, f"Attention to special tokens and neighbours: {about}", _means(surface, SHARES))
 
 
-def _entropy(surface: Table, about: str) -> alt.ConcatChart:
+def _entropy(surface: Table, layers: Table | None, about: str) -> alt.ConcatChart:
     rows = surface[surface["measure"].isin(list(ENTROPIES))]
     top = math.ceil(np.nanmax(rows[["value", "baseline"]]))
     panels = [
-        by_layer(_named(rows, "measure", {name: title}), [title], title, "nats", (0, top), legend=False)
+        by_layer(
+            _named(rows, "measure", {name: title}),
+            [title],
+            title,
+            "nats",
+            (0, top),
+            means=_means_of(layers, "surface", {name: title}),
+            legend=False,
+        )
         for name, title in ENTROPIES.items()
     ]
     return beside(panels, f"How broadly heads look: {about}", _means(surface, ENTROPIES))
 
 
-def _gradients(gradients: Table, about: str, *, stands_in: bool) -> alt.ConcatChart:
-    names = TARGETS | ({"separator": "first token"} if stands_in else {})
+def _gradients(gradients: Table, layers: Table | None, about: str) -> alt.ConcatChart:
     # A head that nothing reads after it has gradients of 0, which a log scale cannot show.
-    rows = _named(gradients[gradients["value"] > 0], "target", names)
-    shown = [name for name in names.values() if name in set(rows["model"])]
-    panel = by_layer(rows, shown, "By what attention goes to", "mean magnitude of the gradient", None)
+    rows = _named(gradients[gradients["value"] > 0], "target", TARGETS)
+    shown = [name for name in TARGETS.values() if name in set(rows["model"])]
+    band = _means_of(layers, "gradients", TARGETS)
+    band = None if band is None else band[band["low"] > 0]
+    panel = by_layer(rows, shown, "By what attention goes to", "mean magnitude of the gradient", None, means=band)
     means = rows.groupby(["model", "layer"])["value"].mean()
     said = "; ".join(f"{name} {_ends(means[name])}" for name in shown)
     description = f"Mean magnitude of the gradient over heads, by what attention goes to: {said}."
     return beside([panel], f"How much the loss hangs on attention: {about}", description, uniform=False)
 
 
-def _patterns(patterns: Table, about: str) -> alt.ConcatChart:
+def _patterns(patterns: Table, layers: Table | None, about: str) -> alt.ConcatChart:
     rows = patterns.groupby(["layer", "pattern"], as_index=False)["share"].mean()
     order = [*PATTERN_COLOURS]
     rows["rank"] = [order.index(name) for name in rows["pattern"]]
     last = int(rows["layer"].max())
     legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, columns=3)
     colour = alt.Color("pattern:N", scale=alt.Scale(domain=order, range=[*PATTERN_COLOURS.values()]), legend=legend)
+    width = max(260, 24 * last)
     bars = (
-        alt.Chart(rows, width=max(260, 24 * last), height=220)
+        alt.Chart(rows, width=width, height=220)
         .mark_bar(stroke="white", strokeWidth=1)
         .encode(
             x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
@@ -288,11 +245,42 @@ def _patterns(patterns: Table, about: str) -> alt.ConcatChart:
             order=alt.Order("rank:Q"),
             tooltip=["layer:Q", "pattern:N", alt.Tooltip("share:Q", format=".3f")],
         )
+        .properties(title="All types, stacked")
     )
+    means = _means_of(layers, "patterns", {name: name for name in order})
+    panels: list[alt.Chart | alt.LayerChart] = [bars]
+    if means is not None and not means.empty:
+        panels.append(_by_type(means, colour, width, last))
     overall = patterns.groupby("pattern")["share"].mean()
     said = ", ".join(f"{name} {overall[name]:.2f}" for name in order if name in overall.index)
     title = alt.TitleParams(f"Types of attention map: {about}", subtitle="mean over the heads of a layer")
-    return alt.concat(bars, title=title, description=f"Share of maps over all heads and texts: {said}.")
+    described = f"Share of maps over all heads and texts: {said}."
+    return alt.concat(*panels, columns=2, spacing=24, title=title, description=described)
+
+
+def _by_type(means: Table, colour: alt.Color, width: int, last: int) -> alt.LayerChart:
+    """One line per type that occurs, with its interval."""
+    there = means[means.groupby("model")["value"].transform("max") > 0].rename(columns={"model": "pattern"})
+    unit, scale, x = "share of maps", alt.Scale(domain=[0, 1]), layers_axis(last)
+    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")]
+    base = alt.Chart(there, width=width, height=220).encode(x=x, color=colour)
+    y = alt.Y("value:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=5))
+    return alt.LayerChart(
+        layer=[
+            interval_band(there, unit, scale).encode(x=x, color=colour),
+            base.mark_line(strokeWidth=2).encode(y=y),
+            base.mark_point(filled=True, size=40, opacity=1).encode(y=y, tooltip=["layer:Q", "pattern:N", *numbers]),
+        ],
+        title="Each type with its 95 % interval",
+    )
+
+
+def _means_of(layers: Table | None, of: str, names: dict[str, str]) -> Table | None:
+    """The layers' means of these kinds, under the names they are shown by; None for results of older versions."""
+    if layers is None:
+        return None
+    rows = layers[(layers["of"] == of) & layers["kind"].isin(list(names))].dropna(subset=["value", "low", "high"])
+    return rows.assign(model=rows["kind"].map(names))
 
 
 def _of(surface: Table, measure: str) -> Table:
@@ -303,12 +291,6 @@ def _named(table: Table, column: str, names: dict[str, str]) -> Table:
     """The rows of these kinds, under the names they are shown by."""
     rows = table[table[column].isin(list(names))].dropna(subset="value")
     return rows.assign(model=rows[column].map(names))
-
-
-def _stands_in(surface: Table) -> bool:
-    """Whether the first token was taken for the separator, as in decoders."""
-    first, separator = (_of(surface, name)["value"].to_numpy() for name in ("to_first", "to_separator"))
-    return len(first) == len(separator) and bool(np.allclose(first, separator))
 
 
 def _strongest(surface: Table) -> str:

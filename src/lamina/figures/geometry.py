@@ -1,4 +1,4 @@
-"""The geometry of a model's layers: one panel a measure, the model beside its random twin."""
+"""The geometry of a model's layers: one panel per measure, the model beside its random twin."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ CAPTIONS = {
         "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "
         "where no shading shows, the interval is narrower than the line. A gap between the model and its "
         "random twin is what training put there. Low self-similarity means that a word's vector depends much "
-        "on its context; compare the adjusted panels, because in an anisotropic layer all vectors look alike."
+        "on its context; compare the adjusted panels, because in an anisotropic layer all vectors look alike, and one "
+        "vector explains much of any words."
     ),
 }
 """Chart -> how to read it."""
 
-PANEL_WIDTH = 220
-"""Of one panel, without its axis; pages narrower than three of them wrap."""
+PANEL_WIDTH = 190
+"""Of one panel, without its axis; pages narrower than four of them wrap."""
 
 
 class Panel(NamedTuple):
@@ -36,14 +37,16 @@ class Panel(NamedTuple):
     axis: str
 
 
-# Three columns: each adjusted measure stands under its unadjusted one.
+# Four columns: each adjusted measure is below its unadjusted one, the two baselines come first.
 PANELS = (
     Panel("anisotropy", "Anisotropy", "words of different texts", "mean cosine"),
     Panel("self_similarity", "Self-similarity", "one word across its contexts", "mean cosine"),
     Panel("intra_similarity", "Intra-sentence similarity", "words with their text's mean", "mean cosine"),
-    Panel("max_explainable_variance", "Max. explainable variance", "by one static vector a word", "proportion"),
+    Panel("max_explainable_variance", "Max. explainable variance", "by one static vector per word", "proportion"),
+    Panel("max_explainable_variance_baseline", "Variance, random words", "as many as the word has", "proportion"),
     Panel("self_similarity_adjusted", "Self-similarity, adjusted", "minus anisotropy", "difference of cosines"),
     Panel("intra_similarity_adjusted", "Intra-sentence, adjusted", "minus anisotropy", "difference of cosines"),
+    Panel("max_explainable_variance_adjusted", "Variance, adjusted", "minus random words", "difference"),
 )
 
 
@@ -57,7 +60,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = alt.TitleParams(f"{models[0]} on {corpus['name']}{split}", subtitle="shaded: 95 % bootstrap interval")
-    chart = alt.concat(*panels, data=table, columns=3, spacing=24, title=title, description=describe(table))
+    chart = alt.concat(*panels, data=table, columns=4, spacing=24, title=title, description=describe(table))
     return {"layers": themed(chart.properties(usermeta={"panelWidth": PANEL_WIDTH}))}
 
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.resampling import StreamedBootstrap
+from lamina.analyses.attention_maps.head_means import HeadMeans, Means, head_table
+from lamina.analyses.resampling import BY_DOCUMENT, Unit
 from lamina.analyses.watching import TokenRoles, Watched, punctuation_ids, roles_of
 from lamina.encoders import SPECIAL, Encoder
 
@@ -33,18 +34,8 @@ SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline")
 _NEED_SEPARATORS = [MEASURES.index(name) for name in MEASURES if "separator" in name]
 
 
-class Measured(NamedTuple):
-    """Every measure of every head, averaged over texts; NaN where no text has it."""
-
-    value: Float[np.ndarray, "measure block head"]
-    low: Float[np.ndarray, "measure block head"]
-    high: Float[np.ndarray, "measure block head"]
-    baseline: Float[np.ndarray, " measure"]
-    """Under uniform attention over the same texts."""
-
-
 class SurfaceMeter:
-    """A mean over a text's tokens, then over texts, for each measure and head, with a bootstrap over texts.
+    """A mean over a text's tokens, then over texts, for each measure and head, with a bootstrap over documents.
 
     Example:
         >>> from lamina.analyses.watching import watch
@@ -55,55 +46,34 @@ class SurfaceMeter:
         ((10, 2, 2), ['layer', 'head', 'measure', 'value', 'low', 'high', 'baseline'])
     """
 
-    def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0) -> None:
+    def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
         self._causal = encoder.causal
         self._punctuation = punctuation_ids(encoder)
-        self._shape = (len(MEASURES), encoder.blocks, encoder.heads)
-        # Of each measure: its sum over texts for every head, its sum under uniform attention, its number of texts.
-        size = len(MEASURES) * (encoder.blocks * encoder.heads + 2)
-        self._sums = StreamedBootstrap(size, samples=samples, seed=seed)
+        self.means = HeadMeans(len(MEASURES), encoder, samples=samples, seed=seed, unit=unit)
+        """Kinds are `MEASURES`, the baseline is uniform attention over the same texts."""
 
     def update(self, watched: Watched) -> None:
         """See `Meter.update`."""
-        roles = roles_of(watched.tokens, self._punctuation, causal=self._causal)
+        # Without a stand-in for separators: a decoder's first token has a measure of its own.
+        roles = roles_of(watched.tokens, self._punctuation, causal=False)
         size = len(watched.tokens.ids)
         selectors = _selectors(roles)
         heads = measure(watched.maps.flatten(0, 1), selectors)
         uniform = measure(uniform_map(size, causal=self._causal)[None], selectors)
-        counted = np.ones((len(MEASURES), 1))
+        counted = np.ones(len(MEASURES))
         if not roles.separators.any():
             counted[_NEED_SEPARATORS] = 0
         elif roles.separators.all():
             counted[MEASURES.index("other_to_separator")] = 0
-        self._sums.add(np.concatenate([heads * counted, uniform * counted, counted], axis=1).ravel(), watched.text.id)
+        self.means.add(heads.reshape(-1, *watched.maps.shape[:2]), counted, watched.text, uniform[:, 0])
 
-    def measured(self) -> Measured:
+    def measured(self) -> Means:
         """The means over all texts seen so far, with 95 % intervals."""
-        value, baseline = self._means(self._sums.value[None])
-        spread, _ = self._means(self._sums.samples)
-        low, high = (np.full(self._shape, np.nan) for _ in range(2))
-        for at in range(len(MEASURES)):
-            # A sample may have drawn none of the few texts that have the measure.
-            drawn = spread[np.isfinite(spread[:, at]).all((1, 2)), at]
-            if len(drawn):
-                low[at], high[at] = np.quantile(drawn, [0.025, 0.975], axis=0)
-        return Measured(value[0], low, high, baseline[0])
+        return self.means.heads()
 
     def table(self) -> pd.DataFrame:
         """`layer,head,measure,value,low,high,baseline`, blocks and heads counted from 1."""
-        found = self.measured()
-        at, block, head = (axis.ravel() for axis in np.indices(self._shape))
-        spread = (each.ravel() for each in (found.value, found.low, found.high))
-        columns = (block + 1, head + 1, np.array(MEASURES, object)[at], *spread, found.baseline[at])
-        table = pd.DataFrame(dict(zip(SURFACE, columns, strict=True)))
-        return table.sort_values(["layer", "head"], kind="stable", ignore_index=True)
-
-    def _means(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of every head, and under uniform attention."""
-        parts = sums.reshape(len(sums), len(MEASURES), -1).astype(float)
-        counts = parts[..., -1:]
-        means = np.divide(parts[..., :-1], counts, out=np.full_like(parts[..., :-1], np.nan), where=counts > 0)
-        return means[..., :-1].reshape(-1, *self._shape), means[..., -1]
+        return head_table(self.measured(), MEASURES, SURFACE)
 
 
 def measure(
@@ -146,54 +116,92 @@ def _selectors(roles: TokenRoles) -> Float[torch.Tensor, "cell selector"]:
 
 
 PATTERNS = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
-SHARE_OF_TEXTS = ("layer", "head", "pattern", "share")
+SHARE_OF_TEXTS = ("layer", "head", "pattern", "share", "low", "high")
 """Columns of `patterns.csv`."""
 
-STRONG = 0.4
-"""Two parts can be strong at once; with less than that in each, most of the attention goes elsewhere."""
+STRONG, ENOUGH = 0.35, 0.1
+"""How much of the attention that is left a part needs, and how much of all attention; chosen on maps labelled by
+eye, and checked on others: docs/methods/attention.md has the agreement."""
 
 UNTOLD = "texts too short, or of special tokens and punctuation alone, to tell a pattern"
 
 
 class PatternMeter:
-    """Of how many texts each head's map is of each pattern.
+    """Of how many texts each head's map is of each pattern, with a bootstrap over documents.
 
     Example:
         >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
-        >>> meter = PatternMeter(TinyEncoder())
+        >>> meter = PatternMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
         >>> meter.untold, meter.table().groupby(["layer", "head"])["share"].sum().tolist()
-        (0, [1.0, 1.0, 1.0, 1.0])
+        (1, [1.0, 1.0, 1.0, 1.0])
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
         self._causal = encoder.causal
         self._punctuation = punctuation_ids(encoder)
-        self._counts = np.zeros((encoder.blocks, encoder.heads, len(PATTERNS)))
+        self.means = HeadMeans(len(PATTERNS), encoder, samples=samples, seed=seed, unit=unit)
+        """Kinds are `PATTERNS`."""
         self.untold = 0
         """Texts on which every map would be vertical, or diagonal: they are not counted."""
 
     def update(self, watched: Watched) -> None:
         """See `Meter.update`."""
-        parts = _parts(watched, self._punctuation, causal=self._causal)
-        uniform = uniform_map(len(parts), causal=self._causal).flatten() @ parts.flatten(0, 1) / len(parts)
-        if (uniform[:2] > 1 - 1e-6).any():
+        found = patterns_of(watched, self._punctuation, causal=self._causal)
+        if found is None:
             self.untold += 1
             return
-        held = watched.maps.flatten(2) @ parts.flatten(0, 1) / len(parts)
-        strong = (held - uniform >= STRONG * (1 - uniform)).numpy()
-        if len(watched.text.segments) < 2:
-            strong[..., 2] = False
-        self._counts += np.eye(len(PATTERNS))[pattern_of(strong)]
+        own = (found == np.arange(len(PATTERNS))[:, None, None]).astype(float)
+        self.means.add(own, np.ones(len(PATTERNS)), watched.text)
 
     def table(self) -> pd.DataFrame:
-        """`layer,head,pattern,share`, blocks and heads counted from 1; the shares of a head sum to 1."""
-        texts = self._counts.sum(-1, keepdims=True)
-        share = np.divide(self._counts, texts, out=np.full_like(self._counts, np.nan), where=texts > 0)
-        block, head, at = (axis.ravel() for axis in np.indices(share.shape))
-        columns = (block + 1, head + 1, np.array(PATTERNS, object)[at], share.ravel())
-        return pd.DataFrame(dict(zip(SHARE_OF_TEXTS, columns, strict=True)))
+        """`layer,head,pattern,share,low,high`, blocks and heads counted from 1; the shares of a head sum to 1."""
+        return head_table(self.means.heads(), PATTERNS, SHARE_OF_TEXTS)
+
+
+def patterns_of(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Int[np.ndarray, "block head"] | None:
+    """Which of `PATTERNS` each head's map is; None for a text on which every map would be vertical, or diagonal."""
+    cells = _cells(watched, punctuation, causal=causal)
+    size = len(cells)
+    uniform = _Held.of(uniform_map(size, causal=causal)[None, None], cells)
+    if any(left - held < 1e-6 for held, left in (uniform.vertical, uniform.diagonal)):
+        return None
+    held = _Held.of(watched.maps, cells)
+    strong = [_strong(one, other) for one, other in zip(held, uniform, strict=True)]
+    if len(watched.text.segments) < 2:
+        strong[2][:] = False
+    return pattern_of(np.stack(strong, -1))
+
+
+class _Held(NamedTuple):
+    """What each part holds, and how much is left for it once the other parts have theirs; shares of all attention.
+
+    Cells that are both vertical and diagonal (a neighbour that is a separator) speak for neither.
+    """
+
+    vertical: tuple[np.ndarray, np.ndarray]
+    diagonal: tuple[np.ndarray, np.ndarray]
+    block: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(
+        cls, maps: Float[torch.Tensor, "block head token token"], cells: Float[torch.Tensor, "token token part"]
+    ) -> _Held:
+        shares = (maps.float().flatten(2) @ cells.flatten(0, 1) / len(cells)).numpy().astype(float)
+        vertical, diagonal, both, block = np.moveaxis(shares, -1, 0)
+        left = 1 - both
+        return cls((vertical, left - diagonal), (diagonal, left - vertical), (block, left - vertical - diagonal))
+
+
+def _strong(
+    part: tuple[np.ndarray, np.ndarray], uniform: tuple[np.ndarray, np.ndarray]
+) -> Bool[np.ndarray, "block head"]:
+    """Whether it holds enough, and of what is left clearly more than uniform attention would give it."""
+    (held, left), (flat, flat_left) = part, uniform
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share, expected = held / left, flat / flat_left
+        return (held >= ENOUGH) & (share - expected >= STRONG * (1 - expected)) & (flat_left - flat > 1e-6)
 
 
 def pattern_of(strong: Bool[np.ndarray, "*head 3"]) -> np.ndarray:
@@ -207,19 +215,16 @@ def pattern_of(strong: Bool[np.ndarray, "*head 3"]) -> np.ndarray:
     return np.select([vertical & diagonal, vertical, diagonal, block], [2, 0, 1, 3], default=4)
 
 
-def _parts(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Float[torch.Tensor, "token token part"]:
-    """Which cells of the text's maps are vertical, diagonal, block."""
+def _cells(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Float[torch.Tensor, "token token part"]:
+    """Which cells of the text's maps are vertical alone, diagonal alone, both, and else within a segment."""
     roles = roles_of(watched.tokens, punctuation, causal=causal)
     size = len(watched.tokens.ids)
     marks = roles.separators | roles.punctuation
     marks[0] = True
     places = np.arange(size)
+    near = np.abs(places[:, None] - places) <= 1
     segment = _segments(watched)
-    cells = [
-        np.broadcast_to(marks, (size, size)),
-        np.abs(places[:, None] - places) <= 1,
-        segment[:, None] == segment,
-    ]
+    cells = [marks & ~near, near & ~marks, near & marks, (segment[:, None] == segment) & ~near & ~marks]
     return torch.from_numpy(np.stack(cells, -1)).float()
 
 

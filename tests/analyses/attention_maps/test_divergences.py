@@ -1,0 +1,140 @@
+"""Divergences between heads: against scipy, worked by hand, with intervals that cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import jensenshannon
+
+from lamina.analyses.attention_maps import divergences as module
+from lamina.analyses.attention_maps.divergences import (
+    DIVERGENCES,
+    SMOOTHING,
+    DivergenceMeter,
+    divergences,
+    most_alike,
+)
+from lamina.analyses.resampling import BY_DOCUMENT, BY_TEXT
+from lamina.analyses.watching import Watched, watch
+from lamina.encoders import Tokens
+from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+from lamina.types import Text
+
+
+def drawn(heads: int, size: int, sharp: float, seed: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return (torch.randn(heads, size, size, generator=draw) * sharp).softmax(-1)
+
+
+def by_scipy(maps: torch.Tensor) -> np.ndarray:
+    exact = maps.double().numpy()
+    smooth = exact / exact.sum(-1, keepdims=True) * (1 - SMOOTHING) + SMOOTHING / maps.shape[-1]
+    pairs = [[np.square(jensenshannon(one, other, axis=-1)).sum() for other in smooth] for one in smooth]
+    return np.array(pairs)
+
+
+@pytest.mark.parametrize("size", [1, 5, 40, 140])
+@pytest.mark.parametrize("sharp", [0.3, 3.0, 20.0])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_divergences_are_scipys_squared(size: int, sharp: float, threads: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    maps = drawn(5, size, sharp, seed=size)
+    found, exact = divergences(maps), by_scipy(maps)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-6 * size)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 20), st.floats(0.01, 30), st.integers(0, 999))
+def test_divergences_are_symmetric_zero_for_oneself_and_at_most_log_2(heads: int, size: int, sharp: float, seed: int):
+    found = divergences(drawn(heads, size, sharp, seed))
+    assert (found == found.T).all()
+    assert (found.diagonal() == 0).all()
+    assert (found >= 0).all()
+    assert (found <= size * np.log(2)).all()
+
+
+def test_a_meter_sums_over_texts_and_counts_tokens():
+    encoder = TinyEncoder()
+    meter = DivergenceMeter(encoder, samples=20)
+    watch(encoder, SAMPLE_TEXTS, [meter])
+    made = list(encoder.encode(SAMPLE_TEXTS, ("maps",)))
+    exact = sum(by_scipy(each.maps.flatten(0, 1)) for each in made)
+    assert meter.tokens == sum(len(each.tokens.ids) for each in made)
+    np.testing.assert_allclose(meter.summed, exact, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(meter.apart().mean, meter.summed / meter.tokens)
+
+
+def seen(text: Text, *heads: list[list[float]]) -> Watched:
+    """Of a model of one block."""
+    maps = torch.tensor([heads])
+    return Watched(text, Tokens(np.arange(maps.shape[-1]), np.arange(maps.shape[-1])), maps)
+
+
+ME, OTHER = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+"""Each of two tokens looks at itself, or at the other."""
+
+
+def test_a_divergence_worked_by_hand_and_its_interval():
+    meter = DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=400)
+    meter.update(seen(Text("a", ("x", "y")), ME, OTHER))
+    meter.update(seen(Text("b", ("x", "y")), ME, ME))
+    # Smoothed to 0.9995 and 0.0005: log 2 less the entropy of one of them, on both tokens of the first text.
+    high, low = 1 - SMOOTHING / 2, SMOOTHING / 2
+    own = math.log(2) + high * math.log(high) + low * math.log(low)
+    assert meter.tokens == 4
+    (row,) = meter.table().to_dict("records")
+    assert (row["layer_a"], row["head_a"], row["layer_b"], row["head_b"]) == (1, 1, 1, 2)
+    assert row["value"] == pytest.approx(2 * own, rel=1e-5)
+    assert row["mean"] == pytest.approx(own / 2, rel=1e-5)
+    # A sample may hold only one of the two texts.
+    assert row["low"] == pytest.approx(0, abs=1e-6)
+    assert row["high"] == pytest.approx(own, rel=1e-5)
+
+
+def test_texts_of_one_document_are_drawn_together():
+    def width(unit) -> float:
+        meter = DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=400, unit=unit)
+        for at in range(24):
+            # Documents of four texts that are all alike: there are 6 observations, not 24.
+            meter.update(seen(Text(str(at), ("x", "y"), doc=f"d{at // 4}"), ME, OTHER if at // 4 % 2 else ME))
+        (row,) = meter.table().to_dict("records")
+        return row["high"] - row["low"]
+
+    assert width(BY_DOCUMENT) > 1.5 * width(BY_TEXT)
+
+
+def test_the_interval_covers_the_mean_that_texts_are_drawn_from():
+    own = float(divergences(torch.tensor([ME, OTHER]))[0, 1]) / 2
+    draw = np.random.default_rng(0)
+    covered = 0
+    for run in range(50):
+        meter = DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=200, seed=run)
+        for at, differs in enumerate(draw.random(30) < 0.5):
+            meter.update(seen(Text(f"{run}-{at}", ("x", "y")), ME, OTHER if differs else ME))
+        (row,) = meter.table().to_dict("records")
+        covered += row["low"] <= own / 2 <= row["high"]
+    assert covered >= 43
+
+
+def test_very_many_heads_get_fewer_samples(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_RESAMPLED", 600)
+    meter = DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=1000)
+    assert len(meter._sums.samples) == 300
+    monkeypatch.setattr(module, "_RESAMPLED", 6)
+    assert len(DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=1000)._sums.samples) == 100
+    assert len(DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=20)._sums.samples) == 20
+
+
+def test_the_closest_pair_is_told_beside_the_mean_and_not_for_tables_without_intervals():
+    rows = [(1, 1, 1, 2, 2.0, 0.02, 0.01, 0.03), (1, 1, 2, 1, 40.0, 0.4, 0.3, 0.5), (1, 2, 2, 1, 9.0, 0.09, 0.0, 0.2)]
+    table = pd.DataFrame(rows, columns=list(DIVERGENCES))
+    (told,) = most_alike(table)
+    assert told.text.startswith("Heads 1-1 and 1-2 attend most alike: divergence .02 [.01, .03] nats")
+    assert told.status == "clear"
+    assert not list(most_alike(table.drop(columns=["low", "high"])))
