@@ -44,9 +44,10 @@ def test_heads_writes_its_tables_and_reuses_them(bert: Path, treebank: Path, tmp
     made = (out / "result.json").stat().st_mtime_ns
     output(*asked)
     assert (out / "result.json").stat().st_mtime_ns == made
-    columns = "relation,direction,layer,head,count,accuracy,low,high,offset,offset_accuracy\n"
-    for name in ("relations", "best"):
-        assert (out / f"{name}.csv").read_text().startswith(columns)
+    columns = "relation,direction,layer,head,count,accuracy,low,high,offset,offset_accuracy,"
+    columns += "difference,diff_low,diff_high,p_holm"
+    for name, end in (("relations", "\n"), ("best", ",agrees\n")):
+        assert (out / f"{name}.csv").read_text().startswith(columns + end)
     assert (out / "baselines.csv").read_text().startswith("system,relation,count,accuracy,low,high\n")
     table = pd.read_csv(out / "relations.csv")
     assert set(table["relation"]) == {"all", "all without punctuation", "dep"}
@@ -70,9 +71,14 @@ def test_corefheads_writes_its_table(bert: Path, pairs: Path, tmp_path: Path):
     assert (out / "coref.csv").read_text().startswith("system,layer,head,mention_type,count,accuracy,low,high\n")
     table = pd.read_csv(out / "coref.csv")
     assert list(table["system"].unique()) == ["best head", "nearest", "head match", "rules", "head"]
-    assert len(table) == (4 + 2 * 2) * 4
+    # Only pronouns occur: no head is best for other types.
+    assert len(table) == 2 + (3 + 2 * 2) * 4
     nearest = table[(table["system"] == "nearest") & (table["mention_type"] == "pronoun")]
-    assert nearest[["count", "accuracy"]].to_numpy().tolist() == [[2, 0]]
+    assert nearest[["count", "accuracy"]].to_numpy().tolist() == [[4, 0]]
+    best = pd.read_csv(out / "best.csv")
+    assert best[["mention_type", "baseline"]].to_numpy().tolist() == [
+        [kind, name] for kind in ("pronoun", "all") for name in ("nearest", "head match", "rules")
+    ]
 
 
 def test_a_dry_run_counts_and_writes_nothing(bert: Path, treebank: Path, pairs: Path, tmp_path: Path):

@@ -45,8 +45,8 @@ def score_rows(model: str, task: str, layers: int, seeds: int, probes: tuple[str
         # Accuracy is a little higher than F1, and a control that F1 finds silent remembers some labels.
         up, remembered = (0.01, 0.5) if metric == "accuracy" else (0.0, 0.0)
         about = ("dev", metric, 2000)
-        rows.append((model, task, "constant", "model", pd.NA, "all", *about, 0.2 + up, 0.19 + up, 0.21 + up))
-        rows.append((model, task, "constant", "control", pd.NA, "all", "dev", metric, 1800, 0.15, 0.14, 0.16))
+        rows.append((model, task, "constant", "model", pd.NA, "all", "", *about, 0.2 + up, 0.19 + up, 0.21 + up))
+        rows.append((model, task, "constant", "control", pd.NA, "all", "", "dev", metric, 1800, 0.15, 0.14, 0.16))
         for probe in probes:
             for layer in [layers - 1] if probe == "mix" else range(layers):
                 name = "cumulative" if probe == "mix" else probe
@@ -57,13 +57,13 @@ def score_rows(model: str, task: str, layers: int, seeds: int, probes: tuple[str
                 if name == "layer":
                     values.append(("control", "all", remembered + 0.01 * layer))
                 for of, seed, value in values:
-                    rows.append((model, task, name, of, layer, seed, *about, value, value - 0.01, value + 0.01))
+                    rows.append((model, task, name, of, layer, seed, "", *about, value, value - 0.01, value + 0.01))
     return rows
 
 
 def training_rows(tasks: tuple[str, ...], layers: int, seeds: int, probes: tuple[str, ...], late) -> list[tuple]:
     return [
-        (task, of, probe, layer, seed, 600, 500, 0.2, 0.001, (task, of, probe, layer) not in late)
+        (task, of, probe, layer, seed, "", 600, 500, 0.2, 0.001, (task, of, probe, layer) not in late)
         for task in tasks
         for of in ("model", "random", "control")
         for probe in ("cumulative", "layer")
@@ -83,8 +83,8 @@ def summary_row(task: str, number: int, layers: int, probes: tuple[str, ...]) ->
     divergences = [0.12, 0.1, 0.15] if full else [NAN] * 3
     selective = [0.41, 0.38, 0.44, 3, control_metric(task)] if "layer" in probes else [NAN] * 4 + [""]
     return (
-        task, "ewt", metrics_of(task)[0], STARTS[task] if whole else NAN, 0.98 if full else NAN, *gravity, *expected,
-        *divergences, *([0.61, 0.5, 0.7] if whole else [NAN] * 3), *selective, *twin, True, "",
+        task, "ewt", metrics_of(task)[0], 2, 1, STARTS[task] if whole else NAN, 0.98 if full else NAN, *gravity,
+        *expected, *divergences, *([0.61, 0.5, 0.7] if whole else [NAN] * 3), *selective, *twin, True, "",
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def make_probe():
         full, whole = "cumulative" in probes or "mix" in probes, "cumulative" in probes
         scores = [row for task in tasks for row in score_rows(model, task, layers, seeds, tuple(probes))]
         mixing = [
-            (task, seed, layers - 1, layer, weight(layer, layers, seed), 1.1, 5.0 + layer)
+            (task, seed, "", layers - 1, layer, weight(layer, layers, seed), 1.1, 5.0 + layer)
             for task in (tasks if full else ())
             for seed in range(seeds)
             for layer in range(layers)

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS
+from lamina.analyses.attention_maps.behaviours import FIRST
+from lamina.analyses.attention_maps.loss_gradients import GRADIENTS
+from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, SHARE_OF_TEXTS, SURFACE
 from lamina.figures import to_svg
 from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, cell_width, draw
 from lamina.results import Provenance, Result
@@ -19,18 +21,27 @@ def made(layers: int = 3, heads: int = 4, *, decoder: bool = False, gradients: b
         for head in range(1, heads + 1):
             drawn = dict(zip(MEASURES, rng.random(len(MEASURES)), strict=True))
             if decoder:
-                drawn["to_separator"] = drawn["to_first"]
+                drawn |= {name: np.nan for name in MEASURES if "separator" in name}
             rows += [(layer, head, name, value, value - 0.01, value + 0.01, 0.1) for name, value in drawn.items()]
-            kinds += [(layer, head, name, 1 / len(PATTERNS)) for name in PATTERNS]
-            slopes += [(layer, head, name, rng.random() / 100) for name in TARGETS]
+            kinds += [(layer, head, name, 0.2, 0.1, 0.3) for name in PATTERNS]
+            targets = [name for name in TARGETS if name != ("separator" if decoder else FIRST)]
+            slopes += [(layer, head, name, rng.random() / 100, 1e-4, 1e-2) for name in targets]
     tables = {
-        "surface": pd.DataFrame(rows, columns=["layer", "head", "measure", "value", "low", "high", "baseline"]),
-        "patterns": pd.DataFrame(kinds, columns=["layer", "head", "pattern", "share"]),
+        "surface": pd.DataFrame(rows, columns=list(SURFACE)),
+        "patterns": pd.DataFrame(kinds, columns=list(SHARE_OF_TEXTS)),
     }
     if gradients:
-        tables["gradients"] = pd.DataFrame(slopes, columns=["layer", "head", "target", "value"])
+        tables["gradients"] = pd.DataFrame(slopes, columns=list(GRADIENTS))
+    tables["layers"] = pd.concat([layer_means(tables[name], name) for name in tables], ignore_index=True)
     corpus = {"name": "ewt", "split": "dev", "fingerprint": "c"}
     return Result("attention", tables, Provenance({"name": "minilm", "fingerprint": "f"}, corpus, {}))
+
+
+def layer_means(table: pd.DataFrame, of: str) -> pd.DataFrame:
+    """As in `layers.csv`."""
+    named = table.set_axis(["layer", "head", "kind", "value", "low", "high", "baseline"][: table.shape[1]], axis=1)
+    means = named.groupby(["layer", "kind"], as_index=False)[["value", "low", "high"]].mean()
+    return means.assign(of=of, baseline=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +86,37 @@ def test_cells_too_narrow_for_numbers_have_none():
 def test_by_layer_a_point_a_head_and_a_line_of_means(specs, name: str):
     for panel in specs[name]["concat"]:
         marks = [layer["mark"]["type"] for layer in panel["layer"]]
-        assert marks == (["point", "line"] if name == "gradients" else ["point", "line", "rule"])
-        assert panel["layer"][0]["encoding"]["x"]["axis"]["values"] == [1, 2, 3]
-        assert panel["layer"][0]["encoding"]["y"]["title"]
+        assert marks == ["area", "point", "line"] + ["rule"] * (name != "gradients")
+        assert panel["layer"][1]["encoding"]["x"]["axis"]["values"] == [1, 2, 3]
+        assert panel["layer"][1]["encoding"]["y"]["title"]
 
 
-def test_a_decoders_first_token_is_not_drawn_twice():
+def test_patterns_are_stacked_and_each_has_its_interval(specs):
+    stacked, each = specs["patterns"]["concat"]
+    assert stacked["mark"]["type"] == "bar"
+    assert [layer["mark"]["type"] for layer in each["layer"]] == ["area", "line", "point"]
+
+
+def test_results_without_layers_are_drawn_without_intervals():
+    older = made()
+    del older.tables["layers"]
+    charts = {name: chart.to_dict() for name, chart in draw(older).items()}
+    assert len(charts["patterns"]["concat"]) == 1
+    for name in ("layers", "entropy", "gradients"):
+        assert all(panel["layer"][0]["mark"]["type"] == "point" for panel in charts[name]["concat"])
+
+
+def test_norm_weighted_attention_is_named():
+    result = made()
+    result.provenance.parameters["weights"] = "norm"
+    shares = draw(result)["atlas"].to_dict()["concat"][0]
+    assert shares["concat"][0]["layer"][0]["encoding"]["color"]["legend"]["title"] == "share of norm-weighted attention"
+
+
+def test_a_decoder_has_a_first_token_and_no_separators():
     charts = draw(made(decoder=True))
-    special, separators, _ = charts["layers"].to_dict()["concat"]
+    special, _ = charts["layers"].to_dict()["concat"]
     assert special["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["first token", ". and ,"]
-    assert separators["title"] == "To the first token, in separators' place"
-    assert separators["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["from other tokens"]
     (gradients,) = charts["gradients"].to_dict()["concat"]
     assert gradients["layer"][0]["encoding"]["color"]["scale"]["domain"][0] == "first token"
 

@@ -25,9 +25,10 @@ def layers_of(panel: dict, mark: str) -> list[dict]:
 def test_one_panel_a_measure_adjusted_under_unadjusted(spec):
     titles = [panel["title"]["text"] for panel in spec["concat"]]
     assert titles == [panel.title for panel in PANELS]
-    assert spec["columns"] == 3
-    assert titles[4].startswith(titles[1])
-    assert titles[5].split(",")[0] in titles[2]
+    assert spec["columns"] == 4
+    assert titles[5].startswith(titles[1])
+    assert titles[6].split(",")[0] in titles[2]
+    assert PANELS[7].measure == f"{PANELS[3].measure}_adjusted"
 
 
 def test_axes_are_labelled_and_all_panels_share_one_scale(spec):
@@ -36,7 +37,7 @@ def test_axes_are_labelled_and_all_panels_share_one_scale(spec):
         x, y = line["encoding"]["x"], line["encoding"]["y"]
         assert x["title"] == "layer (0 = embeddings)"
         assert x["axis"]["values"] == list(range(7))
-        assert y["title"] in {"mean cosine", "proportion", "difference of cosines"}
+        assert y["title"] in {"mean cosine", "proportion", "difference of cosines", "difference"}
         assert y["scale"]["domain"] == [-0.1, 1.0]
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.attention_maps.divergences import DIVERGENCES
 from lamina.analyses.attention_maps.look import ATTENTION, look
 from lamina.figures import captions_of, headmap, to_svg
 from lamina.figures import look as look_figure
@@ -70,6 +71,24 @@ def test_a_look_draws_a_panel_a_head_with_its_reason():
     assert "strongest" in spec["description"]
 
 
+def test_a_look_draws_the_rollout_at_three_depths():
+    result = look(TinyEncoder(blocks=6), "The dogs bark at the dogs.", weights="norm")
+    charts = look_figure.draw(result)
+    assert list(charts) == list(captions_of("look"))
+    spec = charts["rollout"].to_dict()
+    assert [panel["title"] for panel in spec["concat"]] == ["Layers 1 to 2", "Layers 1 to 4", "Layers 1 to 6"]
+    assert spec["title"]["text"].startswith("Rollout of norm-weighted attention: tiny, by word")
+    assert spec["description"].startswith("Rollout to the input. Mixed most into other words")
+    # A word that occurs twice has two rows and two columns in every panel.
+    assert to_svg(charts["rollout"]).count(">dogs</text>") == 3 * 2 * 2
+
+
+def test_a_look_of_an_older_version_has_lines_alone():
+    result = look(TinyEncoder(), "The dogs bark.")
+    older = replace(result, tables={name: table for name, table in result.tables.items() if name != "rollout"})
+    assert list(look_figure.draw(older)) == ["lines"]
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_a_look_at_one_word_draws_its_lines_alone(old: bool):
     result = look(TinyEncoder(), "The dogs bark.", heads=["1-1"], focus="dogs")
@@ -107,6 +126,16 @@ def test_the_map_shows_every_head_twice_on_equal_scales(behaviour: list[str]):
         assert set(scale["domain"]) == set(behaviour)
         assert scale["range"] == looks
     assert "stress 0.12" in to_svg(chart)
+
+
+def test_the_map_says_how_sure_its_divergences_are():
+    points = pd.DataFrame([(1, 1, 0.3, 0.1, "other"), (2, 1, -0.3, -0.1, "other")])
+    points.columns = ["layer", "head", "x", "y", "behaviour"]
+    apart = pd.DataFrame([(1, 1, 2, 1, 9.0, 0.30, 0.28, 0.32)], columns=list(DIVERGENCES))
+    fit = pd.DataFrame({"heads": [2], "tokens": [30], "stress": [0.1]})
+    about = {"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}
+    made = Result("headmap", {"points": points, "divergences": apart, "fit": fit}, Provenance(*about, {}))
+    assert "±0.020 nats" in headmap.draw(made)["map"].to_dict()["title"]["subtitle"][2]
 
 
 def test_every_behaviour_has_one_look_of_its_own_in_one_order():

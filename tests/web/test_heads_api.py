@@ -68,6 +68,32 @@ def test_lines_carry_few_numbers_and_lose_nothing(client):
         assert sum(head["weight"]) + sum(head["rest"]) == pytest.approx(len(found["tokens"]), abs=0.05)
 
 
+def test_norm_weighted_maps_and_rollout(client):
+    body = {"model": "tiny", "sentence": SENTENCE, "heads": ["rollout", "1-2"], "level": "piece"}
+    plain, weighted = (
+        client().post("/api/heads/lines", json=body | {"weights": weights}).json() for weights in ("attention", "norm")
+    )
+    for found, other in ((plain, weighted), (weighted, plain)):
+        assert [head["head"] for head in found["heads"]] == ["rollout", "1-2"]
+        for head, beside in zip(found["heads"], other["heads"], strict=True):
+            assert sum(head["weight"]) + sum(head["rest"]) == pytest.approx(len(found["tokens"]), abs=0.05)
+            assert head["weight"] != beside["weight"]
+    of_maps = [atlas(client(), weights=weights)["measures"] for weights in ("attention", "norm")]
+    assert of_maps[0] != of_maps[1]
+    assert [each["baseline"] for each in of_maps[0]] == [each["baseline"] for each in of_maps[1]]
+
+
+def test_saved_results_are_of_the_maps_that_are_shown(client, results, tmp_path):
+    asking = client(folders=[results])
+    assert atlas(asking, weights="norm")["missing"] == ["attention", "heads", "corefheads", "headmap"]
+    assert asking.post("/api/heads/card", json={"model": "tiny", "head": "2-1", "weights": "norm"}).json()["role"] == ""
+    corpus = lamina.corpus_from(SAMPLE_TEXTS, name="samples")
+    lamina.attention(TinyEncoder(), corpus, samples=20, weights="norm").save(tmp_path / "norm", charts=False)
+    both = client(folders=[results, tmp_path])
+    assert [each["name"].split("/")[-1] for each in atlas(both, weights="norm")["sources"]] == ["norm"]
+    assert [each["name"].split("/")[-1] for each in atlas(both)["sources"]] == ["attention", "headmap"]
+
+
 def test_words_and_pieces(client):
     body = {"model": "tiny", "sentence": "unhesitating dogs", "heads": ["1-1"]}
     words = client().post("/api/heads/lines", json=body).json()["tokens"]
@@ -139,5 +165,5 @@ def test_models_without_heads_are_told_apart(client, tmp_path):
 
 def test_the_page_has_what_its_script_fills(client):
     page = client().get("/heads").text
-    for id in ("atlas", "measure", "legend", "lines", "links", "card", "chosen", "missing", "least"):
+    for id in ("atlas", "measure", "weights", "legend", "lines", "links", "card", "chosen", "missing", "least"):
         assert f'id="{id}"' in page

@@ -113,6 +113,22 @@ def test_a_head_is_clicked_and_its_lines_are_drawn(page, address):
     page.wait_for_function("location.search.includes('level=piece')")
 
 
+def test_norm_weighted_maps_and_their_rollout_are_shown(page, address):
+    page.goto(f"{address}/heads?sentence=Dogs chase cats .&measure=sentence.to_separator&head=3-9")
+    page.wait_for_selector("#lines canvas")
+    settled(page)
+    cell = page.locator('[data-head="3-9"]').first
+    before = cell.get_attribute("aria-label")
+    page.select_option("#weights", "norm")
+    page.wait_for_function("location.search.includes('weights=norm')")
+    page.wait_for_function(f"document.querySelector('[data-head=\"3-9\"]').getAttribute('aria-label') !== {before!r}")
+    settled(page)
+    page.select_option("#layout", "rollout")
+    page.wait_for_function("location.search.includes('lines=rollout')")
+    page.locator("#links summary").click()
+    page.locator("#links td", has_text="rollout").first.wait_for()
+
+
 def test_arrow_keys_move_over_the_heads(page, address):
     page.goto(f"{address}/heads?head=2-2")
     page.locator('[data-head="2-2"]').first.focus()

@@ -48,7 +48,7 @@ def test_one_result_has_charts_words_and_provenance(client, folder):
     assert figure["spec"]["$schema"].startswith("https://vega.github.io")
     assert figure["summary"]
     assert figure["caption"]
-    assert whole["rows"] == {"layers": 84}
+    assert whole["rows"] == {"layers": 112}
     assert whole["provenance"]["seeds"] == [0]
     assert whole["question"]
     assert whole["findings"] == []

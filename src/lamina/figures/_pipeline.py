@@ -24,6 +24,7 @@ from lamina.figures.theme import (
     reasons_of,
     rows_of,
     seed_count,
+    seeds_name,
     title_of,
 )
 
@@ -248,11 +249,11 @@ def _constants(tables: Tables) -> dict[str, float]:
 
 def _spread(tables: Tables) -> list[str]:
     """What the lines are: resampling texts cannot move the centre of gravity, so few seeds make no interval."""
-    seeds = seed_count(tables)
+    seeds, name = seed_count(tables), seeds_name(tables)
     if seeds >= FEW_SEEDS:
-        return [f"lines: 95 % interval, over {seeds} seeds and, for the expected layer, texts too"]
+        return [f"lines: 95 % interval, over {seeds} {name}s and, for the expected layer, texts too"]
     if seeds > 1:
-        ranged, trained = f"lowest to highest of {seeds} seeds, which is no interval", f"the mean of {seeds} seeds"
+        ranged, trained = f"lowest to highest of {seeds} {name}s, which is no interval", f"the mean of {seeds} {name}s"
     else:
         ranged, trained = "none, there is one seed", "one seed"
     return [

@@ -69,10 +69,17 @@ def mixing_rows(tables: Tables) -> Table:
     if mixing is None:
         return pd.DataFrame()
     full = mixing[mixing["upto"] == mixing["upto"].max()]
-    full = full[~full["task"].isin(list(reasons_of(tables, "centre of gravity")))]
+    full = full[~full["task"].isin(_untold(tables))]
     found = full.groupby(["task", "layer"], sort=False)["weight"].agg(["mean", "min", "max"]).reset_index()
     found.columns = _NUMBERS
     return found.assign(kind=_MIXING)
+
+
+def _untold(tables: Tables) -> list[str]:
+    """Tasks whose full probe has not converged: neither their weights' centre nor their divergence is told."""
+    divergences = _divergences(tables)
+    told = {task for task, said in divergences.items() if any(each.startswith("K(s)") for each in said)}
+    return [task for task in reasons_of(tables, "centre of gravity") if task not in told]
 
 
 def differential_rows(tables: Tables) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from lamina.figures.attention import head_grid
-from lamina.figures.theme import themed
+from lamina.figures.theme import attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -22,7 +22,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The chart `distance`."""
     table = result.tables["distance"]
     uniform = float(table["baseline"].iloc[0])
-    about = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
+    about = f"{attention_name(result)} of {result.provenance.model['name']} on {result.provenance.corpus['name']}"
     title = alt.TitleParams(f"How far heads look: {about}", subtitle=f"words; under uniform attention {uniform:.1f}")
     most = max(uniform, float(table["value"].max()))
     grid = head_grid(table, alt.TitleParams(""), domain=(0, most), unit="mean distance in words", digits=1)

@@ -7,8 +7,9 @@ import math
 import altair as alt
 import pandas as pd
 
+from lamina.figures._heat_map import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
-from lamina.figures.theme import FAINT, INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
+from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
 from lamina.results import Result
 
 CAPTIONS = {
@@ -38,7 +39,6 @@ CAPTIONS = {
 }
 """Chart -> how to read it."""
 
-PANEL_WIDTH = 330
 ROW = 20
 """Height of one model at one task."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
@@ -269,12 +269,6 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
     return " ".join(sentences)
 
 
-_ROW = 28
-"""Height of one task in a heat map."""
-_SHADES = ("#ffffff", "#08458c")
-"""One hue, from light to dark: the order holds in grey and for all eyes."""
-
-
 def by_task(rows: Table, title: str, models: list[str] | None = None) -> alt.ConcatChart:
     """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
     models = models or list(dict.fromkeys(rows["model"]))
@@ -286,61 +280,7 @@ def by_task(rows: Table, title: str, models: list[str] | None = None) -> alt.Con
         spacing=24,
         title=alt.TitleParams(title, subtitle="bars: 95 % bootstrap interval"),
         description=" ".join(
-            _best_in_words(str(task), group, models) for task, group in rows.groupby("task", sort=False)
+            best_in_words(str(task), group, models) for task, group in rows.groupby("task", sort=False)
         ),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
-
-
-def heat_maps(rows: Table, models: list[str], title: str) -> alt.ConcatChart:
-    """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer."""
-    tasks = list(dict.fromkeys(rows["task"]))
-    own = [(model, rows[rows["model"] == model]) for model in models]
-    said = "each task from its worst layer (white) to its best (dark); numbers: scores"
-    return alt.concat(
-        *(_map(model, group, tasks) for model, group in own if len(group)),
-        columns=2,
-        spacing=24,
-        title=alt.TitleParams(title, subtitle=said, offset=12),
-        description=" ".join(
-            f"{model}: {_best_in_words(str(task), group, [model])}"
-            for model, whole in own
-            for task, group in whole.groupby("task", sort=False)
-        ),
-        usermeta={"panelWidth": PANEL_WIDTH},
-    )
-
-
-def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
-    layers = rows["layer"].nunique()
-    shown = sorted(rows["layer"].unique().tolist())[:: math.ceil(layers / 13)]
-    rows = rows.assign(title=rows["task"].map(title_of))
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=_ROW * len(tasks)).encode(
-        x=alt.X(
-            "layer:O",
-            title="layer (0 = embeddings)",
-            # Thinned out where the numbers would not fit.
-            axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False),
-        ),
-        y=alt.Y(
-            "title:N",
-            sort=[title_of(task) for task in tasks],
-            title=None,
-            axis=alt.Axis(ticks=False, domain=False, labelLimit=240),
-        ),
-        tooltip=["title:N", "layer:Q", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "normalised"))],
-    )
-    colour = alt.Color(
-        "normalised:Q", scale=alt.Scale(domain=[0, 1], range=list(_SHADES), interpolate="lab"), legend=None
-    )
-    cells: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
-    if PANEL_WIDTH / layers >= 24:
-        shade = alt.when(alt.datum.normalised > 0.55).then(alt.value("white")).otherwise(alt.value(INK))
-        cells.append(base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"), color=shade))
-    return alt.LayerChart(layer=cells, title=model)
-
-
-def _best_in_words(task: str, rows: Table, models: list[str]) -> str:
-    tops = [rows[rows["model"] == model].nlargest(1, "value") for model in models]
-    said = "; ".join(f"{row.model} {row.value:.2f} at layer {row.layer}" for top in tops for row in top.itertuples())
-    return f"{title_of(task)}, best score of one layer alone: {said}."

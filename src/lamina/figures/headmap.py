@@ -7,15 +7,15 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, themed
+from lamina.figures.theme import BEHAVIOUR_LOOKS, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "map": (
         "One point per head, shown twice: by layer and by behaviour. Heads that are close attend alike, as far as the "
         "stress in the subtitle allows (0: every distance is exact); directions mean nothing. A head that does several "
-        "things is named by the most telling one: coreference and syntactic heads beat a simple rule with their whole "
-        "95 % interval, the others exceed a fixed share of attention."
+        "things is named by the most telling one: coreference and syntactic heads surely beat simple rules on the same "
+        "documents (cross-fitted, after Holm's correction), the others exceed a fixed share of attention."
     ),
 }
 """Chart -> how to read it."""
@@ -33,16 +33,25 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = alt.TitleParams(
-        f"Map of heads: {result.provenance.model['name']} on {corpus['name']}{split}",
+        f"Map of heads by {attention_name(result)}: {result.provenance.model['name']} on {corpus['name']}{split}",
         subtitle=[
             "distance: Jensen-Shannon divergence of two heads, nats per token, as well as a plane can show it",
             f"stress {stress:.2f} (0: every distance is exact); directions mean nothing",
+            *_width(result.tables.get("divergences")),
         ],
     )
     panels = [_by_layer(points), _by_behaviour(points)]
     chart = alt.concat(*panels, columns=2, spacing=40, title=title, description=describe(points, stress))
     chart = chart.resolve_scale(color="independent", shape="independent")
     return {"map": themed(chart.properties(usermeta={"panelWidth": PANEL}))}
+
+
+def _width(divergences: Table | None) -> list[str]:
+    """How sure a divergence is; nothing for results of older versions."""
+    if divergences is None or "low" not in divergences:
+        return []
+    half = float((divergences["high"] - divergences["low"]).median()) / 2
+    return [f"95 % interval of a divergence, documents resampled: ±{half:.3f} nats for half of the pairs, or less"]
 
 
 def describe(points: Table, stress: float) -> str:

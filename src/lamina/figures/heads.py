@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
+from lamina.analyses.paired import DIFFERENCE, surely_ahead
 from lamina.figures.look import Panel, lines
-from lamina.figures.theme import COLOURS, INK, SHAPES, Table, themed
+from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "relations": (
-        "Share of a relation's dependencies that its best head finds (dot, with its 95 % interval over texts) and that "
-        "the best fixed offset finds (square). A head is better than an offset where its whole interval lies above "
-        "the offset's share."
+        "The panel of shares: how many of a relation's dependencies its best head finds (dot, with its 95 % interval "
+        "over documents) and the best fixed offset (square). The panel of leads: head minus offset on the same "
+        "documents, with the 95 % interval of that difference. A head earns the name of a relation where the interval "
+        "lies above 0 and the test of the lead holds after Holm's correction over all heads, relations and directions."
     ),
     "examples": (
         "Attention of some best heads: lines go from the attending word to the attended one and are wider with more "
@@ -26,7 +29,10 @@ HEAD, OFFSET = "best head", "best fixed offset"
 SHOWN = 20
 """Dependencies that a relation must have been scored on to be drawn; the table has all."""
 PANEL_WIDTH = 420
+LEAD_WIDTH = 220
+SURE, UNSURE = "surely ahead", "not surely ahead"
 FOUND = "share of dependencies found"
+AHEAD = "share found, head minus rule"
 GOLD, OTHER = "the annotated link", "other words"
 ATTENDS = {"dependent": "dependents attend to their heads", "head": "heads attend to their dependents"}
 
@@ -35,7 +41,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `relations` (every relation's best head and offset) and `examples` (what some of them attend to)."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    title = f"{attention_name(result)} of {result.provenance.model['name']} on {corpus['name']}{split}"
     drawn = {"relations": relations(result.tables["best"], title, bool(result.provenance.parameters.get("faithful")))}
     if len(result.tables["examples"]):
         drawn["examples"] = examples(result.tables["examples"], title)
@@ -43,7 +49,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 
 def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
-    """One row per relation, the most accurate head on top: the head's dot with its interval, the offset's square."""
+    """One row per relation, the most accurate head on top: shares of head and offset, and the head's lead."""
     often = best[best["count"] >= SHOWN]
     shown = (often if len(often) else best).sort_values("accuracy", ascending=False, kind="stable")
     named = shown.assign(
@@ -61,16 +67,64 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         ],
         ignore_index=True,
     )
-    chosen = "on the texts it is scored on" if faithful else "on one half of the texts, scored on the other"
+    chosen = (
+        "the documents it is scored on" if faithful else "one half of the documents, scored on the other, both ways"
+    )
     left = len(best) - len(shown)
-    notes = [f"head, direction and offset chosen {chosen}; lines: 95 % bootstrap interval; in brackets: scored words"]
+    notes = [f"head, direction and offset chosen on {chosen}", "lines: 95 % interval; in brackets: scored words"]
     notes += [f"not drawn: relations of fewer than {SHOWN} scored words ({left})"] if left else []
+    panels: list[alt.LayerChart] = [_dots(rows, order)]
+    # Results of older versions have no paired differences.
+    if set(DIFFERENCE) <= set(named):
+        place = alt.Y("relation:N", sort=order, title=None, axis=alt.Axis(labels=False, ticks=False, grid=True))
+        panels.append(leads(named, place, height=alt.Step(17)))
     return alt.concat(
-        _dots(rows, order),
-        title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes),
+        *panels,
+        columns=2,
+        spacing=90,
+        title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes, offset=12),
         description=describe(shown),
         usermeta={"panelWidth": PANEL_WIDTH},
+    ).resolve_scale(color="independent", shape="independent")
+
+
+def leads(
+    rows: Table, place: alt.Y, height: int | alt.Step, domain: tuple[float, float] | None = None
+) -> alt.LayerChart:
+    """How far heads are ahead of simple rules on the same documents, with intervals; the sure ones in colour."""
+    told = rows.assign(lead=[SURE if sure else UNSURE for sure in surely_ahead(rows)])
+    scale = alt.Scale(domain=list(domain or reach_of(rows)))
+    legend = alt.Legend(title=None, orient="top", symbolSize=100, symbolOpacity=1)
+    base = alt.Chart(told, width=LEAD_WIDTH, height=height).encode(
+        y=place,
+        color=alt.Color("lead:N", scale=alt.Scale(domain=[SURE, UNSURE], range=[COLOURS[0], GREY]), legend=legend),
     )
+    tips = [alt.Tooltip(f"{name}:Q", format=".3f") for name in DIFFERENCE]
+    return alt.LayerChart(
+        layer=[
+            alt.Chart(alt.Data(values=[{}])).mark_rule(color=INK).encode(x=alt.datum(0, title=AHEAD)),
+            base.mark_rule(strokeWidth=2).encode(x=alt.X("diff_low:Q", title=AHEAD, scale=scale), x2="diff_high:Q"),
+            base.mark_point(filled=True, size=55, opacity=1).encode(
+                x=alt.X("difference:Q", title=AHEAD, scale=scale), tooltip=tips
+            ),
+        ],
+        title="Lead",
+    )
+
+
+def reach_of(rows: Table) -> tuple[float, float]:
+    """Where an axis of leads begins and ends: tenths that hold all intervals and 0.
+
+    Example:
+        >>> reach_of(pd.DataFrame([(0.2, 0.13, 0.27)], columns=["difference", "diff_low", "diff_high"]))
+        (0.0, 0.3)
+    """
+    numbers = rows[["difference", "diff_low", "diff_high"]].to_numpy(float)
+    ends = np.array([0.0, *numbers[np.isfinite(numbers)]])
+    # Rounded first: a tenth should not become the next one by the last bit.
+    tenths = np.round(ends * 10, 6)
+    low, high = float(np.floor(tenths.min())) / 10, float(np.ceil(tenths.max())) / 10
+    return low, max(high, low + 0.1)
 
 
 def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
@@ -91,14 +145,13 @@ def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
     intervals = base.transform_filter(f"datum.system == '{HEAD}'")
     return alt.LayerChart(
         layer=[
-            intervals.mark_rule(strokeWidth=2).encode(
-                x=alt.X("low:Q", title="share of dependencies found"), x2="high:Q"
-            ),
+            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=FOUND), x2="high:Q"),
             base.mark_point(filled=True, size=55, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
             intervals.mark_text(align="left", dx=6, fontSize=10, color=INK).encode(
                 x=alt.XDatum(1), text="who:N", color=alt.ColorValue(INK)
             ),
-        ]
+        ],
+        title="Shares",
     )
 
 

@@ -7,7 +7,7 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.figures.theme import COLOURS, INK, Table, themed
+from lamina.figures.theme import COLOURS, INK, Table, attention_name, themed
 from lamina.results import Result
 
 CAPTIONS = {
@@ -43,7 +43,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `systems` (UAS and UUAS of each system) and one grid of weights per probe that weights heads."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
-    title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
+    title = f"{attention_name(result)} of {result.provenance.model['name']} on {corpus['name']}{split}"
     charts: dict[str, alt.TopLevelMixin] = {"systems": themed(_systems(result.tables["uas"], title))}
     for system, rows in result.tables["weights"].groupby("system", sort=False):
         if "random" not in str(system):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from lamina.analyses.findings import number
 from lamina.analyses.findings import rows_of as each_row
+from lamina.figures._heat_map import heat_maps
 from lamina.figures._pipeline import order, pipeline
 from lamina.figures._weights import weights
 from lamina.figures.theme import (
@@ -28,6 +29,7 @@ from lamina.figures.theme import (
     reasons_of,
     rows_of,
     seed_count,
+    seeds_name,
     series,
     themed,
     title_of,
@@ -59,6 +61,12 @@ CAPTIONS = {
         "mix all layers up to it; the axis names the task's score. Only what lies above the random-weights twin and "
         "the constant answer is due to training. Where no shading shows, the interval is narrower than the line. A "
         "hollow point is a probe that had not converged when its steps ended: its score may still rise."
+    ),
+    "heatmap": (
+        "Score of each layer alone. Each task is shaded from its worst layer (white) to its best (dark): compare "
+        "shades within a line, where a task is read best, and numbers, the scores, across lines. Beside each line: the "
+        "best layer with its 95 % interval, then the best score of the random-weights twin and the best constant "
+        "answer, which say how much of it is due to training."
     ),
     "control": (
         "Can the probe just have memorised? Control labels are drawn at random per word, so that a probe can only "
@@ -120,6 +128,32 @@ def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
         description=_curves_in_words(rows, names, metric),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
+
+
+def heatmap(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Tasks by layers, each layer alone; what the best score is compared with beside it."""
+    scores = pooled(tables)
+    if scores is None:
+        return None
+    single = scores[(scores["probe"] == "layer") & (scores["of"] == "model")].dropna(subset="value")
+    if single["task"].nunique() < 2 or single["layer"].nunique() < 2:
+        return None
+    metric = metric_of(tables)
+    rows = [_shaded(scores, own, metric[str(task)]) for task, own in single.groupby("task", sort=False)]
+    return heat_maps(pd.concat(rows), list(dict.fromkeys(single["model"])), f"Where each task is read best: {title}")
+
+
+def _shaded(scores: Table, own: Table, metric: str) -> Table:
+    """The layers of one task from the worst (0) to the best (1), and its best layer in words."""
+    low, high = own["value"].min(), own["value"].max()
+    best = own.iloc[own["value"].argmax()]
+    beside = scores[(scores["task"] == best["task"]) & (scores["of"] != "control")]
+    twin = beside[(beside["of"] == "random") & (beside["probe"] == "layer")]["value"].max()
+    constant = beside[beside["probe"] == "constant"]["value"].max()
+    told = [f"{metric} {number(best['value'], best['low'], best['high'])} at {best['layer']}"]
+    told += [f"{name} {number(value)}" for name, value in (("twin", twin), ("constant", constant)) if pd.notna(value)]
+    normalised = (own["value"] - low) / (high - low) if high > low else own["value"] * 0.0
+    return own.assign(normalised=normalised, beside="; ".join(told))
 
 
 def control(tables: Tables, title: str) -> alt.ConcatChart | None:
@@ -236,9 +270,9 @@ def _selectivity(tables: Tables, task: str, share: float) -> str:
 
 
 def _resampled(tables: Tables) -> str:
-    seeds = seed_count(tables)
-    few = f"texts, for the mean of {seeds} seeds" if seeds > 1 else "texts, for one seed"
-    return few if seeds < FEW_SEEDS else f"texts and {seeds} seeds together"
+    seeds, name = seed_count(tables), seeds_name(tables)
+    few = f"texts, for the mean of {seeds} {name}s" if seeds > 1 else "texts, for one seed"
+    return few if seeds < FEW_SEEDS else f"texts and {seeds} {name}s together"
 
 
 def _hollow(rows: Table) -> list[str]:
@@ -264,7 +298,7 @@ def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> s
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `pipeline`, `weights`, `curves`, `control`, `order`, `traces`: those that the run's probes allow."""
+    """Of `pipeline`, `weights`, `curves`, `heatmap`, `control`, `order` and `traces`, those that the probes allow."""
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     title = f"{result.provenance.model['name']} on {corpus['name']}{split}"
@@ -272,6 +306,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         "pipeline": pipeline(result.tables, title),
         "weights": weights(result.tables, title),
         "curves": curves(result.tables, title),
+        "heatmap": heatmap(result.tables, title),
         "control": control(result.tables, title),
         "order": order(result.tables, title),
         "traces": traces(result.tables, title),

@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.results import Result
 from lamina.tasks import TASKS
 from lamina.tasks.task import METRIC_NAMES
 
@@ -26,6 +27,8 @@ INK = "#222222"
 GREY = "#9a9a9a"
 """Of what is in no group."""
 FAINT = "#dddddd"
+SHADES = ("#ffffff", "#08458c")
+"""Of heat maps. One hue, from light to dark: the order holds in grey and for all eyes."""
 # All three have nearly the same widths: text measured here fits on the reader's machine.
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -110,6 +113,17 @@ def themed(chart: alt.ConcatChart) -> alt.ConcatChart:
         },
         view={"stroke": None},
     )
+
+
+def attention_name(result: Result) -> str:
+    """What the maps of a result hold; results of older versions have no choice of it.
+
+    Example:
+        >>> from lamina.results import Provenance, Result
+        >>> attention_name(Result("look", {}, Provenance({}, {}, {"weights": "norm"})))
+        'norm-weighted attention'
+    """
+    return "norm-weighted attention" if result.provenance.parameters.get("weights") == "norm" else "attention"
 
 
 def layer_axis(last: int, *, padding: float = 8, domain: tuple[float, float] | None = None) -> alt.X:
@@ -225,12 +239,24 @@ def reasons_of(tables: Tables, statistic: str) -> dict[str, str]:
 
 
 def seed_count(tables: Tables) -> int:
-    """How many seeds the model's probes had."""
+    """How many fine-tuning seeds were probed, where there are several models; else how many seeds the probes had."""
     scores = rows_of(tables, "scores")
     if scores is None:
         return 0
-    seeds = scores.loc[scores["of"] == "model", "seed"].astype(str)
-    return seeds[seeds.str.isdigit()].nunique()
+    own = scores[scores["of"] == "model"]
+    return _numbers(own, "tuning_seed") or _numbers(own, "seed")
+
+
+def seeds_name(tables: Tables) -> str:
+    """What those seeds are."""
+    scores = rows_of(tables, "scores")
+    return "fine-tuning seed" if scores is not None and _numbers(scores, "tuning_seed") else "seed"
+
+
+def _numbers(scores: Table, column: str) -> int:
+    """How many different numbers a column has; a column of them is read back as text, with or without `.0`."""
+    said = scores[column].astype(str).str.removesuffix(".0") if column in scores else pd.Series(dtype=str)
+    return said[said.str.isdigit()].nunique()
 
 
 def last_layer(tables: Tables) -> int:

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.attention_maps.atlas import card, result_atlas, sentence_atlas
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS, Found
+from lamina.analyses.attention_maps.relations import BEST, RELATIONS
 from lamina.analyses.attention_maps.sentences import see
+from lamina.analyses.paired import DIFFERENCE
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
@@ -36,22 +38,23 @@ ATTENTION = result(
     ),
     patterns=pd.DataFrame([(1, 2, "diagonal", 0.9)], columns=["layer", "head", "pattern", "share"]),
 )
-_SCORES = ["relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy"]
 HEADS = result(
     "heads",
     relations=pd.DataFrame(
         [
-            ("obj", "dependent", 1, 1, 50, 0.3, 0.2, 0.4, -2, 0.35),
-            ("obj", "dependent", 1, 2, 50, 0.8, 0.7, 0.9, -2, 0.35),
-            ("obj", "head", 1, 1, 50, 0.6, 0.5, 0.7, -2, 0.35),
-            ("obj", "head", 1, 2, 50, 0.1, 0.0, 0.2, -2, 0.35),
-            ("det", "dependent", 1, 2, 90, 0.5, 0.4, 0.6, 1, 0.6),
-            ("amod", "dependent", 1, 2, 60, 0.9, 0.8, 1.0, 1, 0.6),
-            ("rare", "dependent", 1, 2, 3, 1.0, 1.0, 1.0, 1, 0.0),
+            ("obj", "dependent", 1, 1, 50, 0.3, 0.2, 0.4, -2, 0.35, -0.05, -0.1, 0.0, 1.0),
+            ("obj", "dependent", 1, 2, 50, 0.8, 0.7, 0.9, -2, 0.35, 0.45, 0.4, 0.5, 0.001),
+            ("obj", "head", 1, 1, 50, 0.6, 0.5, 0.7, -2, 0.35, 0.25, 0.2, 0.3, 0.01),
+            ("obj", "head", 1, 2, 50, 0.1, 0.0, 0.2, -2, 0.35, -0.25, -0.3, -0.2, 0.01),
+            ("det", "dependent", 1, 2, 90, 0.5, 0.4, 0.6, 1, 0.6, -0.1, -0.2, -0.05, 0.01),
+            ("amod", "dependent", 1, 2, 60, 0.9, 0.8, 1.0, 1, 0.6, 0.3, 0.2, 0.4, 0.2),
+            ("rare", "dependent", 1, 2, 3, 1.0, 1.0, 1.0, 1, 0.0, 1.0, 1.0, 1.0, 0.5),
         ],
-        columns=_SCORES,
+        columns=list(RELATIONS),
     ),
-    best=pd.DataFrame([("obj", "dependent", 1, 2, 25, 0.75, 0.6, 0.9, -2, 0.3)], columns=_SCORES),
+    best=pd.DataFrame(
+        [("obj", "dependent", 1, 2, 50, 0.75, 0.6, 0.9, -2, 0.3, 0.45, 0.4, 0.5, 0.001, True)], columns=list(BEST)
+    ),
 )
 HEADMAP = result(
     "headmap",
@@ -63,14 +66,17 @@ HEADMAP = result(
         [(1, 1, 1, 2, 10.0, 0.1), (1, 1, 1, 3, 30.0, 0.3), (1, 2, 1, 3, 20.0, 0.2)],
         columns=["layer_a", "head_a", "layer_b", "head_b", "value", "mean"],
     ),
-    behaviours=pd.DataFrame(
-        [(1, 2, "syntactic", "obj", 0.75, 0.3)], columns=["layer", "head", "behaviour", "what", "value", "over"]
-    ),
+    behaviours=pd.DataFrame([Found(1, 2, "syntactic", "obj", 0.75, 0.3, 0.45, 0.4, 0.5, 0.001)]),
 )
 COREF = result(
     "corefheads",
     coref=pd.DataFrame(
-        [("head", 1, 2, "pronoun", 9, 0.4, 0.3, 0.5), ("nearest", math.nan, math.nan, "pronoun", 9, 0.2, 0.1, 0.3)],
+        [
+            ("best head", 1, 2, "pronoun", 9, 0.4, 0.3, 0.5),
+            ("nearest", math.nan, math.nan, "pronoun", 9, 0.2, 0.1, 0.3),
+            ("head match", math.nan, math.nan, "pronoun", 9, 0.3, 0.1, 0.5),
+            ("head", 1, 2, "pronoun", 9, 0.4, 0.3, 0.5),
+        ],
         columns=["system", "layer", "head", "mention_type", "count", "accuracy", "low", "high"],
     ),
 )
@@ -117,9 +123,15 @@ def test_the_map_gives_roles_and_distances():
     assert found["apart"].values[0] == pytest.approx([0.2, 0.15, 0.25])
 
 
-def test_coreference_beside_the_nearest_mention():
+def test_coreference_beside_the_best_simple_system():
     found = by_name(COREF)["pronoun"]
-    assert (found.values[0, 1], found.baseline) == (0.4, 0.2)
+    assert (found.values[0, 1], found.baseline, found.rule) == (0.4, 0.3, "head match")
+
+
+def test_what_a_decoder_has_none_of_is_no_measure():
+    empty = ATTENTION.tables["surface"].assign(measure="to_separator", value=math.nan)
+    saved = result("attention", surface=empty, patterns=ATTENTION.tables["patterns"])
+    assert "to_separator" not in by_name(saved)
 
 
 def test_other_results_say_nothing_of_heads(make_geometry):
@@ -129,17 +141,32 @@ def test_other_results_say_nothing_of_heads(make_geometry):
 def test_a_card_has_everything_there_is():
     found = card(1, 2, {each.analysis: each for each in (ATTENTION, HEADS, HEADMAP, COREF)})
     assert found.role == "syntactic"
-    assert found.relations[["relation", "accuracy", "held_out"]].values.tolist() == [
-        ["obj", 0.75, True],
-        ["amod", 0.9, False],
-        ["det", 0.5, False],
+    # A lead that does not hold after the correction is no sure one, and a deficit is none at all.
+    assert found.relations[["relation", "accuracy", "held_out", "ahead"]].values.tolist() == [
+        ["obj", 0.75, True, True],
+        ["amod", 0.9, False, False],
+        ["det", 0.5, False, False],
     ]
     assert found.pattern[["title", "rank", "of"]].values.tolist() == [["to the next token", 1, 3]]
     assert found.shapes["pattern"].tolist() == ["diagonal"]
     assert found.coreference["mention_type"].tolist() == ["pronoun"]
     assert found.neighbours.values.tolist() == [[1, 1, 0.1, "other"], [1, 3, 0.2, "broad"]]
-    assert found.behaviours["what"].tolist() == ["obj"]
+    assert found.behaviours[["what", "difference", "p_holm"]].values.tolist() == [["obj", 0.45, 0.001]]
     assert len(found.points) == 3
+
+
+def test_results_without_differences_show_no_sure_lead():
+    tables = {name: table.drop(columns=list(DIFFERENCE)) for name, table in HEADS.tables.items()}
+    doing = HEADMAP.tables["behaviours"].drop(columns=list(DIFFERENCE))
+    older = {
+        "heads": result("heads", **tables),
+        "headmap": result("headmap", **{**HEADMAP.tables, "behaviours": doing}),
+    }
+    found = card(1, 2, older)
+    assert found.relations["relation"].tolist() == ["obj", "amod", "det"]
+    assert not found.relations["ahead"].any()
+    assert found.behaviours["what"].tolist() == ["obj"]
+    assert found.behaviours["difference"].isna().all()
 
 
 def test_equal_heads_share_a_rank():

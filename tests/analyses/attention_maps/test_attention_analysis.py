@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.attention import Shown, attention, pair_up
+import lamina
+from lamina.analyses.attention_maps.attention import attention
+from lamina.analyses.attention_maps.pairs import Shown, pair_up
 from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, UNTOLD
 from lamina.corpora import Corpus, corpus_from
 from lamina.errors import CorpusError, InputError, ModelError
@@ -32,6 +34,41 @@ def test_tables_have_their_columns_and_a_row_for_every_head_and_measure():
     assert len(patterns) == 3 * 2 * len(PATTERNS)
     assert patterns.groupby(["layer", "head"])["share"].sum().tolist() == pytest.approx([1.0] * 6)
     assert "gradients" not in result.tables
+    layers = result.tables["layers"]
+    assert len(layers) == 3 * (len(MEASURES) + len(PATTERNS))
+    means = surface.groupby(["layer", "measure"])["value"].mean()
+    own = layers[layers["of"] == "surface"].set_index(["layer", "kind"])["value"]
+    assert own.to_dict() == pytest.approx(means.to_dict())
+    for table in (surface, layers, patterns.rename(columns={"share": "value"})):
+        assert (table["low"] <= table["value"] + 1e-6).all()
+        assert (table["value"] <= table["high"] + 1e-6).all()
+
+
+def test_what_is_resampled_is_said_and_is_the_document():
+    named = corpus_of(*paragraphs("d", *"abc"), *paragraphs("e", *"fgh"))
+    assert attention(TinyEncoder(), named, samples=20).provenance.corpus["resampled"] == "documents"
+    single = corpus_of(*paragraphs("d", *"abc"))
+    assert attention(TinyEncoder(), single, samples=20).provenance.corpus["resampled"] == "texts"
+
+
+def test_maps_may_be_weighted_by_norms():
+    corpus = corpus_of(*SAMPLE_TEXTS)
+    plain, norm = (attention(TinyEncoder(), corpus, samples=20, weights=weights) for weights in ("attention", "norm"))
+    assert norm.provenance.parameters["weights"] == "norm"
+    assert not plain.tables["surface"]["value"].equals(norm.tables["surface"]["value"])
+    assert plain.tables["surface"]["baseline"].tolist() == pytest.approx(norm.tables["surface"]["baseline"].tolist())
+
+
+def test_faithful_gives_every_token_segment_id_0_and_says_where_that_changes_nothing(model_folder):
+    bert, other = (lamina.load_encoder(str(model_folder(name)), device="cpu") for name in ("bert", "distilbert"))
+    corpus = corpus_of(*paragraphs("d", *"abcd"), *paragraphs("e", *"efgh"))
+    plain, faithful = (attention(bert, corpus, pairs=True, samples=20, faithful=each) for each in (False, True))
+    assert "segment_ids" not in plain.provenance.model
+    assert faithful.provenance.model["segment_ids"] == "0 for every token"
+    moved = plain.tables["surface"]["value"] - faithful.tables["surface"]["value"]
+    assert moved.abs().max() > 1e-4
+    none = attention(other, corpus, pairs=True, samples=20, faithful=True)
+    assert none.provenance.model["segment_ids"] == "the model has none; faithful changes nothing"
 
 
 def test_parameters_are_the_settings_and_two_runs_agree():
@@ -55,7 +92,8 @@ def test_texts_of_one_word_of_signs_alone_and_of_other_scripts_work():
     odd = [Text(word, (word,)) for word in ("Yes", ".", "😀", "שלום", "\u200d")]
     result = attention(TinyEncoder(), corpus_of(*odd), samples=20)
     assert result.tables["surface"]["value"].notna().all()
-    assert result.provenance.skipped[UNTOLD] == 1
+    # On [CLS] word [SEP] every cell is next to the diagonal or on a special token.
+    assert result.provenance.skipped[UNTOLD] == 4
 
 
 def test_long_texts_are_cut_and_counted():

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.analyses.attention_maps.corefheads import corefheads, windows
+from lamina.analyses.resampling import CHOOSING, halve
 from lamina.corpora import corpus_from
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
@@ -92,11 +93,9 @@ def test_a_head_is_right_where_it_attends_most_to_an_antecedent():
         "pronoun": (4, 1), "proper": (4, 1), "nominal": (4, 0), "all": (12, pytest.approx(2 / 3)),
     }  # fmt: skip
     assert set(rows(table, "head", head=2).values()) == {(4, 0), (12, 0)}
-    # The best head and the baselines are scored on the other half.
-    assert rows(table, "best head", layer=1, head=1)["all"] == (6, pytest.approx(2 / 3))
-    assert rows(table, "nearest")["all"] == (6, pytest.approx(2 / 3))
-    assert rows(table, "head match")["all"] == (6, pytest.approx(2 / 3))
-    assert rows(table, "rules")["all"] == (6, pytest.approx(2 / 3))
+    # Both halves are scored, each by the head that the other chose.
+    for system in ("best head", "nearest", "head match", "rules"):
+        assert rows(table, system)["all"] == (12, pytest.approx(2 / 3))
     assert table.loc[table["system"] == "rules", "layer"].isna().all()
 
 
@@ -169,6 +168,50 @@ def test_faithful_takes_the_first_128_pieces():
     result = corefheads(TinyEncoder(), corpus_of(long), faithful=True, samples=5)
     assert result.provenance.skipped["texts cut to their first 128 tokens"] == 4
     assert result.provenance.skipped["mentions whose antecedents all lie outside their window"] == 4
+
+
+def test_every_type_has_its_own_best_head_beside_every_baseline():
+    # The first head finds Mary's antecedents, the second the dog's.
+    mary = [1, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8]
+    dog = [1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1]
+    texts = [story(f"s{number}") for number in range(8)]
+    encoder = Pointing({text.id: [mary, dog] for text in texts})
+    best = corefheads(encoder, corpus_of(texts), samples=5).tables["best"]
+    assert list(best.columns) == [
+        "mention_type", "layer", "head", "count", "accuracy", "low", "high", "baseline", "baseline_accuracy",
+        "difference", "diff_low", "diff_high", "p_holm", "agrees",
+    ]  # fmt: skip
+    assert best["baseline"].tolist() == ["nearest", "head match", "rules"] * 4
+    assert best.drop_duplicates("mention_type").set_index("mention_type")["head"].to_dict() == {
+        "pronoun": 1, "proper": 1, "nominal": 2, "all": 1,
+    }  # fmt: skip
+    own = best.set_index(["mention_type", "baseline"])
+    # Her is nobody's head word; the nearest mention before her is the dog.
+    assert own.loc[("pronoun", "head match"), ["accuracy", "baseline_accuracy", "difference"]].tolist() == [1, 0, 1]
+    assert own.loc[("nominal", "head match"), ["accuracy", "baseline_accuracy", "difference"]].tolist() == [1, 1, 0]
+    # Eight documents that all say the same have a p of 2 * 2**-8; times 2 heads, 4 types and 3 baselines.
+    assert own.loc[("pronoun", "head match"), "p_holm"] == pytest.approx(2 * 2**-8 * 24, rel=0.5)
+    assert best["agrees"].all()
+
+
+def test_faithful_takes_one_head_for_all_types_chosen_where_it_is_scored():
+    mary = [1, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8]
+    dog = [1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1]
+    texts = [story(f"s{number}") for number in range(4)]
+    corpus = corpus_of(texts)
+    # Each half of the documents would choose another head than the other.
+    halves = halve(texts, seed=0)
+    encoder = Pointing({t.id: [mary, dog] if halves.of(t) == CHOOSING else [dog, mary] for t in texts})
+    lucky = corefheads(encoder, corpus, samples=5, faithful=True).tables["best"].drop_duplicates("mention_type")
+    assert lucky["head"].nunique() == 1
+    assert lucky.set_index("mention_type")["accuracy"].to_dict() == {
+        "pronoun": 0.5, "proper": 0.5, "nominal": 0.5, "all": 0.5,
+    }  # fmt: skip
+    fitted = corefheads(encoder, corpus, samples=5).tables["best"].drop_duplicates("mention_type")
+    assert fitted.set_index("mention_type")["accuracy"].to_dict() == {
+        "pronoun": 0, "proper": 0, "nominal": 0, "all": pytest.approx(1 / 3),
+    }  # fmt: skip
+    assert not fitted["agrees"].any()
 
 
 def test_bad_input_is_refused_in_one_sentence():

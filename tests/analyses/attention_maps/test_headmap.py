@@ -1,75 +1,28 @@
-"""The map of heads: divergences against scipy, the plane against known places, behaviours by hand."""
+"""The map of heads: the plane against known places, behaviours by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.spatial.distance import jensenshannon, pdist, squareform
+from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
 from lamina.analyses.attention_maps.behaviours import Found, behaviours, named
-from lamina.analyses.attention_maps.headmap import SMOOTHING, DivergenceMeter, divergences, headmap, scale
-from lamina.analyses.watching import watch
+from lamina.analyses.attention_maps.corefheads import BESIDE
+from lamina.analyses.attention_maps.headmap import headmap, scale
+from lamina.analyses.attention_maps.relations import BEST
 from lamina.corpora import corpus_from
 from lamina.errors import ModelError
 from lamina.results import Result
-from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
 SURFACE = ["layer", "head", "measure", "value", "low", "high", "baseline"]
-BEST = [
-    "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
-]  # fmt: skip
 
 
-def drawn(heads: int, size: int, sharp: float, seed: int) -> torch.Tensor:
-    draw = torch.Generator().manual_seed(seed)
-    return (torch.randn(heads, size, size, generator=draw) * sharp).softmax(-1)
-
-
-def by_scipy(maps: torch.Tensor) -> np.ndarray:
-    exact = maps.double().numpy()
-    smooth = exact / exact.sum(-1, keepdims=True) * (1 - SMOOTHING) + SMOOTHING / maps.shape[-1]
-    pairs = [[np.square(jensenshannon(one, other, axis=-1)).sum() for other in smooth] for one in smooth]
-    return np.array(pairs)
-
-
-@pytest.mark.parametrize("size", [1, 5, 40, 140])
-@pytest.mark.parametrize("sharp", [0.3, 3.0, 20.0])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_divergences_are_scipys_squared(size: int, sharp: float, threads: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    maps = drawn(5, size, sharp, seed=size)
-    found, exact = divergences(maps), by_scipy(maps)
-    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-6 * size)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(2, 6), st.integers(1, 20), st.floats(0.01, 30), st.integers(0, 999))
-def test_divergences_are_symmetric_zero_for_oneself_and_at_most_log_2(heads: int, size: int, sharp: float, seed: int):
-    found = divergences(drawn(heads, size, sharp, seed))
-    assert (found == found.T).all()
-    assert (found.diagonal() == 0).all()
-    assert (found >= 0).all()
-    assert (found <= size * np.log(2)).all()
-
-
-def test_a_meter_sums_over_texts_and_counts_tokens():
-    encoder, meter = TinyEncoder(), DivergenceMeter()
-    watch(encoder, SAMPLE_TEXTS, [meter])
-    made = list(encoder.encode(SAMPLE_TEXTS, ("maps",)))
-    exact = sum(by_scipy(each.maps.flatten(0, 1)) for each in made)
-    assert meter.tokens == sum(len(each.tokens.ids) for each in made)
-    np.testing.assert_allclose(meter.summed, exact, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(meter.mean, meter.summed / meter.tokens)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(3, 12), st.integers(0, 99))
+# Not drawn at random: all five starts may end in a local minimum (those of 8 points of seed 67 do).
+@pytest.mark.parametrize(("count", "seed"), [(3, 0), (4, 1), (6, 2), (9, 3), (12, 4)])
 def test_the_plane_keeps_the_distances_of_points_on_a_plane(count: int, seed: int):
     distances = squareform(pdist(np.random.default_rng(seed).normal(size=(count, 2))))
     made = scale(distances)
@@ -134,30 +87,45 @@ def test_behaviours_on_the_surface(measured: dict[str, tuple[float, float]], cal
 
 
 @pytest.mark.parametrize(
-    ("relation", "count", "low", "offset", "called"),
+    ("relation", "count", "low", "p", "called"),
     [
-        ("obj", 100, 0.6, 0.4, "syntactic"),
-        ("obj", 100, 0.4, 0.4, "first"),
-        ("obj", 29, 0.6, 0.4, "first"),
-        ("all", 100, 0.6, 0.4, "first"),
+        ("obj", 100, 0.1, 0.04, "syntactic"),
+        ("obj", 100, 0.1, 0.05, "first"),
+        ("obj", 100, 0.1, float("nan"), "first"),
+        ("obj", 100, 0.0, 0.04, "first"),
+        ("obj", 29, 0.1, 0.04, "first"),
+        ("all", 100, 0.1, 0.04, "first"),
     ],
 )
-def test_a_head_is_syntactic_where_its_interval_lies_above_the_offset(relation, count, low, offset, called):
-    best = pd.DataFrame([(relation, "dependent", 1, 1, count, 0.7, low, 0.8, 1, offset)], columns=BEST)
-    assert named(behaviours(surface(to_first=(0.7, 0.1)), best), 1, 1) == called
+def test_a_head_is_syntactic_where_it_is_surely_ahead_of_the_offset(relation, count, low, p, called):
+    row = (relation, "dependent", 1, 1, count, 0.7, 0.65, 0.75, 1, 0.5, 0.2, low, 0.3, p, True)
+    found = behaviours(surface(to_first=(0.7, 0.1)), pd.DataFrame([row], columns=list(BEST)))
+    assert named(found, 1, 1) == called
+    if called == "syntactic":
+        assert Found(*found[found["behaviour"] == called].iloc[0]) == Found(
+            1, 1, "syntactic", "obj", 0.7, 0.5, 0.2, 0.1, 0.3, 0.04
+        )
 
 
-def test_the_best_coreference_head_is_one_where_it_beats_the_nearest_mention():
-    columns = ["system", "layer", "head", "mention_type", "count", "accuracy", "low", "high"]
-    rows = [
-        ("best head", 2, 1, "all", 200, 0.6, 0.55, 0.65),
-        ("best head", 2, 1, "pronoun", 90, 0.4, 0.2, 0.5),
-        ("nearest", None, None, "all", 200, 0.3, 0.25, 0.35),
-        ("nearest", None, None, "pronoun", 90, 0.3, 0.25, 0.35),
-        ("head", 1, 1, "all", 400, 0.9, 0.85, 0.95),
+def test_a_coreference_head_must_beat_every_baseline():
+    def rows(kind: str, own: float, **baselines: tuple[float, float]) -> list[tuple]:
+        return [
+            (kind, 3, 10, 96, own, own - 0.1, own + 0.1, name, share, own - share, own - share - 0.05, own, p, True)
+            for name, (share, p) in baselines.items()
+        ]
+
+    table = [
+        # It finds fewer than matching head words do.
+        *rows("proper", 0.625, nearest=(0.3, 0.001), match=(0.646, 1.0), rules=(0.3, 0.001)),
+        # It is ahead of all, but of one not surely.
+        *rows("nominal", 0.625, nearest=(0.3, 0.001), match=(0.5, 0.06), rules=(0.3, 0.001)),
+        *rows("pronoun", 0.7, nearest=(0.3, 0.001), match=(0.5, 0.01), rules=(0.4, 0.001)),
     ]
-    found = behaviours(surface(), coref=pd.DataFrame(rows, columns=columns).astype({"layer": "Int64", "head": "Int64"}))
-    assert found.values.tolist() == [list(Found(2, 1, "coreference", "all", 0.6, 0.3))]
+    found = behaviours(surface(), coref=pd.DataFrame(table, columns=list(BESIDE)))
+    assert found[["layer", "head", "behaviour", "what", "value", "over"]].values.tolist() == [
+        [3, 10, "coreference", "pronoun", 0.7, 0.5]
+    ]
+    assert found["p_holm"].tolist() == [0.01]
 
 
 def treebank(count: int = 80) -> list[Text]:
@@ -183,7 +151,7 @@ def test_the_analysis_runs_all_meters_in_one_pass(tmp_path):
     np.testing.assert_allclose(pairs["value"], pairs["mean"] * fit["tokens"].item())
     # Every sentence is the same, so whoever finds one subject finds all, and no offset is worse than +1.
     assert "syntactic" not in set(points["behaviour"])
-    assert result.provenance.parameters == {"length": None, "samples": 20, "seed": 0}
+    assert result.provenance.parameters == {"length": None, "weights": "attention", "samples": 20, "seed": 0}
     again = Result.load(result.save(tmp_path / "map", charts=False))
     pd.testing.assert_frame_equal(again.tables["points"], points)
 

@@ -87,6 +87,7 @@ def test_both_directions_of_every_head_are_scored_without_the_diagonal(chasing):
     table = heads(*chasing, samples=10).tables["relations"]
     assert list(table.columns) == [
         "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
+        "difference", "diff_low", "diff_high", "p_holm",
     ]  # fmt: skip
     known = {
         ("nsubj", "dependent", 1): 1, ("obj", "dependent", 1): 1, ("punct", "dependent", 1): 1,
@@ -147,7 +148,7 @@ def test_nobody_attends_to_a_decoders_last_word():
     assert found[1, 0, 0] in (1, 2)
 
 
-def test_the_best_head_is_chosen_on_one_half_and_scored_on_the_other():
+def test_each_half_is_scored_by_the_head_that_the_other_chose():
     texts = [Text(f"s{i}", WORDS, edges={"dep": CHASE}, doc=f"d{i % 6}") for i in range(12)]
     halves = halve(texts, seed=3)
     # In the choosing half the first head finds objects; in the other half only the second does.
@@ -156,10 +157,24 @@ def test_the_best_head_is_chosen_on_one_half_and_scored_on_the_other():
     maps = {text.id: fooled if halves.of(text) == CHOOSING else turned for text in texts}
     corpus = corpus_of(texts)
     fixed = heads(Painted(maps), corpus, samples=10, seed=3).tables["best"].set_index("relation").loc["obj"]
-    assert (fixed["head"], fixed["direction"], fixed["accuracy"], fixed["count"]) == (1, "dependent", 0, 6)
+    assert (fixed["direction"], fixed["accuracy"], fixed["count"], fixed["agrees"]) == ("dependent", 0, 12, False)
     assert (fixed["low"], fixed["high"]) == (0, 0)
+    # The best offset finds all objects, in both halves.
+    assert (fixed["offset"], fixed["offset_accuracy"], fixed["difference"]) == (-1, 1, -1)
     lucky = heads(Painted(maps), corpus, samples=10, seed=3, faithful=True).tables["best"].set_index("relation")
     assert (lucky.loc["obj", "accuracy"], lucky.loc["obj", "count"]) == (0.5, 12)
+
+
+def test_relations_of_too_few_dependencies_are_not_tested():
+    texts = [Text(f"s{i}", WORDS, edges={"dep": CHASE}) for i in range(29)]
+    tables = heads(Painted({text.id: MAPS for text in texts}), corpus_of(texts), samples=10).tables
+    for name in ("relations", "best"):
+        tested = tables[name].dropna(subset=["p_holm"])
+        assert set(tested["relation"]) == {"all", "all without punctuation"}
+    # Two relations, two directions, two heads. All documents say the same: p is what flipping their signs can give.
+    row = tables["best"].set_index("relation").loc["all"]
+    assert row["p_holm"] == pytest.approx(8 * 2 * 2**-29, rel=0.9)
+    assert (row["accuracy"], row["offset_accuracy"], row["agrees"]) == (1, pytest.approx(1 / 3), True)
 
 
 def test_a_relation_of_one_half_only_has_no_best_head_and_is_counted():
@@ -252,7 +267,9 @@ def test_words_from_the_first_piece_or_from_all_are_two_questions():
     texts = [Text(str(i), ("unhesitating", "dogs", "barked", "."), edges={"dep": CHASE}) for i in range(4)]
     mean, first = (heads(TinyEncoder(), corpus_of(texts), rows=rows, samples=5) for rows in ("mean", "first"))
     assert mean.key != first.key
-    assert first.provenance.parameters == {"rows": "first", "faithful": False, "samples": 5, "seed": 0}
+    assert first.provenance.parameters == {
+        "rows": "first", "weights": "attention", "faithful": False, "samples": 5, "seed": 0,
+    }  # fmt: skip
 
 
 def test_a_meter_keeps_sums_and_nothing_of_a_text():

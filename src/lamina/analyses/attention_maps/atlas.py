@@ -10,9 +10,13 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.attention_maps.coreference import BASELINES
 from lamina.analyses.attention_maps.look import Chosen, standing_out
 from lamina.analyses.attention_maps.sentences import reach, see
 from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
+from lamina.analyses.findings import rows_of
+from lamina.analyses.paired import DIFFERENCE, surely_ahead
+from lamina.analyses.watching import Weighting
 from lamina.encoders import Encoder
 from lamina.results import Result
 
@@ -67,13 +71,16 @@ class SentenceAtlas(NamedTuple):
     tokens: int
 
 
-def sentence_atlas(encoder: Encoder, sentence: str, *, most: int | None = None) -> SentenceAtlas:
+def sentence_atlas(
+    encoder: Encoder, sentence: str, *, most: int | None = None, weights: Weighting = "attention"
+) -> SentenceAtlas:
     """The surface measures of every head on one sentence, and how far it looks.
 
     Args:
         encoder: whose heads.
         sentence: running text.
         most: tokens, where less than the model takes.
+        weights: attention as it is, or times the norm of what it moves.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -82,11 +89,12 @@ def sentence_atlas(encoder: Encoder, sentence: str, *, most: int | None = None) 
         ('to itself', (2, 2))
     """
     surface = SurfaceMeter(encoder, samples=1)
-    seen = see(encoder, sentence, [surface], most=most)
+    seen = see(encoder, sentence, [surface], most=most, weights=weights)
     far, measured = reach(seen), surface.measured()
     found = [
         Measure(SENTENCE, name, TITLES[name], _unit(name), value, float(baseline))
         for name, value, baseline in zip(MEASURES, measured.value, measured.baseline, strict=True)
+        if np.isfinite(value).any()
     ]
     found.append(Measure(SENTENCE, "reach", TITLES["reach"], SHARE, far.astype(float)))
     return SentenceAtlas(found, standing_out(surface.table(), far), len(seen.tokens.ids))
@@ -110,7 +118,9 @@ def _attention(result: Result, shape: tuple[int, int]) -> list[Measure]:
     found = []
     for name, own in _apart(result.tables["surface"], "measure"):
         values, baseline = _grid(own, "value", shape), float(own["baseline"].to_numpy()[0])
-        found.append(Measure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
+        # A decoder has no separators.
+        if np.isfinite(values).any():
+            found.append(Measure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
     for name, own in _apart(result.tables["patterns"], "pattern"):
         values = _grid(own, "share", shape)
         found.append(Measure("attention", f"pattern {name}", f"maps that are {name}", "share of texts", values))
@@ -129,20 +139,16 @@ def _heads(result: Result, shape: tuple[int, int]) -> list[Measure]:
 
 
 def _corefheads(result: Result, shape: tuple[int, int]) -> list[Measure]:
-    systems = dict(_apart(result.tables["coref"], "system"))
-    nearest = {name: float(own["accuracy"].to_numpy()[0]) for name, own in _apart(systems["nearest"], "mention_type")}
-    return [
-        Measure(
-            "corefheads",
-            name,
-            f"finds the antecedent: {name}",
-            ACCURACY,
-            _grid(own, "accuracy", shape),
-            nearest.get(name, np.nan),
-            rule="nearest mention",
-        )
-        for name, own in _apart(systems["head"], "mention_type")
-    ]
+    coref = result.tables["coref"]
+    rules = coref[coref["system"].isin(list(BASELINES))].sort_values("accuracy", ascending=False, kind="stable")
+    best = {str(row.mention_type): row for row in rows_of(rules.drop_duplicates("mention_type"))}
+    found = []
+    for name, own in _apart(pd.DataFrame(coref[coref["system"] == "head"]), "mention_type"):
+        title, values = f"finds the antecedent: {name}", _grid(own, "accuracy", shape)
+        rule = best.get(name)
+        beside = {} if rule is None else {"baseline": float(rule.accuracy), "rule": str(rule.system)}
+        found.append(Measure("corefheads", name, title, ACCURACY, values, **beside))
+    return found
 
 
 def _headmap(result: Result, shape: tuple[int, int]) -> list[Measure]:
@@ -190,11 +196,14 @@ def _places(table: pd.DataFrame, layer: str, head: str) -> tuple[np.ndarray, np.
 NEIGHBOURS = 8
 RELATIONS = 10
 
-RELATION = ("relation", "direction", "count", "accuracy", "low", "high", "offset", "offset_accuracy", "held_out")
+RELATION = (
+    "relation", "direction", "count", "accuracy", "low", "high", "offset", "offset_accuracy", *DIFFERENCE, "ahead",
+    "held_out",
+)  # fmt: skip
 PATTERN = ("title", "value", "low", "high", "baseline", "rank", "of")
 NEIGHBOUR = ("layer", "head", "divergence", "behaviour")
 POINT = ("layer", "head", "x", "y", "behaviour")
-BEHAVIOUR = ("behaviour", "what", "value", "over")
+BEHAVIOUR = ("behaviour", "what", "value", "over", *DIFFERENCE)
 COREFERENCE = ("mention_type", "count", "accuracy", "low", "high")
 SHAPE = ("pattern", "share")
 
@@ -205,10 +214,11 @@ class Card(NamedTuple):
     role: str
     """Its name on the map of heads; empty where there is none."""
     behaviours: pd.DataFrame
-    """Every behaviour it shows: `behaviour,what,value,over`."""
+    """Every behaviour it shows, with the evidence."""
     relations: pd.DataFrame
-    """Dependencies it finds, by its lead over the best offset. `held_out`: picked for it on one half of the documents
-    and scored on the other; what follows is scored on the whole split, where the best of many is a little lucky."""
+    """Dependencies it finds, by its lead over the best offset. `ahead`: surely, after correcting for everything tried.
+    `held_out`: it is the relation's best head, and its numbers are cross-fitted; those that follow are of the whole
+    split, where the best of many is a little lucky."""
     coreference: pd.DataFrame
     """`mention_type,count,accuracy,low,high`."""
     pattern: pd.DataFrame
@@ -257,10 +267,10 @@ def _of(table: pd.DataFrame, layer: int, head: int) -> pd.DataFrame:
 
 
 def _own(table: pd.DataFrame | None, layer: int, head: int, columns: Sequence[str]) -> pd.DataFrame:
-    """The head's rows; none where there is no table."""
+    """The head's rows; none where there is no table. Columns that an older version did not write are empty."""
     if table is None:
         return pd.DataFrame(columns=list(columns))
-    return pd.DataFrame(_of(table, layer, head)[list(columns)])
+    return _of(table, layer, head).reindex(columns=list(columns))
 
 
 def _each_head(coref: pd.DataFrame | None) -> pd.DataFrame | None:
@@ -286,8 +296,10 @@ def _relations(whole: pd.DataFrame | None, best: pd.DataFrame | None, layer: int
     others = _of(whole, layer, head).assign(held_out=False).sort_values("accuracy", ascending=False)
     others = others.drop_duplicates("relation")
     others = pd.DataFrame(others[(others["count"] >= OFTEN) & ~others["relation"].isin(won["relation"])])
-    ordered = [part.iloc[(part["offset_accuracy"] - part["accuracy"]).argsort()] for part in (won, others)]
-    return pd.DataFrame(pd.concat(ordered)[list(RELATION)]).head(max(RELATIONS, len(won)))
+    ordered = pd.concat([part.iloc[(part["offset_accuracy"] - part["accuracy"]).argsort()] for part in (won, others)])
+    # Older versions did not test differences: nothing of theirs is surely ahead.
+    rows = ordered.reindex(columns=list(RELATION))
+    return rows.assign(ahead=surely_ahead(rows)).head(max(RELATIONS, len(won)))
 
 
 def _neighbours(pairs: pd.DataFrame | None, points: pd.DataFrame, layer: int, head: int) -> pd.DataFrame:

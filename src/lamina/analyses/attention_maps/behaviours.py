@@ -7,13 +7,17 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from lamina.analyses.paired import DIFFERENCE, surely_ahead
+
+FIRST = "first"
+"""What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
 BROAD = 0.78
 """Of the entropy of uniform attention: the paper's 3.8 nats at 128 tokens, carried over to any length."""
 SHARES = {
     "previous": ("to_previous", 0.5),
     "next": ("to_next", 0.5),
     "separator": ("to_separator", 0.6),
-    "first": ("to_first", 0.6),
+    FIRST: ("to_first", 0.6),
     "punctuation": ("to_punctuation", 0.6),
 }
 """Behaviour -> the measure, and the share of attention that makes it; the paper's."""
@@ -25,7 +29,7 @@ BEHAVIOURS = (COREFERENCE, SYNTACTIC, *SHARES, BROADLY, OTHER)
 """The most telling first: a head that does several things is called by the first."""
 
 _TOGETHER = {"all", "all without punctuation"}
-_BEST, _NEAREST = "best head", "nearest"
+_NONE = float("nan")
 
 
 class Found(NamedTuple):
@@ -39,19 +43,25 @@ class Found(NamedTuple):
     value: float
     """What was measured ..."""
     over: float
-    """... and what it had to exceed (for syntax and coreference, with the lower end of its interval)."""
+    """... and what it had to exceed: a share of attention, or the best simple rule on the same documents."""
+    difference: float = _NONE
+    """For syntax and coreference: its lead over that rule, cross-fitted ..."""
+    diff_low: float = _NONE
+    diff_high: float = _NONE
+    p_holm: float = _NONE
+    """... and the corrected test of it (see `surely_ahead`)."""
 
 
 def behaviours(
     surface: pd.DataFrame, best: pd.DataFrame | None = None, coref: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """All that holds of any head: `layer,head,behaviour,what,value,over`.
+    """All that holds of any head, one row per head and behaviour.
 
     Args:
         surface: `surface.csv` of `attention`.
-        best: `best.csv` of `heads`; a head is syntactic where its interval for a relation lies above the best offset.
-        coref: `coref.csv` of `corefheads`; its best head is a coreference head where its interval for a type of
-            mention lies above the nearest mention.
+        best: `best.csv` of `heads`; a relation's best head is syntactic where it is surely ahead of the best offset.
+        coref: `best.csv` of `corefheads`; the best head of a type of mention is a coreference head where it is surely
+            ahead of every baseline.
 
     Example:
         >>> columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
@@ -87,10 +97,9 @@ def _on_the_surface(surface: pd.DataFrame) -> Iterator[Found]:
 
 
 def _syntactic(best: pd.DataFrame) -> Iterator[Found]:
-    names = ["relation", "layer", "head", "accuracy", "low", "offset_accuracy"]
-    for relation, layer, head, accuracy, low, offset in best.loc[_often(best), names].itertuples(index=False):
-        if low > offset:
-            yield Found(layer, head, SYNTACTIC, relation, accuracy, offset)
+    names = ["layer", "head", "relation", "accuracy", "offset_accuracy", *DIFFERENCE]
+    for layer, head, *evidence in best.loc[_often(best) & surely_ahead(best), names].itertuples(index=False):
+        yield Found(layer, head, SYNTACTIC, *evidence)
 
 
 def scored_relations(best: pd.DataFrame) -> int:
@@ -103,11 +112,9 @@ def _often(best: pd.DataFrame) -> pd.Series:
 
 
 def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:
-    baseline = coref[coref["system"] == _NEAREST]
-    nearest = dict(zip(baseline["mention_type"], baseline["accuracy"], strict=True))
-    # Not every head's row: chosen and scored on the same documents, some of them would only be lucky.
-    own = pd.DataFrame(coref[coref["system"] == _BEST])
-    names = ["layer", "head", "mention_type", "count", "accuracy", "low"]
-    for layer, head, mention, count, accuracy, low in own[names].itertuples(index=False):
-        if count >= OFTEN and mention in nearest and low > nearest[mention]:
-            yield Found(int(layer), int(head), COREFERENCE, mention, accuracy, nearest[mention])
+    names = ["layer", "head", "mention_type", "accuracy", "baseline_accuracy", *DIFFERENCE]
+    for _, own in coref[coref["count"] >= OFTEN].groupby("mention_type", sort=False):
+        if surely_ahead(own).all():
+            # The baseline that comes closest is the evidence.
+            for layer, head, *evidence in own.nlargest(1, "baseline_accuracy")[names].itertuples(index=False):
+                yield Found(int(layer), int(head), COREFERENCE, *evidence)

@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.resampling import CHOOSING, SCORED, Halves, StreamedBootstrap, document_of
+from lamina.analyses.paired import UnitSums
+from lamina.analyses.resampling import Halves
 from lamina.analyses.watching import Watched
 from lamina.types import Span, Text
 
@@ -234,15 +235,15 @@ KINDS = (*TYPES, ALL)
 
 
 class CorefHits(NamedTuple):
-    """Sums of a half, or of the whole; with one more axis in front, those of its samples."""
+    """Sums of a half, or of the whole; with one more axis in front, those of its documents or of its samples."""
 
-    systems: Float[np.ndarray, "*samples kind system"]
-    """Every head, then the baselines."""
-    counts: Float[np.ndarray, "*samples kind"]
+    heads: Float[np.ndarray, "*units kind head"]
+    baselines: Float[np.ndarray, "*units kind baseline"]
+    counts: Float[np.ndarray, "*units kind"]
 
 
 class CorefMeter:
-    """Counts, for every head, baseline and type of mention, how many antecedents it finds; by half.
+    """Counts, for every head, baseline and type of mention, how many antecedents it finds; by document.
 
     Example:
         >>> from lamina.analyses.resampling import halve
@@ -259,10 +260,9 @@ class CorefMeter:
 
     def __init__(self, heads: int, halves: Halves, *, among: Among, samples: int, seed: int) -> None:
         """For `heads` heads in all blocks together."""
-        self._halves, self._among = halves, among
-        self._shape = (len(KINDS), heads + len(BASELINES))
-        size = int(np.prod(self._shape)) + len(KINDS)
-        self._sums = [StreamedBootstrap(size, samples=samples, seed=seed) for _ in (CHOOSING, SCORED)]
+        self._heads, self._among = heads, among
+        self._samples, self._seed = samples, seed
+        self._sums = UnitSums(len(KINDS) * (heads + len(BASELINES) + 1), halves)
 
     def update(self, watched: Watched) -> None:
         """Take one text's maps in."""
@@ -275,8 +275,8 @@ class CorefMeter:
             right[at, list(anaphor.antecedents)] = True
         hits = np.vstack([self._by_heads(watched, found, right), _by_rules(found)]).astype(float)
         kinds = np.array([[kind in (anaphor.mention.type, ALL) for kind in KINDS] for anaphor in found], float)
-        counted = np.concatenate([(kinds.T @ hits.T).ravel(), kinds.sum(0)])
-        self._sums[self._halves.of(watched.text)].add(counted, document_of(watched.text))
+        counted = np.hstack([kinds.T @ hits.T, kinds.sum(0)[:, None]])
+        self._sums.add(counted.ravel(), watched.text)
 
     def _by_heads(
         self, watched: Watched, found: Sequence[Anaphor], right: np.ndarray
@@ -293,20 +293,29 @@ class CorefMeter:
         top, at = rows.masked_fill(~allowed, 0).max(-1)
         return right[np.arange(len(found)), at.numpy()] & (top > 0).numpy()
 
+    def units(self) -> CorefHits:
+        """What was counted in each document."""
+        return self._shaped(self._sums.values())
+
+    def halves(self) -> Int[np.ndarray, " unit"]:
+        """The half of each document."""
+        return self._sums.halves()
+
     def sums(self, half: int | None = None) -> CorefHits:
         """What was counted in one half, or in both."""
-        return self._shaped(np.sum([each.value for each in self._of(half)], axis=0))
+        return self._shaped(self._sums.total(half))
 
-    def samples(self, half: int | None = None) -> CorefHits:
-        """The same, of documents drawn with replacement."""
-        return self._shaped(np.sum([each.samples for each in self._of(half)], axis=0))
+    def weights(self) -> Float[np.ndarray, "sample unit"]:
+        """How often each bootstrap sample draws each document."""
+        return self._sums.weights(samples=self._samples, seed=self._seed)
 
-    def _of(self, half: int | None) -> list[StreamedBootstrap]:
-        return self._sums if half is None else [self._sums[half]]
+    def samples(self) -> CorefHits:
+        """Sums over documents drawn with replacement."""
+        return self._shaped(self.weights() @ self._sums.values())
 
     def _shaped(self, flat: np.ndarray) -> CorefHits:
-        systems, counts = flat[..., : -len(KINDS)], flat[..., -len(KINDS) :]
-        return CorefHits(systems.reshape(*flat.shape[:-1], *self._shape), counts)
+        by_kind = flat.reshape(*flat.shape[:-1], len(KINDS), -1)
+        return CorefHits(by_kind[..., : self._heads], by_kind[..., self._heads : -1], by_kind[..., -1])
 
 
 def _by_rules(found: Sequence[Anaphor]) -> Bool[np.ndarray, "baseline anaphor"]:

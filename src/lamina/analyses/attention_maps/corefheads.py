@@ -8,13 +8,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
-from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefMeter, anaphors
+from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number, rows_of, status_of
+from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Documents
+from lamina.analyses.paired import (
+    DIFFERENCE,
+    CrossFit,
+    cross_fit,
+    holm,
+    p_in_words,
+    paired_difference,
+    status_of_difference,
+)
 from lamina.analyses.resampling import CHOOSING, SCORED, document_of, halve, intervals
-from lamina.analyses.settings import Rows, Samples, Seed, Setting
+from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
@@ -75,6 +85,8 @@ def _inside(edge: Edge, kept: Span) -> bool:
 
 COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low", "high")
 """Of `coref.csv`."""
+BESIDE = (*COLUMNS[3:4], *COLUMNS[1:3], *COLUMNS[4:], "baseline", "baseline_accuracy", *DIFFERENCE, "agrees")
+"""Of `best.csv`."""
 PAPER_PIECES = 128
 """What the paper cut documents to."""
 BEST = "best head"
@@ -87,13 +99,17 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
     question="Which head points from a mention to one it corefers with?",
     method=(
         "For each mention with an antecedent in its window: is the word that its head word attends most to the head "
-        "word of an antecedent? The best head is chosen on one half of the documents; it and three rule baselines are "
-        "scored on the other, and intervals resample documents."
+        "word of an antecedent? The best head of each type of mention is chosen on one half of the documents and "
+        "scored on the other, then the other way round. It is compared with three baselines on the same documents, "
+        "with Holm's correction over all heads, types and baselines."
     ),
     cites=("Clark et al. 2019",),
     reads=Documents(),
-    version=2,  # bootstrap weights are drawn by another generator
-    tables={"coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS)},
+    version=3,  # both halves choose and are scored; a best head per type; head and baselines are paired
+    tables={
+        "coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS),
+        "best": Table("One row per type of mention and baseline: the type's best head against it.", BESIDE),
+    },
     chapter="heads",
     example="lamina corefheads minilm --corpus gum_open --split dev --out results/corefheads",
 )
@@ -106,7 +122,14 @@ def corefheads(
     ] = "words",
     window: Annotated[int, Setting("Most tokens of a window, where the model takes more.", min=16)] = 512,
     rows: Rows = "mean",
-    faithful: Annotated[bool, Setting("Only the first 128 tokens of each document, as in the paper.")] = False,
+    weights: Weights = "attention",
+    faithful: Annotated[
+        bool,
+        Setting(
+            "As in the paper: the first 128 tokens of each document, and one best head for all types of mention, "
+            "chosen on the documents it is scored on."
+        ),
+    ] = False,
     samples: Samples = 1000,
     seed: Seed = 0,
 ) -> Watching:
@@ -115,9 +138,11 @@ def corefheads(
     Documents with `chains` of mentions are cut at sentence ends into windows that fit the model; antecedents in
     another window are out of reach and counted. Texts with pairs of mentions (`coref`, as in GAP) stay as they are.
 
-    The system `head` has one row per head, on all documents. `best head` is chosen on one half of the documents, over
-    all types of mention, and scored on the other; the baselines are scored on that same half, so that the four
-    compare. Intervals (95 %) resample documents.
+    The system `head` has one row per head, on all documents. `best head` is cross-fitted: for each type of mention a
+    head is chosen on one half of the documents and scored on the other, then the other way round, and both scores are
+    pooled. So all systems are scored on the same mentions. `best` compares it with every baseline: `difference` is
+    head minus baseline on the same documents, with its 95 % interval, and `p_holm` (two-sided) tests the head shown on
+    all documents, corrected over all heads, types and baselines. Documents are what varies in all of them.
 
     Example:
         >>> corpus = lamina.load_corpus("gum_open", "dev", unit="document")  # doctest: +SKIP
@@ -134,7 +159,7 @@ def corefheads(
         )
     meter = CorefMeter(encoder.blocks * encoder.heads, halves, among=among, samples=samples, seed=seed)
     texts, most = _cut(encoder, corpus, window=window, faithful=faithful)
-    skipped = yield Watch(encoder, texts, [meter], rows=rows, limit=most)
+    skipped = yield Watch(encoder, texts, [meter], rows=rows, limit=most, weights=weights)
     counts = [meter.sums(half).counts[KINDS.index(ALL)] for half in (CHOOSING, SCORED)]
     if not all(counts):
         raise CorpusError(
@@ -142,36 +167,36 @@ def corefheads(
             "give more documents, or load them with --unit document"
         )
     skipped["mentions whose antecedents all lie outside their window"] = asked - int(sum(counts))
-    tables = {"coref": coref_table(meter, encoder.heads)}
+    best = best_table(meter, encoder.heads, faithful=faithful)
+    tables = {"coref": coref_table(meter, encoder.heads, best), "best": best}
     return Tables(tables, _named(skipped, most), model={"first_token": first_token(encoder)})
 
 
 @corefheads.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """The best head against each baseline, over all types of mention."""
-    table = result.tables.get("coref")
-    if table is None:
+    best = result.tables.get("best")
+    if best is None:
         return
-    scored = table[(table["mention_type"] == ALL) & (table["count"] > 0)].dropna(subset=["accuracy", "low", "high"])
-    systems = {row.system: row for row in rows_of(scored[scored["system"] != "head"])}
-    best = systems.get(BEST)
-    for name, called in _CALLED.items():
-        if best is not None and name in systems:
-            yield _compared(best, systems[name], called)
+    scored = best[(best["mention_type"] == ALL) & (best["count"] > 0)]
+    for row in rows_of(scored.dropna(subset=["accuracy", "low", "high", *DIFFERENCE])):
+        yield _compared(row, _CALLED[str(row.baseline)])
 
 
-def _compared(best: Any, other: Any, called: str) -> Finding:
-    """Clear where the two intervals do not overlap: cautious, since both are of the same mentions."""
-    head = f"best single head, {best.layer}-{best.head},"
-    status = status_of(best.low, best.high, other.accuracy, (other.low, other.high))
+def _compared(row: Any, called: str) -> Finding:
+    head = f"best single head, {row.layer}-{row.head},"
+    status = status_of_difference(row.diff_low, row.diff_high, row.p_holm)
     claim = {
-        "clear": f"The {head} finds {'more' if best.accuracy > other.accuracy else 'fewer'} antecedents than {called}",
+        "clear": f"The {head} finds {'more' if row.difference > 0 else 'fewer'} antecedents than {called}",
         "open": f"Whether the {head} finds more antecedents than {called} is undecided",
         "null": f"The {head} finds as many antecedents as {called}",
     }[status]
-    own, its = (number(each.accuracy, each.low, each.high) for each in (best, other))
-    text = f"{claim}: {own} against {its} of {best.count:,} mentions."
-    return Finding(text, status, best.accuracy, best.low, best.high, other.accuracy)
+    text = (
+        f"{claim}: {number(row.accuracy, row.low, row.high)} against {number(row.baseline_accuracy)} of {row.count:,} "
+        f"mentions, a difference of {number(row.difference, row.diff_low, row.diff_high)} "
+        f"({p_in_words(row.p_holm)} after Holm)."
+    )
+    return Finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
 
 
 def _cut(encoder: Encoder, corpus: Corpus, *, window: int, faithful: bool) -> tuple[Iterable[Text], int]:
@@ -201,29 +226,59 @@ def _asked(corpus: Corpus) -> int:
     return asked
 
 
-def coref_table(meter: CorefMeter, per_block: int) -> pd.DataFrame:
-    """What a meter has counted, as `coref.csv`; `per_block` heads make a block."""
-    table = pd.DataFrame(list(_rows(meter, per_block)), columns=list(COLUMNS))
-    return table.astype({"layer": "Int64", "head": "Int64"})
+def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.DataFrame:
+    """Every system and type of mention on all documents, as `coref.csv`; the best head as in `best_table`."""
+    sums, samples = meter.sums(), meter.samples()
+    own = best.drop_duplicates("mention_type")[list(COLUMNS[1:])]
+    parts = [own.assign(system=BEST)[list(COLUMNS)]]
+    heads = [("head", at // per_block + 1, at % per_block + 1) for at in range(sums.heads.shape[-1])]
+    systems = [(name, None, None) for name in BASELINES]
+    for named, hits, drawn in (
+        (systems, sums.baselines, samples.baselines),
+        (heads, sums.heads, samples.heads),
+    ):
+        ends = [intervals(drawn[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
+        rows = [
+            (*place, mention_type, int(count), _share(hits[kind, at], count), *(float(end[at]) for end in ends[kind]))
+            for at, place in enumerate(named)
+            for kind, (mention_type, count) in enumerate(zip(KINDS, sums.counts, strict=True))
+        ]
+        parts.append(pd.DataFrame(rows, columns=list(COLUMNS)))
+    return pd.concat([each.astype({"layer": "Int64", "head": "Int64"}) for each in parts], ignore_index=True)
 
 
-def _rows(meter: CorefMeter, per_block: int) -> Iterator[tuple]:
-    heads = meter.sums().systems.shape[-1] - len(BASELINES)
-    best = int(meter.sums(CHOOSING).systems[KINDS.index(ALL), :heads].argmax())
-    named = [(BEST, best), *((name, heads + at) for at, name in enumerate(BASELINES))]
-    yield from _scored(meter, SCORED, named, per_block, heads)
-    yield from _scored(meter, None, [("head", head) for head in range(heads)], per_block, heads)
+def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> pd.DataFrame:
+    """The best head of each type of mention beside every baseline, as `best.csv`.
+
+    Accuracy and differences are cross-fitted: each half of the documents is scored by the head that the other half
+    chose for the type. The head shown is the best on all documents; `agrees` says whether both halves chose it.
+    `p_holm` tests that very head on all documents, corrected over all heads, types and baselines. `faithful`: one
+    head for all types, the best over all mentions, chosen on the documents it is scored on. Types that only one half
+    has are left out.
+    """
+    units, halves, weights = meter.units(), meter.halves(), meter.weights()
+    counted = [kind for kind in range(len(KINDS)) if all(units.counts[halves == half, kind].any() for half in (0, 1))]
+    p = {kind: paired_difference(_leads(units, kind), units.counts[:, kind]).p for kind in counted}
+    corrected = holm(np.concatenate([p[kind].ravel() for kind in counted])).reshape(-1, *p[counted[0]].shape)
+    overall = int(meter.sums().heads[KINDS.index(ALL)].argmax())
+    rows = []
+    for kind, p_holm in zip(counted, corrected, strict=True):
+        counts, heads = units.counts[:, kind], units.heads[:, kind]
+        found = CrossFit(overall, heads[:, overall], agrees=True) if faithful else cross_fit(heads, halves)
+        low, high = intervals(weights @ found.hits, weights @ counts)
+        place = (KINDS[kind], found.system // per_block + 1, found.system % per_block + 1, int(counts.sum()))
+        scored = (_share(found.hits.sum(), counts.sum()), float(low), float(high))
+        for at, name in enumerate(BASELINES):
+            hits = units.baselines[:, kind, at]
+            difference = paired_difference(found.hits - hits, counts)
+            beside = (name, _share(hits.sum(), counts.sum()), *map(float, difference[:3]), p_holm[found.system, at])
+            rows.append((*place, *scored, *beside, found.agrees))
+    return pd.DataFrame(rows, columns=list(BESIDE))
 
 
-def _scored(
-    meter: CorefMeter, half: int | None, systems: list[tuple[str, int]], per_block: int, heads: int
-) -> Iterator[tuple]:
-    sums, samples = meter.sums(half), meter.samples(half)
-    spread = [intervals(samples.systems[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
-    for name, at in systems:
-        place = (at // per_block + 1, at % per_block + 1) if at < heads else (None, None)
-        for kind, mention_type in enumerate(KINDS):
-            count = sums.counts[kind]
-            accuracy = sums.systems[kind, at] / count if count else np.nan
-            low, high = (float(end[at]) for end in spread[kind])
-            yield name, *place, mention_type, int(count), float(accuracy), low, high
+def _leads(units: CorefHits, kind: int) -> Float[np.ndarray, "unit head baseline"]:
+    return units.heads[:, kind, :, None] - units.baselines[:, kind, None]
+
+
+def _share(hits: float | np.floating, count: float | np.floating) -> float:
+    return float(hits) / float(count) if count else float("nan")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
 
+from lamina.analyses.attention_maps.behaviours import OFTEN
 from lamina.analyses.attention_maps.relations import (
     ALL,
+    BEST,
     NO_PUNCTUATION,
     RELATIONS,
     SYSTEMS,
@@ -18,20 +20,22 @@ from lamina.analyses.attention_maps.relations import (
     baselines_table,
     best_table,
     dependencies,
-    picks,
+    faithful_table,
     relations_of,
     relations_table,
 )
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import finding, rows_of
+from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Treebank
-from lamina.analyses.resampling import CHOOSING, SCORED, halve
-from lamina.analyses.settings import Rows, Samples, Seed, Setting
+from lamina.analyses.paired import DIFFERENCE, p_in_words, status_of_difference, surely_ahead
+from lamina.analyses.resampling import halve
+from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watching import (
     From,
     Watch,
     Watched,
     Watching,
+    Weighting,
     first_token,
     refuse_without_maps,
     watch,
@@ -52,10 +56,6 @@ WORDS = range(5, 16)
 """Lengths that can be drawn and say something."""
 _RELATIONS = 6
 _EACH = 2
-_COUNTED = 30
-"""Dependencies that a relation must have been scored on to be shown."""
-_OFTEN = 20
-"""Dependencies that a relation must have been scored on for a finding."""
 
 
 class Shown(NamedTuple):
@@ -67,7 +67,9 @@ class Shown(NamedTuple):
     head: int
 
 
-def examples_table(encoder: Encoder, corpus: Corpus, best: pd.DataFrame, rows: From) -> pd.DataFrame:
+def examples_table(
+    encoder: Encoder, corpus: Corpus, best: pd.DataFrame, rows: From, weights: Weighting
+) -> pd.DataFrame:
     """Whole word-level maps of the heads that lead their offset by most, each on the first sentences that fit.
 
     Sentences are taken in the order of the corpus, whether the head is right about them or not: a picture of the
@@ -75,16 +77,16 @@ def examples_table(encoder: Encoder, corpus: Corpus, best: pd.DataFrame, rows: F
     """
     texts = _texts(corpus, shown := _worth_showing(best))
     drawer = _Drawer(texts)
-    watch(encoder, {text.id: text for some in texts.values() for text in some}.values(), [drawer], rows=rows)
+    shown_texts = {text.id: text for some in texts.values() for text in some}.values()
+    watch(encoder, shown_texts, [drawer], rows=rows, weights=weights)
     ordered = [row for each in shown for row in drawer.found if row[:4] == each]
     return pd.DataFrame(ordered, columns=list(EXAMPLES))
 
 
 def _worth_showing(best: pd.DataFrame) -> list[Shown]:
     own = best[~best["relation"].isin([ALL, NO_PUNCTUATION])]
-    own = own.assign(lead=own["accuracy"] - own["offset_accuracy"])
-    ahead = pd.DataFrame(own[(own["count"] >= min(_COUNTED, own["count"].max())) & (own["lead"] > 0)])
-    ranked = ahead.sort_values("lead", ascending=False, kind="stable").head(_RELATIONS)
+    ahead = pd.DataFrame(own[(own["count"] >= min(OFTEN, own["count"].max())) & (own["difference"] > 0)])
+    ranked = ahead.sort_values("difference", ascending=False, kind="stable").head(_RELATIONS)
     return [Shown(*row) for row in ranked[list(Shown._fields)].itertuples(index=False)]
 
 
@@ -138,15 +140,16 @@ def _links(text: Text, shown: Shown) -> set[tuple[int, int]]:
     question="Which single head points from a word to its syntactic head?",
     method=(
         "A head's answer for a word is the other word with the largest weight in its row or its column, special tokens "
-        "left out. Head, direction and fixed offset are chosen on one half of the documents and scored on the other; "
-        "intervals resample texts."
+        "left out. Head, direction and fixed offset are chosen on one half of the documents and scored on the other, "
+        "then the other way round. Head and offset are compared on the same documents, with Holm's correction over all "
+        "heads, relations and directions."
     ),
     cites=("Clark et al. 2019",),
     reads=Treebank(),
-    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    version=3,  # both halves choose and are scored; documents are resampled; head and offset are paired
     tables={
         "relations": Table("One row per head, relation and direction.", RELATIONS),
-        "best": Table("One row per relation: its best head beside the best fixed offset.", RELATIONS),
+        "best": Table("One row per relation: its best head beside the best fixed offset, cross-fitted.", BEST),
         "baselines": Table("One row per relation and simple system.", SYSTEMS),
         "examples": Table("One row per pair of words in an example sentence.", EXAMPLES),
     },
@@ -159,6 +162,7 @@ def heads(
     corpus: Corpus,
     *,
     rows: Rows = "mean",
+    weights: Weights = "attention",
     faithful: Annotated[
         bool, Setting("Choose the best heads on the texts they are scored on, as in the paper.")
     ] = False,
@@ -173,8 +177,15 @@ def heads(
     its tokenizer puts no special token first, the text's first word draws the attention that special tokens draw
     elsewhere, and hides what a row says (provenance says which it was).
 
-    `best` picks head, direction and offset on one half of the documents and scores them on the other: the winner of
-    hundreds of heads is lucky on the data that made it win, and nowhere else. Intervals (95 %) resample texts.
+    `best` is cross-fitted: head, direction and offset are chosen on one half of the documents and scored on the
+    other, then the other way round, and both scores are pooled. The winner of hundreds of heads is lucky on the data
+    that made it win, and nowhere else. `agrees` says whether both halves chose the head that is shown.
+
+    `difference` is head minus offset on the same documents, with its 95 % interval. `p_holm` (two-sided) tests the
+    head of the row on all documents, corrected over all heads, relations (of at least 30 dependencies) and directions:
+    any of them could have been the best. A head earns the name of a relation where `p_holm` is below 0.05 and the
+    cross-fitted interval above 0.
+    Documents are what varies in all intervals and tests; texts, where the corpus is one document.
 
     Example:
         >>> encoder, corpus = lamina.load_encoder("minilm"), lamina.load_corpus("ewt", "dev")  # doctest: +SKIP
@@ -190,47 +201,50 @@ def heads(
             "give more, or choose and score on the same one (faithful)"
         )
     meter = RelationMeter(encoder.blocks * encoder.heads, found, halves, samples=samples, seed=seed)
-    skipped = yield Watch(encoder, corpus, [meter], rows=rows, total=len(corpus))
-    chosen, scored = (None, None) if faithful else (CHOOSING, SCORED)
-    best = best_table(meter, picks(meter, chosen), scored, encoder.heads)
+    skipped = yield Watch(encoder, corpus, [meter], rows=rows, total=len(corpus), weights=weights)
     everywhere = relations_table(meter, encoder.heads)
+    best = faithful_table(everywhere) if faithful else best_table(meter, encoder.heads, everywhere)
     skipped["dependencies lost where their text was cut"] = found[ALL] - _counted(meter)
     skipped["relations that only one half of the texts has, without a best head"] = len(found) - len(best)
     tables = {
         "relations": everywhere,
         "best": best,
         "baselines": baselines_table(meter),
-        "examples": examples_table(encoder, corpus, best, rows),
+        "examples": examples_table(encoder, corpus, best, rows, weights),
     }
     return Tables(tables, skipped, model={"first_token": first_token(encoder)})
 
 
 @heads.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The relation that a head finds far better than any offset, and how often heads do so at all."""
+    """The relation that a head finds far better than any offset, how many there are, and all relations together."""
     best = result.tables.get("best")
     if best is None or best.empty:
         return
-    scored = best.dropna(subset=["accuracy", "low", "high", "offset_accuracy"])
-    own = scored[(scored["count"] >= _OFTEN) & ~scored["relation"].isin([ALL, NO_PUNCTUATION])]
-    leading = own.assign(lead=own["low"] - own["offset_accuracy"]).nlargest(1, "lead")
-    for row in rows_of(leading):
+    scored = best.dropna(subset=["accuracy", *DIFFERENCE])
+    own = pd.DataFrame(scored[(scored["count"] >= OFTEN) & ~scored["relation"].isin([ALL, NO_PUNCTUATION])])
+    ahead = own[surely_ahead(own)]
+    for row in rows_of((own if ahead.empty else ahead).nlargest(1, "diff_low")):
         claim = (
-            f"The relation that a head finds most clearly is {row.relation}"
-            if row.low > row.offset_accuracy
-            else f"No head clearly finds a relation better than a fixed offset; the closest is {row.relation}"
+            "No head clearly finds a relation better than a fixed offset; the closest is"
+            if ahead.empty
+            else f"Heads find {len(ahead)} of {len(own)} relations better than any fixed offset, most clearly"
         )
-        yield finding(
-            f"{claim}: head {row.layer}-{row.head} finds {{number}} of {row.count:,}; the best fixed offset finds "
-            "{against}.",
-            row.accuracy, row.low, row.high, row.offset_accuracy,
-        )  # fmt: skip
+        yield _compared(f"{claim} {row.relation}: head {row.layer}-{row.head} finds", f"of {row.count:,}", row)
     for row in rows_of(scored[scored["relation"] == NO_PUNCTUATION]):
-        yield finding(
-            f"Over all relations the best single head, {row.layer}-{row.head}, finds {{number}} of dependencies "
-            "without punctuation; the best fixed offset finds {against}.",
-            row.accuracy, row.low, row.high, row.offset_accuracy,
-        )  # fmt: skip
+        claim = f"Over all relations the best single head, {row.layer}-{row.head}, finds"
+        yield _compared(claim, "of dependencies without punctuation", row)
+
+
+def _compared(claim: str, what: str, row: Any) -> Finding:
+    """A head beside its offset; clear where the corrected test of their difference says so."""
+    status = status_of_difference(row.diff_low, row.diff_high, row.p_holm)
+    text = (
+        f"{claim} {number(row.accuracy, row.low, row.high)} {what}; the best fixed offset finds "
+        f"{number(row.offset_accuracy)}, a difference of {number(row.difference, row.diff_low, row.diff_high)} "
+        f"({p_in_words(row.p_holm)} after Holm)."
+    )
+    return Finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
 
 
 def _relations(corpus: Corpus) -> Counter[str]:

@@ -11,7 +11,9 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.resampling import CHOOSING, SCORED, Halves, StreamedBootstrap, intervals
+from lamina.analyses.attention_maps.behaviours import OFTEN
+from lamina.analyses.paired import DIFFERENCE, UnitSums, cross_fit, holm, paired_difference
+from lamina.analyses.resampling import CHOOSING, SCORED, Halves, intervals
 from lamina.analyses.watching import Watched
 from lamina.types import Edge, Text
 
@@ -102,15 +104,15 @@ def most_attended(maps: Float[torch.Tensor, "block head word word"]) -> Int[np.n
 
 
 class Hits(NamedTuple):
-    """Sums of a half, or of the whole split; with one more axis in front, those of its samples."""
+    """Sums of a half, or of the whole split; with one more axis in front, those of its units or of its samples."""
 
-    heads: Float[np.ndarray, "*samples direction head relation"]
-    baselines: Float[np.ndarray, "*samples baseline relation"]
-    counts: Float[np.ndarray, "*samples relation"]
+    heads: Float[np.ndarray, "*units direction head relation"]
+    baselines: Float[np.ndarray, "*units baseline relation"]
+    counts: Float[np.ndarray, "*units relation"]
 
 
 class RelationMeter:
-    """Counts, for every relation, direction and head, how many dependencies it finds; by half.
+    """Counts, for every relation, direction and head, how many dependencies it finds; by document.
 
     Example:
         >>> from lamina.analyses.resampling import halve
@@ -129,10 +131,10 @@ class RelationMeter:
         """For `heads` heads in all blocks together, and the relations that occur."""
         self.relations = tuple(relations)
         self._columns = {relation: column for column, relation in enumerate(self.relations)}
-        self._halves = halves
         self._shapes = [(len(DIRECTIONS), heads, len(self.relations)), (len(BASELINES), len(self.relations))]
         size = sum(int(np.prod(shape)) for shape in self._shapes) + len(self.relations)
-        self._sums = [StreamedBootstrap(size, samples=samples, seed=seed) for _ in (CHOOSING, SCORED)]
+        self._sums = UnitSums(size, halves)
+        self._samples, self._seed = samples, seed
 
     def update(self, watched: Watched) -> None:
         """Take one text's maps in."""
@@ -144,18 +146,27 @@ class RelationMeter:
         baselines = np.vstack([placed, targets.heads - targets.dependents == 1])
         found = [each.astype(np.float32) @ targets.members for each in (right, baselines)]
         counted = np.concatenate([*(each.ravel() for each in found), targets.members.sum(0)])
-        self._sums[self._halves.of(watched.text)].add(counted, watched.text.id)
+        self._sums.add(counted, watched.text)
+
+    def units(self) -> Hits:
+        """What was counted in each document (or text, where there is one document only)."""
+        return self._shaped(self._sums.values())
+
+    def halves(self) -> Int[np.ndarray, " unit"]:
+        """The half of each unit."""
+        return self._sums.halves()
 
     def sums(self, half: int | None = None) -> Hits:
         """What was counted in one half, or in both."""
-        return self._shaped(np.sum([each.value for each in self._of(half)], axis=0))
+        return self._shaped(self._sums.total(half))
 
-    def samples(self, half: int | None = None) -> Hits:
-        """The same, of texts drawn with replacement."""
-        return self._shaped(np.sum([each.samples for each in self._of(half)], axis=0))
+    def weights(self) -> Float[np.ndarray, "sample unit"]:
+        """How often each bootstrap sample draws each unit."""
+        return self._sums.weights(samples=self._samples, seed=self._seed)
 
-    def _of(self, half: int | None) -> list[StreamedBootstrap]:
-        return self._sums if half is None else [self._sums[half]]
+    def samples(self) -> Hits:
+        """Sums over units drawn with replacement."""
+        return self._shaped(self.weights() @ self._sums.values())
 
     def _shaped(self, flat: np.ndarray) -> Hits:
         ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
@@ -166,45 +177,33 @@ class RelationMeter:
 
 RELATIONS = (
     "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
+    *DIFFERENCE,
 )  # fmt: skip
-"""Columns of `relations.csv` and `best.csv`."""
+"""Columns of `relations.csv`."""
+_PLACE = RELATIONS[:4]
+BEST = (*RELATIONS, "agrees")
+"""Columns of `best.csv`."""
 SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
 """Columns of `baselines.csv`."""
 
 
-class Pick(NamedTuple):
-    """The head, direction and offset that find most dependencies of a relation."""
-
-    relation: int
-    direction: int
-    head: int
-    """Counted through all blocks."""
-    offset: int
-    """Which of `OFFSETS`."""
-
-
-def picks(meter: RelationMeter, half: int | None) -> list[Pick]:
-    """One per relation that occurs in this half (or in the whole); the first of equals."""
-    sums = meter.sums(half)
-    found = []
-    for relation in np.flatnonzero(sums.counts).tolist():
-        hits = sums.heads[..., relation]
-        direction, head = divmod(int(hits.argmax()), hits.shape[1])
-        found.append(Pick(relation, direction, head, int(sums.baselines[: len(OFFSETS), relation].argmax())))
-    return found
-
-
 def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
-    """Every head and relation on the whole split, beside the relation's best fixed offset there."""
-    sums, samples = meter.sums(), meter.samples()
-    parts = []
-    for pick in picks(meter, None):
-        count, offset = sums.counts[pick.relation], sums.baselines[pick.offset, pick.relation]
-        hits = sums.heads[..., pick.relation]
-        low, high = intervals(samples.heads[..., pick.relation], samples.counts[:, pick.relation])
+    """Every head and relation on the whole split, beside the relation's best fixed offset there.
+
+    `p_holm` is corrected over every head, direction and relation of at least `OFTEN` dependencies; fewer cannot earn a
+    name, so they are not tested.
+    """
+    sums, samples, units = meter.sums(), meter.samples(), meter.units()
+    parts, p = [], []
+    for relation in np.flatnonzero(sums.counts).tolist():
+        count, hits = sums.counts[relation], sums.heads[..., relation]
+        offset = int(sums.baselines[: len(OFFSETS), relation].argmax())
+        low, high = intervals(samples.heads[..., relation], samples.counts[:, relation])
+        lead = units.heads[..., relation] - units.baselines[:, offset, relation, None, None]
+        difference = paired_difference(lead, units.counts[:, relation])
         direction, head = (each.ravel() for each in np.indices(hits.shape))
         part = {
-            "relation": meter.relations[pick.relation],
+            "relation": meter.relations[relation],
             "direction": np.array(DIRECTIONS)[direction],
             "layer": head // per_block + 1,
             "head": head % per_block + 1,
@@ -212,26 +211,57 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
             "accuracy": hits.ravel() / count,
             "low": low.ravel(),
             "high": high.ravel(),
-            "offset": OFFSETS[pick.offset],
-            "offset_accuracy": offset / count,
+            "offset": OFFSETS[offset],
+            "offset_accuracy": sums.baselines[offset, relation] / count,
+            "difference": difference.value.ravel(),
+            "diff_low": difference.low.ravel(),
+            "diff_high": difference.high.ravel(),
         }
         parts.append(pd.DataFrame(part))
-    return pd.concat(parts, ignore_index=True)
+        p.append(difference.p.ravel() if count >= OFTEN else np.full(hits.size, np.nan))
+    return pd.concat(parts, ignore_index=True).assign(p_holm=holm(np.concatenate(p)))
 
 
-def best_table(meter: RelationMeter, chosen: list[Pick], half: int | None, per_block: int) -> pd.DataFrame:
-    """The picks, scored on this half; those that do not occur there are left out."""
-    sums, samples = meter.sums(half), meter.samples(half)
+def best_table(meter: RelationMeter, per_block: int, relations: pd.DataFrame) -> pd.DataFrame:
+    """The best head of each relation; its numbers are cross-fitted, its p-value is that of `relations_table`.
+
+    Accuracies and their difference are pooled over both halves of the documents, each scored by the head, direction
+    and offset that the other half chose: free of the luck of the best of many. The head shown is the best on all
+    documents; `agrees` says whether both halves chose it. `p_holm` tests that very head on all documents, corrected
+    over all heads, directions and relations tested, since any of them could have been the best. Relations that only
+    one half has are left out.
+    """
+    units, halves, weights = meter.units(), meter.halves(), meter.weights()
+    corrected = relations.set_index(list(_PLACE))["p_holm"].to_dict()
+    in_both = np.logical_and(*(meter.sums(half).counts > 0 for half in (CHOOSING, SCORED)))
     rows = []
-    for relation, direction, head, offset in chosen:
-        count = sums.counts[relation]
-        if not count:
-            continue
-        low, high = intervals(samples.heads[:, direction, head, relation], samples.counts[:, relation])
+    for relation in np.flatnonzero(in_both).tolist():
+        counts = units.counts[:, relation]
+        found = cross_fit(units.heads[..., relation].reshape(len(halves), -1), halves)
+        beside = cross_fit(units.baselines[:, : len(OFFSETS), relation], halves)
+        direction, head = divmod(found.system, units.heads.shape[2])
         place = (meter.relations[relation], DIRECTIONS[direction], head // per_block + 1, head % per_block + 1)
-        scored = (int(count), sums.heads[direction, head, relation] / count, float(low), float(high))
-        rows.append((*place, *scored, OFFSETS[offset], sums.baselines[offset, relation] / count))
-    return pd.DataFrame(rows, columns=list(RELATIONS))
+        low, high = intervals(weights @ found.hits, weights @ counts)
+        shares = (each.hits.sum(dtype=float) / counts.sum(dtype=float) for each in (found, beside))
+        accuracy, offset_accuracy = map(float, shares)
+        difference = paired_difference(found.hits - beside.hits, counts)
+        scored = (int(counts.sum()), accuracy, float(low), float(high), OFFSETS[beside.system], offset_accuracy)
+        rows.append((*place, *scored, *map(float, difference[:3]), corrected[place], found.agrees))
+    return pd.DataFrame(rows, columns=list(BEST))
+
+
+def faithful_table(relations: pd.DataFrame) -> pd.DataFrame:
+    """The best head of each relation, chosen on the texts it is scored on, as in the paper; of `relations_table`.
+
+    `p_holm` stays corrected over all heads, relations and directions, since any of them could have been chosen.
+
+    Example:
+        >>> rows = [("obj", 0.5, 0.1), ("obj", 0.7, 0.01), ("det", 0.4, 1.0)]
+        >>> faithful_table(pd.DataFrame(rows, columns=["relation", "accuracy", "p_holm"])).values.tolist()
+        [['obj', 0.7, 0.01, True], ['det', 0.4, 1.0, True]]
+    """
+    best = relations.loc[relations.groupby("relation", sort=False)["accuracy"].idxmax()]
+    return best.assign(agrees=True).reset_index(drop=True)
 
 
 def baselines_table(meter: RelationMeter) -> pd.DataFrame:

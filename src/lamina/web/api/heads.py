@@ -15,6 +15,7 @@ from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.analyses.attention_maps.atlas import Measure as Measured
+    from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
     from lamina.analyses.attention_maps.sentences import Links
     from lamina.encoders import Encoder
     from lamina.result_index import Entry
@@ -27,7 +28,19 @@ MOST_TOKENS = 512
 """Per sentence: all attention maps are in memory at once, and grow with the square."""
 MOST_HEADS = 6
 
+Weights = Annotated[
+    Literal["attention", "norm"],
+    Field(description="Attention as it is, or times the norm of the value it moves, rows summing to 1 again."),
+]
 Head = Annotated[str, Field(description="LAYER-HEAD, from 1.", pattern=r"^[0-9]{1,4}-[0-9]{1,4}$", examples=["3-1"])]
+HeadOrRollout = Annotated[
+    str,
+    Field(
+        description="LAYER-HEAD, from 1; `rollout`: all heads of all layers together.",
+        pattern=r"^([0-9]{1,4}-[0-9]{1,4}|rollout)$",
+        examples=["3-1"],
+    ),
+]
 Model = Annotated[Typed, Field(max_length=1000, examples=["minilm"])]
 Sentence = Annotated[Typed, Field(examples=["The old man the boats ."])]
 
@@ -37,6 +50,7 @@ class AtlasWanted(BaseModel):
 
     model: Model
     sentence: Sentence
+    weights: Weights = "attention"
 
 
 class Source(BaseModel):
@@ -101,8 +115,9 @@ class LinesWanted(BaseModel):
 
     model: Model
     sentence: Sentence
-    heads: list[Head] = Field(min_length=1, max_length=MOST_HEADS)
+    heads: list[HeadOrRollout] = Field(min_length=1, max_length=MOST_HEADS)
     level: Literal["word", "piece"] = "word"
+    weights: Weights = "attention"
 
 
 class HeadLinks(BaseModel):
@@ -131,6 +146,7 @@ class CardWanted(BaseModel):
 
     model: Model
     head: Head
+    weights: Weights = "attention"
 
 
 class CardOfHead(BaseModel):
@@ -156,8 +172,8 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
 
     app.check_length(wanted.sentence)
     with app.model(wanted.model) as encoder:
-        found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS)
-    entries, results = _saved(app, encoder)
+        found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS, weights=wanted.weights)
+    entries, results = _saved(app, encoder, wanted.weights)
     measures = list(found.measures)
     for entry in entries:
         with using(entry):
@@ -179,18 +195,18 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
 @router.post("/lines")
 def lines(app: State, wanted: LinesWanted) -> Lines:
     """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
-    from lamina.analyses.attention_maps.sentences import head_of
+    from lamina.analyses.attention_maps.sentences import ROLLOUT, head_of
     from lamina.analyses.attention_maps.sentences import lines as linked
 
     app.check_length(wanted.sentence)
     with app.model(wanted.model) as encoder:
-        heads = [head_of(encoder, said) for said in wanted.heads]
-        found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS)
+        heads: list[Drawn] = [ROLLOUT if said == ROLLOUT else head_of(encoder, said) for said in wanted.heads]
+        found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS, weights=wanted.weights)
     return Lines(
         tokens=found.units.names,
         special=found.units.special.tolist(),
         words=found.words,
-        heads=[_links(f"{layer}-{head}", each) for (layer, head), each in zip(heads, found.links, strict=True)],
+        heads=[_links(said, each) for said, each in zip(wanted.heads, found.links, strict=True)],
     )
 
 
@@ -202,7 +218,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
 
     with app.model(wanted.model) as encoder:
         layer, head = head_of(encoder, wanted.head)
-    entries, results = _saved(app, encoder)
+    entries, results = _saved(app, encoder, wanted.weights)
     with using(*entries):
         found = card_of(layer, head, results)
     tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
@@ -215,13 +231,15 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
     )
 
 
-def _saved(app: AppState, encoder: Encoder) -> tuple[list[Entry], dict[str, Result]]:
-    """The newest result of each analysis of heads."""
+def _saved(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], dict[str, Result]]:
+    """The newest result of each analysis of heads, over maps that are weighted so."""
     from lamina.analyses.attention_maps.atlas import READ
 
     newest: dict[str, Entry] = {}
     for entry in app.results.of_model(encoder.fingerprint):
-        newest.setdefault(entry.analysis, entry)
+        # Results of older versions know plain attention only.
+        if entry.parameters.get("weights", "attention") == weights:
+            newest.setdefault(entry.analysis, entry)
     ordered = [newest[name] for name in READ if name in newest]
     return ordered, {entry.analysis: app.results.result(entry.id) for entry in ordered}
 

@@ -73,6 +73,8 @@ export interface Atlas {
 export interface AtlasWanted {
   model: string;
   sentence: string;
+  /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
+  weights?: "attention" | "norm";
 }
 
 /** The probes' answer for one target; the label with the highest mean probability comes first. */
@@ -107,6 +109,8 @@ export interface CardWanted {
   model: string;
   /** LAYER-HEAD, from 1. */
   head: string;
+  /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
+  weights?: "attention" | "norm";
 }
 
 /** What the saved results say about several models. */
@@ -225,6 +229,8 @@ export interface LinesWanted {
   sentence: string;
   heads: string[];
   level?: "word" | "piece";
+  /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
+  weights?: "attention" | "norm";
 }
 
 /** How one kind of thing is drawn. */

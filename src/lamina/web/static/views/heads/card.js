@@ -15,8 +15,13 @@ const DIRECTIONS = { dependent: "word → its head", head: "its head → word" }
 const interval = (/** @type {Row} */ row) => (row.low === null ? "" : `${short(row.low)}–${short(row.high)}`);
 
 /** @param {Row} row */
-function does({ behaviour, what, value, unit, rule, over }) {
-  return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}`);
+const lead = (row) => (row.difference === null ? "" : `${short(row.difference)} (${short(row.diff_low)} to ${short(row.diff_high)})`);
+
+/** @param {Row} row */
+function does(row) {
+  const { behaviour, what, value, unit, rule, over } = row;
+  const ahead = lead(row);
+  return el("li", {}, el("strong", {}, behaviour), what ? ` (${what})` : "", `: ${short(value)} ${unit}, ${rule} ${short(over)}${ahead && `; lead ${ahead}`}`);
 }
 
 /** @param {CardOfHead} card */
@@ -33,6 +38,8 @@ function relation(row) {
     short(row.accuracy),
     interval(row),
     `${short(row.offset_accuracy)} (${row.offset > 0 ? "+" : ""}${row.offset})`,
+    lead(row),
+    row.p_holm === null ? "" : row.p_holm < 0.001 ? "< 0.001" : row.p_holm.toFixed(3),
     row.count,
     DIRECTIONS[row.direction],
   ];
@@ -41,13 +48,13 @@ function relation(row) {
 /** @param {CardOfHead} card */
 function relations(card) {
   if (!card.relations.length) return [];
-  const columns = ["relation", "accuracy", "95 %", "best offset", "words", "attention from"];
-  const clear = card.relations.filter((row) => row.low > row.offset_accuracy).map((row) => row.relation);
+  const columns = ["relation", "accuracy", "95 %", "best offset", "lead (95 %)", "p (Holm)", "words", "attention from"];
+  const clear = card.relations.filter((row) => row.ahead).map((row) => row.relation);
   return [
     el("h3", {}, "Relations it finds"),
     el("p", {}, clear.length ? `Clearly better than any fixed offset: ${clear.join(", ")}.` : "None clearly better than a fixed offset does."),
     table(columns, card.relations.map(relation), { caption: "Dependencies, by lead over the best fixed offset" }),
-    el("p", { class: "soft" }, "★ picked for this relation on one half of the documents and scored on the other. The others are scored on the whole split: the best of many is a little lucky."),
+    el("p", { class: "soft" }, "★ the best head of this relation: chosen on one half of the documents and scored on the other, both ways. The others are scored on the whole split, where the best of many is a little lucky. Head and offset are compared on the same documents; p is corrected over all heads, relations and directions."),
   ];
 }
 

@@ -15,6 +15,7 @@ import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
 
 const FAR = "sentence.reach"; // what a first visit shows where no head was scored on dependencies
+const ROLLOUT = "rollout"; // all heads of all layers together, in place of a head
 const LEAST = 0.05;
 const TALL = 14; // layers of an atlas beside which the lines stand, not below
 
@@ -40,6 +41,8 @@ const level = () => (state.get("level") === "piece" ? "piece" : "word");
 const withSpecial = () => state.get("special") !== "0";
 const least = () => Math.min(0.5, Math.max(0.01, Number(state.get("least")) || LEAST));
 const side = () => state.get("lines") === "side";
+const rolled = () => state.get("lines") === ROLLOUT;
+const weights = () => (state.get("weights") === "norm" ? "norm" : "attention");
 const measure = () => {
   const named = (/** @type {string} */ key) => atlas.measures.find((each) => keyOf(each) === key);
   return named(state.get("measure")) ?? first() ?? named(FAR) ?? atlas.measures[0];
@@ -62,7 +65,7 @@ const exists = (/** @type {string} */ head) => {
 
 async function load() {
   await attempt("looking at all heads …", async () => {
-    const answer = await ask("/heads/atlas", { model: model(), sentence: sentence() });
+    const answer = await ask("/heads/atlas", { model: model(), sentence: sentence(), weights: weights() });
     if (answer === null) return;
     atlas = answer;
     known = await analyses();
@@ -116,8 +119,17 @@ function showMissing() {
   replace(
     box,
     el("p", {}, `Not computed yet for ${model()}; it takes minutes, in the background:`),
-    el("div", { class: "words" }, missing.map(({ name, title }) => button(title, () => asInReport(name, { model: model() })))),
+    el("div", { class: "words" }, missing.map(({ name, title }) => button(title, () => job(name)))),
   );
+}
+
+/**
+ * As a report asks it, over the maps that are shown.
+ * @param {string} name
+ */
+async function job(name) {
+  const wanted = await asInReport(name, { model: model() });
+  return { ...wanted, settings: { ...wanted.settings, weights: weights() } };
 }
 
 /**
@@ -160,9 +172,9 @@ function showChosen() {
 }
 
 async function loadLines() {
-  const unknown = chosen.filter((head) => !lines.links.has(head));
+  const unknown = (rolled() ? [ROLLOUT] : chosen).filter((head) => !lines.links.has(head));
   if (unknown.length) {
-    const answer = await ask("/heads/lines", { model: model(), sentence: sentence(), heads: unknown, level: level() });
+    const answer = await ask("/heads/lines", { model: model(), sentence: sentence(), heads: unknown, level: level(), weights: weights() });
     if (answer === null) return;
     for (const head of answer.heads) lines.links.set(head.head, flattened(head));
     Object.assign(lines, { tokens: answer.tokens, special: answer.special });
@@ -171,7 +183,7 @@ async function loadLines() {
 }
 
 function shown() {
-  const heads = chosen.flatMap((name, at) => {
+  const heads = (rolled() ? [ROLLOUT] : chosen).flatMap((name, at) => {
     const links = lines.links.get(name);
     return links ? [{ name, links, stroke: STROKES[at] }] : [];
   });
@@ -192,7 +204,7 @@ function showTable() {
 
 async function loadCard() {
   const head = chosen[chosen.length - 1];
-  const card = await ask("/heads/card", { model: model(), head });
+  const card = await ask("/heads/card", { model: model(), head, weights: weights() });
   if (card === null) return;
   replace(byId("card-title"), `Head ${head}`, el("span", { class: "soft" }, ` layer ${head.replace("-", ", head ")}`));
   const live = atlas.measures.filter((each) => each.source === "sentence");
@@ -200,24 +212,26 @@ async function loadCard() {
 }
 
 function begin() {
-  const [measures, levels, layout] = ["measure", "level", "layout"].map(select);
+  const [measures, held, levels, layout] = ["measure", "weights", "level", "layout"].map(select);
   const [special, threshold] = ["special", "least"].map(input);
   levels.value = level();
-  layout.value = side() ? "side" : "over";
+  held.value = weights();
+  layout.value = rolled() ? ROLLOUT : side() ? "side" : "over";
   special.checked = withSpecial();
   threshold.value = String(least());
   measures.addEventListener("change", () => {
     state.set({ measure: measures.value }, { quiet: true });
     showAtlas();
   });
+  held.addEventListener("change", () => state.set({ weights: held.value === "norm" ? "norm" : "" }));
   levels.addEventListener("change", () => {
     state.set({ level: levels.value }, { quiet: true });
     lines = noLines();
     attempt("looking at the heads …", loadLines);
   });
   layout.addEventListener("change", () => {
-    state.set({ lines: layout.value === "side" ? "side" : "" }, { quiet: true });
-    showLines();
+    state.set({ lines: layout.value === "over" ? "" : layout.value }, { quiet: true });
+    attempt("looking at the heads …", loadLines);
   });
   special.addEventListener("change", () => {
     state.set({ special: special.checked ? "" : "0" }, { quiet: true });
