@@ -18,7 +18,6 @@ from benchmarks.bars import Bar
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
 from lamina.analyses.probing.paired import Answers, difference_of, resample
 from lamina.analyses.probing.statistics import (
-    ENOUGH_SEEDS,
     Draws,
     Resampling,
     center_of_gravity,
@@ -34,6 +33,7 @@ from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
 from lamina.tasks import get_task
 from lamina.tasks.task import Metric
+from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SETS = 2000
 """Data sets per row of the table."""
@@ -133,7 +133,7 @@ def cut_up(draws: Draws, sets: int) -> list[Draws]:
     for number in range(sets):
         own = slice(number * members, (number + 1) * members)
         tallies = tuple(Tally(each.metric, each.sums[:, own]) for each in draws.tallies)
-        found.append(Draws(tallies, draws.by_seed[..., own], draws.shares, draws.resampling))
+        found.append(Draws(tallies, draws.by_seed[..., own], draws.units, draws.shares, draws.resampling))
     return found
 
 
@@ -320,7 +320,7 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
     for number, (rng, hits, _) in enumerate(blocks(both, sets, seed)):
         sums = f1_sums(hits, rng)
         tallies = [tuple(Tally("f1", own[:, :, at]) for own in sums) for at in (0, 1)]
-        answers = [Answers("pos", "simulated", names, "same", cuts, own) for own in tallies]
+        answers = [Answers("pos", "simulated", names, "same", cuts, own, tuple(range(len(own)))) for own in tallies]
         a, b = resample(answers, samples=SAMPLES, seed=number)
         truth = both.truth(hits)
         for cut, own in zip(cuts, truth, strict=True):

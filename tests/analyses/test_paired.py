@@ -119,7 +119,7 @@ def simulated(rng: np.random.Generator, *, seeds: int = 1, lift: float = 0.0, te
             ten = np.full_like(right, 10)
             sums.append(Tally("f1", np.stack([right, ten, ten])))
         ids = tuple(f"t{at}" for at in range(texts))
-        made.append(Answers("pos", "", ids, "same", (Cut("layer", 0),), tuple(sums)))
+        made.append(Answers("pos", "", ids, "same", (Cut("layer", 0),), tuple(sums), tuple(range(len(sums)))))
     return made
 
 

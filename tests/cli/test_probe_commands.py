@@ -24,7 +24,7 @@ from lamina.results import Result as Saved
 
 WORDS = {"the": "DET", "a": "DET", "dog": "NOUN", "cat": "NOUN", "ran": "VERB", "barked": "VERB", "and": "CCONJ"}
 SUMMARY = (
-    "task,corpus,metric,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
+    "task,corpus,metric,probe_seeds,tuning_seeds,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
     "kl_mixing,kl_mixing_low,kl_mixing_high,kl_differential,kl_differential_low,kl_differential_high,"
     "selectivity,selectivity_low,selectivity_high,selectivity_layer,selectivity_metric,"
     "twin_expected_layer,twin_el_low,twin_el_high,converged,reason"
@@ -96,7 +96,7 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
     assert "tinybert on" in told
     assert re.search(r"│ pos +│ f1 +│ \d\.\d{3} +│ \d\.\d{3} +│ \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\] │", told)
     scores = pd.read_csv(out / "scores.csv", dtype={"seed": str})
-    assert ",".join(scores.columns) == "model,task,probe,of,layer,seed,split,metric,count,value,low,high"
+    assert ",".join(scores.columns) == "model,task,probe,of,layer,seed,tuning_seed,split,metric,count,value,low,high"
     assert set(scores["task"]) == {"pos", "dep"}
     assert set(scores["of"]) == {"model", "random", "control"}
     assert set(scores["probe"]) == {"cumulative", "layer", "constant"}
@@ -104,7 +104,7 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
     assert scores["value"].between(0, 1).all()
     assert (scores["low"] <= scores["high"]).all()
     assert (out / "summary.csv").read_text().splitlines()[0] == SUMMARY
-    assert (out / "mixing.csv").read_text().startswith("task,seed,upto,layer,weight,gamma,norm\n")
+    assert (out / "mixing.csv").read_text().startswith("task,seed,tuning_seed,upto,layer,weight,gamma,norm\n")
     assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,probability,reason\n")
     training = pd.read_csv(out / "training.csv")
     assert training["converged"].all()
@@ -189,7 +189,7 @@ def test_a_dry_run_counts_and_stores_nothing(bert, corpus, tmp_path) -> None:
         ({"--hidden": "0"}, "hidden"),
         ({"--preset": "slow"}, "'slow' is not one of"),
         ({"--metric": "f2"}, "'f2' is not one of"),
-        ({"--probes": "mixed"}, "each item one of cumulative, layer, mix; got 'mixed'"),
+        ({"--probes": "mixed"}, "each item one of cumulative, layer, mix or None; got 'mixed'"),
         ({"--probes": "none"}, "name at least one of cumulative, layer, mix"),
         ({"--split": "train"}, "dev or test"),
         ({"--split": "validation"}, "validation"),

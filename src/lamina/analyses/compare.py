@@ -13,12 +13,14 @@ import pandas as pd
 from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
+from lamina.analyses.paired import holm
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
-from lamina.analyses.probing.statistics import ENOUGH_SEEDS, expected_layer, holm, interval
+from lamina.analyses.probing.statistics import expected_layer, interval
 from lamina.analyses.settings import Samples, Seed
 from lamina.probes.edge import Cut
 from lamina.results import Finding, Result
+from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SCORES = ("score_first", "score_full", "score_best_layer")
 PLACES = ("center_of_gravity", "expected_layer")

@@ -10,6 +10,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lamina.errors import TaskError
@@ -107,6 +108,7 @@ class Scores(NamedTuple):
     f1: float
 
 
+@lru_cache(maxsize=2**16)
 def normalise(answer: str) -> str:
     """The answer in lower case, without punctuation, articles and extra white space.
 

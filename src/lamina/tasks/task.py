@@ -114,6 +114,16 @@ class Task:
             raise TaskError(f"{self.name} is graded: it is scored by R2 and correlation, not by {average}-F1")
         return replace(self, average=average, scoring=self.scoring.replace(f"{self.average}-F1", f"{average}-F1"))
 
+    def over_all_labels(self) -> Task:
+        """The same task, scored by macro-F1 over all labels, also those that its own score leaves out.
+
+        Example:
+            >>> from lamina.tasks import get_task
+            >>> get_task("coref").over_all_labels().scoring  # its own: F1 of label 1
+            'macro-F1 over all labels'
+        """
+        return replace(self.averaged("macro"), unscored=frozenset(), scoring="macro-F1 over all labels")
+
     def describe(self) -> dict[str, Any]:
         """What makes it this task, for provenance and keys; functions by their names."""
         made = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -29,11 +29,11 @@ def score_rows(
     rows = []
     for each, up in ((metric, 0.0), ("accuracy", 0.05)):
         about = ("dev", each, 100)
-        rows.append(("minilm", task, "constant", "model", pd.NA, "all", *about, 0.2 + up, 0.19 + up, 0.21 + up))
-        rows.append(("minilm", task, "constant", "control", pd.NA, "all", *about, 0.99, 0.98, 1.0))
+        rows.append(("minilm", task, "constant", "model", pd.NA, "all", "", *about, 0.2 + up, 0.19 + up, 0.21 + up))
+        rows.append(("minilm", task, "constant", "control", pd.NA, "all", "", *about, 0.99, 0.98, 1.0))
         for of, values in (("model", model), ("random", twin), ("control", control)):
             for layer, value in enumerate(values):
-                where = ("minilm", task, probe, of, layer, "all")
+                where = ("minilm", task, probe, of, layer, "all", "")
                 rows.append((*where, *about, value + up, value + up - spread, value + up + spread))
     return rows
 
@@ -42,7 +42,7 @@ def training_rows(rows: list[tuple], late: set[tuple[str, str, int]]) -> list[tu
     """Of every probe that has a score; those of `late` (task, whose, layer) had not converged."""
     probes = dict.fromkeys((task, of, probe, layer) for _, task, probe, of, layer, *_ in rows if probe != "constant")
     return [
-        (task, of, probe, layer, 0, 2400, 600, 0.3, 0.01, (task, of, layer) not in late)
+        (task, of, probe, layer, 0, "", 2400, 600, 0.3, 0.01, (task, of, layer) not in late)
         for task, of, probe, layer in probes
     ]
 
@@ -69,6 +69,33 @@ def made(
     frames = {name: pd.DataFrame(each, columns=lamina.probe.tables[name].columns) for name, each in tables.items()}
     frames["scores"] = frames["scores"].astype({"layer": "Int64"})
     return _result(frames)
+
+
+@pytest.mark.parametrize(
+    ("late", "status", "sure"),
+    [
+        ([0.3, 0.5, 0.9], "clear", "no layer does as well at both"),
+        ([0.3, 0.88, 0.9], "open", "undecided, intervals of layers overlap"),
+    ],
+)
+def test_without_probes_that_mix_layers_the_best_layers_are_compared(late: list[float], status: str, sure: str) -> None:
+    rows = score_rows("ques", [0.7, 0.9, 0.6], [0.3] * 3, [0.1] * 3, spread=0.02, metric="macro_f1")
+    rows += score_rows("sup", late, [0.3] * 3, [0.1] * 3, spread=0.02, metric="macro_f1")
+    mixed = made(rows, {"ques": 0.3, "sup": 0.3})
+    single = mixed.tables["summary"].assign(expected_layer=NAN)
+    found = [
+        each for each in lamina.probe.findings(_result({**mixed.tables, "summary": single})) if "Best" in each.text
+    ]
+
+    assert [(each.text, each.status) for each in found] == [
+        (
+            f"Best single layers: question type 1, supporting facts 2; question type before supporting facts: {sure}.",
+            status,
+        )
+    ]
+    assert not [each for each in lamina.probe.findings(mixed) if "Best single" in each.text], (
+        "expected layers tell more"
+    )
 
 
 def _result(tables: dict[str, pd.DataFrame]) -> Result:

@@ -26,7 +26,7 @@ from lamina.activations import extract
 from lamina.analyses.probing import mdl
 from lamina.analyses.probing.planning import Amounts, plan_run
 from lamina.analyses.probing.running import Setup, States
-from lamina.analyses.probing.statistics import ENOUGH_SEEDS, interval
+from lamina.analyses.probing.statistics import interval
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
 from lamina.encoders import Encoder
@@ -37,6 +37,7 @@ from lamina.probes.streams import Stream
 from lamina.probes.targets import Targets
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
+from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SHORT = Schedule(1e-2, validate_every=10, max_validations=6, halve_after=1, stop_after=2, batch_texts=8, hidden=16)
 COLUMNS = (
@@ -69,7 +70,7 @@ def code(splits: Splits, tmp_path: Path) -> Coder:
         amounts = Amounts(seeds=asked.pop("seeds", 1), schedule=asked.pop("schedule", SHORT))
         settings: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "metric": None, "seed": 0, "device": "cpu"}
         settings |= {"faithful": asked.pop("faithful", False)}
-        (found,), setup = plan_run(encoder.layers, Source(texts, (task,)), amounts=amounts, **settings)
+        (found,), setup, _ = plan_run(encoder.layers, Source(texts, (task,)), amounts=amounts, **settings)
 
         def states(encoder: Encoder) -> States:
             train, scored = (extract(encoder, each, root=tmp_path / "store") for each in (texts.train, texts.scored))

@@ -25,10 +25,11 @@ from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
 COLUMNS = {
-    "scores": "model,task,probe,of,layer,seed,split,metric,count,value,low,high",
-    "training": "task,of,probe,layer,seed,steps,best_step,loss,last_gain,converged",
-    "mixing": "task,seed,upto,layer,weight,gamma,norm",
-    "summary": "task,corpus,metric,f1_first,f1_full,center_of_gravity,cog_low,cog_high,expected_layer,el_low,el_high,"
+    "scores": "model,task,probe,of,layer,seed,tuning_seed,split,metric,count,value,low,high",
+    "training": "task,of,probe,layer,seed,tuning_seed,steps,best_step,loss,last_gain,converged",
+    "mixing": "task,seed,tuning_seed,upto,layer,weight,gamma,norm",
+    "summary": "task,corpus,metric,probe_seeds,tuning_seeds,f1_first,f1_full,center_of_gravity,cog_low,cog_high,"
+    "expected_layer,el_low,el_high,"
     "kl_mixing,kl_mixing_low,kl_mixing_high,kl_differential,kl_differential_low,kl_differential_high,"
     "selectivity,selectivity_low,selectivity_high,selectivity_layer,selectivity_metric,"
     "twin_expected_layer,twin_el_low,twin_el_high,converged,reason",
@@ -182,8 +183,9 @@ def test_macro_f1_where_asked(result: Result, splits: Splits, settings: dict[str
 
 
 def test_a_task_is_scored_by_its_own_metric_where_none_is_asked_for() -> None:
-    edges = {"ques": (Edge(("NUM",), Span(0, 1)),), "pos": (Edge(("NOUN",), Span(0, 1)),)}
-    texts = [Text(str(number), (f"word{number}",), edges=edges) for number in range(40)]
+    said = [{"ques": ("NUM",), "pos": ("NOUN",)}, {"ques": ("HUM",), "pos": ("VERB",)}]
+    edges = [{name: (Edge(labels, Span(0, 1)),) for name, labels in each.items()} for each in said]
+    texts = [Text(str(number), (f"word{number}",), edges=edges[number % 2]) for number in range(40)]
     asked = Splits(corpus_from(texts[:30], name="own", split="train"), corpus_from(texts[30:], name="own", split="dev"))
     plan: dict[str, Any] = {"probes": ["layer"], "preset": "quick", "amounts": Amounts(seeds=1)}
     plan |= {"faithful": False, "seed": 0, "device": "cpu"}
@@ -359,7 +361,9 @@ def test_what_cannot_be_asked_is_said(splits: Splits, settings: dict[str, Any]) 
         lamina.probe(TinyEncoder(), splits, tasks=["coref"], **settings)
     with pytest.raises(InputError, match="metric must be one of micro, macro or None; got 'f2'"):
         lamina.probe(TinyEncoder(), splits, metric="f2", **settings)
-    with pytest.raises(InputError, match="probes takes a list, each item one of cumulative, layer, mix; got 'all'"):
+    with pytest.raises(
+        InputError, match="probes takes a list, each item one of cumulative, layer, mix or None; got 'all'"
+    ):
         lamina.probe(TinyEncoder(), splits, probes=["all"], **settings)
     with pytest.raises(InputError, match="name at least one of cumulative, layer, mix"):
         lamina.probe(TinyEncoder(), splits, probes=[], **settings)

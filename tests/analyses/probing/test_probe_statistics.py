@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from benchmarks import coverage
+from lamina.analyses.paired import holm
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
@@ -17,7 +18,6 @@ from lamina.analyses.probing.statistics import (
     center_of_gravity,
     differentials,
     expected_layer,
-    holm,
     interval,
     kl_from_uniform,
     kl_interval,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,15 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import f1_score
 
 import lamina
 from lamina import Result
 from lamina.analyses.probing.ambiguity import Trace
+from lamina.analyses.probing.predictions import read_predictions
 from lamina.analyses.probing.reference import reference_table
-from lamina.analyses.probing.suites import SUITES
+from lamina.analyses.probing.suites import SUITES, Suite
 from lamina.analyses.probing.tables import _names
 from lamina.cli import main
 from lamina.corpora.catalogue import get_entry
+from lamina.corpora.views import View
 from lamina.errors import InputError
 from lamina.figures import draw
 from lamina.tasks import TASKS, get_task
@@ -60,14 +65,21 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def suite(corpora: list[Path], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A suite of two tasks, each from a corpus of its own."""
     tasks = {"dep": str(corpora[0]), "pos": str(corpora[1])}
-    monkeypatch.setitem(SUITES, "pipeline", tasks)
+    monkeypatch.setitem(SUITES, "pipeline", Suite(tasks))
     return tasks
 
 
-def test_every_task_of_the_suite_is_the_papers_and_its_corpus_has_it():
-    assert list(SUITES["pipeline"]) == ["pos", "const", "dep", "ner", "srl", "coref", "spr", "rel"]
-    assert set(SUITES["pipeline"]) <= {task.name for task in TASKS}
-    for task, corpus in SUITES["pipeline"].items():
+@pytest.mark.parametrize(
+    ("suite", "tasks"),
+    [
+        ("pipeline", ["pos", "const", "dep", "ner", "srl", "coref", "spr", "rel"]),
+        ("qa", ["ner", "coref", "rel", "ques", "sup"]),
+    ],
+)
+def test_every_task_of_a_suite_is_its_papers_and_its_corpus_has_it(suite, tasks):
+    assert list(SUITES[suite].corpora) == tasks
+    assert set(tasks) <= {task.name for task in TASKS}
+    for task, corpus in SUITES[suite].corpora.items():
         entry = get_entry(corpus)
         assert entry is not None
         if entry.annotations is not None:
@@ -92,6 +104,83 @@ def test_one_result_has_the_tasks_of_several_corpora(suite, settings: dict[str, 
     assert "pipeline suite (dev)" in charts["pipeline"].to_dict()["title"]["text"]
 
 
+def test_the_tasks_of_the_qa_paper_are_scored_by_macro_f1_over_all_labels(
+    corpora, settings: dict[str, Any], monkeypatch, tmp_path
+):
+    """Single layers only; checked against scikit-learn."""
+    monkeypatch.setitem(SUITES, "qa", replace(SUITES["qa"], corpora={"dep": str(corpora[0]), "pos": str(corpora[1])}))
+    result = lamina.probe(TinyEncoder(blocks=1), suite="qa", steps=20, seeds=1, twin=False, **settings)
+    scores = result.tables["scores"]
+    own = scores[(scores["of"] == "model") & (scores["seed"] == "0") & (scores["metric"] == "macro_f1")]
+
+    assert result.tables["summary"]["metric"].tolist() == ["macro_f1", "macro_f1"]
+    assert set(own["probe"]) == {"layer"}
+    for row in own.itertuples():
+        told = read_predictions(result.files[f"{row.task}.predictions.parquet"])
+        rows = told.table.query("layer == @row.layer and probe == 'layer'")
+        labels = sorted({*told.labels, *(label for each in rows["gold"] for label in each)})
+        gold = np.array([[label in each for label in labels] for each in rows["gold"]])
+        said = np.zeros_like(gold)
+        said[:, [labels.index(label) for label in told.labels]] = np.stack(rows["probabilities"]) >= 0.5
+        held = gold.any(0)
+        expected = f1_score(gold[:, held], said[:, held], average="macro", zero_division=0)
+        assert row.value == pytest.approx(expected)
+    best = own[own["task"] == "pos"].sort_values("value", kind="stable").iloc[-1]
+    shown = next(iter(lamina.probe.overview(result)))
+    assert [row[:3] for row in shown.rows if row[0] == "pos"] == [("pos", "macro_f1", best["layer"])]
+    charts = draw(Result.load(result.save(tmp_path / "qa", charts=False)))
+    assert {"curves", "heatmap"} <= {*charts}
+    assert not {"pipeline", "weights", "order"} & {*charts}, "those need probes that mix layers"
+
+
+@pytest.mark.parametrize(("task", "left_out"), [("coref", "0"), ("rel", "Other")])
+def test_no_label_is_left_out_of_the_score_in_the_qa_suite(task: str, left_out: str):
+    asked = SUITES["qa"].task(task)
+    assert not isinstance(asked, str)
+    assert asked.metric == "macro_f1"
+    assert asked.scored((left_out, "x")) == (left_out, "x")
+    assert get_task(task).scored((left_out, "x")) == ("x",), "as it is elsewhere"
+    assert SUITES["pipeline"].task(task) == task
+
+
+def hotpot(path: Path, questions: int) -> Path:
+    """Every fourth question is answered by yes."""
+    items = [
+        {
+            "_id": f"q{number}",
+            "question": f"Which number is {number}?",
+            "answer": "yes" if number % 4 == 0 else f"number {number}",
+            "supporting_facts": [["Told", 0]],
+            "context": [
+                ["Told", [f"This names number {number}.", f" Sentence {number} says nothing."]],
+                ["Other", [f"That is about {number + 1}.", f" Nor does line {number}."]],
+            ],
+        }
+        for number in range(questions)
+    ]
+    path.write_text(json.dumps(items))
+    return path
+
+
+def test_questions_are_read_in_the_view_of_the_model_and_what_is_left_out_is_told(
+    settings: dict[str, Any], monkeypatch, tmp_path
+):
+    data = hotpot(tmp_path / "hotpot.json", 100)
+    few = {"tasks": ["sup"], "probes": ["layer"], "steps": 2, "seeds": 1, "twin": False}
+    monkeypatch.setattr("lamina.training.provenance.view_of", lambda _: View(max_words=25))
+
+    result = lamina.probe(TinyEncoder(blocks=1), data, **few, **settings)
+    given = lamina.probe.ask(TinyEncoder(), data, **few, **settings, setting="support").loaded.data
+
+    assert result.provenance.corpus["view"]["max_words"] == 25
+    assert (given["view"]["setting"], given["view"]["max_words"]) == ("support", 25), "what is given comes first"
+    told = {reason: count for reason, count in result.provenance.skipped.items() if "yes or no" in reason}
+    assert {reason.partition(":")[0] for reason in told} == {"training", "scored"}
+    assert sum(told.values()) == pytest.approx(22, abs=3), "a quarter of the questions of train and dev"
+    texts = pd.read_parquet(result.files["texts.parquet"])
+    assert texts["words"].map(len).max() <= 25
+
+
 def test_texts_that_two_corpora_share_are_written_once():
     """The words of a sentence that both have are not doubled; other words under its id are another sentence."""
     row = Trace("s1", "pos", 0, "0:1", "", "DET", True, 0, 0.5)
@@ -104,7 +193,7 @@ def test_texts_that_two_corpora_share_are_written_once():
 def test_a_suite_has_every_traced_word_once(corpora, settings: dict[str, Any], monkeypatch, tmp_path):
     """Two corpora of the same texts, as `ewt` and `propbank_ewt` are."""
     copy = shutil.copytree(corpora[0], tmp_path / "copy")
-    monkeypatch.setitem(SUITES, "pipeline", {"dep": str(corpora[0]), "pos": str(copy)})
+    monkeypatch.setitem(SUITES, "pipeline", Suite({"dep": str(corpora[0]), "pos": str(copy)}))
     # Probes that have hardly learned are unsure.
     tables = lamina.probe(TinyEncoder(), suite="pipeline", steps=2, **settings).tables
     words = tables["words"]
@@ -155,7 +244,7 @@ def test_corpora_that_are_not_at_hand_are_named_with_how_to_get_them(corpora, re
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "nothing"))
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     tasks = {"pos": str(corpora[0]), "srl": "propbank_ewt", "const": "propbank_ewt", "ner": "gum_open"}
-    monkeypatch.setitem(SUITES, "pipeline", tasks)
+    monkeypatch.setitem(SUITES, "pipeline", Suite(tasks))
     out, store = tmp_path / "out", tmp_path / "store"
     said = refused("--suite", "pipeline", "--out", out, "--store", store)
     assert "2 of the corpora of the suite pipeline are not at hand" in said
@@ -185,8 +274,8 @@ def test_a_task_object_is_no_task_of_a_suite(suite):
 
 
 def test_the_papers_values_are_those_of_its_eight_tasks():
-    table = reference_table([*SUITES["pipeline"], "supersense"])
-    assert set(table["task"]) == set(SUITES["pipeline"])
+    table = reference_table([*SUITES["pipeline"].corpora, "supersense"])
+    assert set(table["task"]) == set(SUITES["pipeline"].corpora)
     assert table.groupby(["model", "statistic"]).size().to_dict() == {
         ("BERT-base", "expected_layer"): 8,
         ("BERT-large", "center_of_gravity"): 8,

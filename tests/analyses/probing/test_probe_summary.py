@@ -29,7 +29,7 @@ from lamina.tasks import get_task
 
 TEXTS, LAYERS = 50, 3
 CUTS = tuple(Cut(probe, layer) for probe in ("cumulative", "layer") for layer in range(LAYERS))
-EVEN = [1 / 3] * 3
+EARLIER = [0.6, 0.2, 0.2]
 
 
 def tallied(scores: Sequence[float], metric="f1") -> Tally:
@@ -46,7 +46,7 @@ def outcome(
     scores: Sequence[float],
     *,
     cuts: tuple[Cut, ...] = CUTS,
-    weights: Sequence[float] = EVEN,
+    weights: Sequence[float] = EARLIER,
     loss: Sequence[float] = (9, 9, 9, 3, 1, 2),
     stopped: Sequence[Cut] = (),
 ) -> Outcome:
@@ -111,12 +111,25 @@ def test_expected_layer_is_not_available_where_the_gain_may_be_nothing() -> None
     ],
 )
 def test_what_rests_on_a_probe_that_was_cut_off_is_not_available(cut: Cut, gone: list[str], left: list[str]) -> None:
-    ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EVEN] * 2, stopped=[cut]))
+    ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, stopped=[cut]))
 
     assert not row.converged
     assert np.isnan([getattr(row, name) for name in gone]).all()
     assert np.isfinite([getattr(row, name) for name in left]).all()
     assert ("had not converged after 700 steps" in row.reason) == bool(gone)
+
+
+@pytest.mark.parametrize(("weights", "available"), [([0.30, 0.33, 0.37], False), ([0.25, 0.33, 0.42], True)])
+def test_weights_as_good_as_equal_have_no_centre(weights: Sequence[float], available: bool) -> None:
+    ((row, place),) = summarised(run("pos", [0.4, 0.8, 0.8], [weights] * 2))
+    bits = stats.entropy(weights, [1 / 3] * 3, base=2)
+
+    assert row.kl_mixing == pytest.approx(bits)
+    assert np.isfinite([row.center_of_gravity, row.cog_low, row.cog_high]).all() == available
+    assert np.isfinite(place.center_of_gravity).all() == available
+    why = f"centre of gravity: the mixing weights are as good as equal (K(s) {bits:.3f} bits)"
+    assert (why in row.reason) != available
+    assert np.isfinite(row.expected_layer), "it does not rest on the weights"
 
 
 def test_with_few_seeds_the_spread_of_the_centre_of_gravity_is_a_range() -> None:
@@ -150,7 +163,7 @@ def test_selectivity_is_taken_at_the_layer_that_stopping_texts_choose() -> None:
 
 @pytest.mark.parametrize(("seen", "available"), [(0.24, False), (0.25, True)])
 def test_selectivity_needs_targets_that_a_control_could_remember(seen: float, available: bool) -> None:
-    ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EVEN] * 2, seen=seen))
+    ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, seen=seen))
 
     assert np.isfinite(row.selectivity) == available
     told = "selectivity: training has seen the words of 24% of the scored targets, under 25%"
@@ -159,7 +172,7 @@ def test_selectivity_needs_targets_that_a_control_could_remember(seen: float, av
 
 def test_selectivity_needs_a_converged_control_at_its_layer() -> None:
     for layer, available in ((1, False), (2, True)):
-        ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EVEN] * 2, control=[Cut("layer", layer)]))
+        ((row, _),) = summarised(run("pos", [0.4, 0.8, 0.8], [EARLIER] * 2, control=[Cut("layer", layer)]))
         assert np.isfinite(row.selectivity) == available
         assert row.converged, "that of the model's own probes"
 
@@ -188,7 +201,7 @@ def test_the_order_of_tasks() -> None:
 
 
 def test_what_varies_over_seeds_only_has_no_order_with_few_of_them() -> None:
-    few = [run(name, p, [EVEN] * 4) for name, p in (("pos", [0.4, 0.8, 0.8]), ("dep", [0.4, 0.4, 0.8]))]
+    few = [run(name, p, [EARLIER] * 4) for name, p in (("pos", [0.4, 0.8, 0.8]), ("dep", [0.4, 0.4, 0.8]))]
     places = [place for _, place in summarised(*few)]
     layer, gravity = order(places)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from random import Random
 from typing import Any
 
@@ -17,7 +17,7 @@ import lamina
 from lamina import Edge, Result, Schedule, Span, Task, Text, corpus_from
 from lamina.analyses.probing.planning import Amounts, plan_run
 from lamina.analyses.probing.predictions import read_predictions
-from lamina.analyses.probing.running import PRESETS
+from lamina.analyses.probing.running import PRESETS, QUICK, QUICK_SMALL
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits
 from lamina.errors import InputError, TaskError
@@ -27,6 +27,8 @@ WORDS = {"dog": ("NN", 2.0), "cat": ("NN", 1.5), "ran": ("VBD", -1.0), "sat": ("
 FEW: dict[str, Any] = {"probes": ["cumulative", "layer"], "seeds": 1, "twin": False}
 CUT_OFF = Schedule(learning_rate=1e-3, validate_every=10, hidden=16)
 """Its patience is longer than any run of a test."""
+SHIPPED = PRESETS["quick"]
+"""Before `settings` puts its own in the place."""
 
 
 def annotated(number: int, split: str) -> Text:
@@ -118,6 +120,22 @@ def test_without_a_task_of_the_catalogue_all_annotations_that_tell_kinds_are_pro
     splits = Splits(*(corpus_from(some, name="own", split=split) for split, some in parts))
 
     assert [task.name for task in planned(splits, None).tasks] == ["xpos", "factuality"]
+
+
+def test_what_cannot_be_learned_is_left_out_where_nobody_asked_for_it() -> None:
+    def text(number: int, split: str) -> Text:
+        kinds = (Edge(("NOUN",), Span(0, 1)), Edge(("VERB",), Span(1, 2)))
+        edges = {"pos": kinds, "dep": (Edge(("nsubj",), Span(0, 1), Span(1, 2)),)}
+        return Text(f"{split}{number}", (f"dog{number}{split}", "ran"), edges=edges)
+
+    parts = [[text(number, split) for number in range(30)] for split in ("train", "dev")]
+    splits = Splits(
+        *(corpus_from(some, name="own", split=split) for some, split in zip(parts, ("train", "dev"), strict=True))
+    )
+    plan = planned(splits, None)
+    assert ([task.name for task in plan.tasks], plan.unusable) == (["pos"], ("dep",))
+    with pytest.raises(TaskError, match="dep: every training target of own has the label 'nsubj'"):
+        planned(splits, ["pos", "dep"])
 
 
 def planned(splits: Splits, tasks: Any, **asked: Any):
@@ -216,6 +234,41 @@ def test_a_schedule_is_given_as_an_object_or_as_json(corpus: Splits) -> None:
 def test_a_schedule_that_cannot_be_read_is_said(bad: str, corpus: Splits) -> None:
     with pytest.raises(InputError, match="cannot be read; write a JSON object of numbers"):
         planned(corpus, ["xpos"], schedule=bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ({"learning_rate": -1.0}, "the schedule has learning_rate=-1.0; give a number above 0"),
+        ({"min_gain": float("nan")}, "the schedule has min_gain=nan; give a number above 0"),
+        ({"validate_every": 0}, "the schedule has validate_every=0; give a whole number above 0"),
+        ({"learning_rate": float("inf")}, "the schedule has learning_rate=inf; give a number above 0"),
+        ({"batch_targets": -3}, "the schedule has batch_targets=-3; give a whole number above 0"),
+    ],
+)
+def test_a_schedule_with_a_number_that_nothing_can_be_trained_by_is_said(bad: Any, why: str, corpus: Splits) -> None:
+    with pytest.raises(InputError, match=f"^{why}$"):
+        planned(corpus, ["xpos"], schedule=Schedule(**bad))
+
+
+def test_a_task_of_one_label_is_refused_before_anything_is_encoded(
+    corpus: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = TinyEncoder(blocks=1)
+    monkeypatch.setattr(TinyEncoder, "encode", lambda *_, **__: pytest.fail("encoded"))
+    for ask in (lamina.probe, lamina.probe.estimate):
+        with pytest.raises(TaskError, match="every training target of own has the label 'yes'"):
+            ask(encoder, corpus, tasks=["xpos", "same"], **FEW, **settings)
+
+
+@pytest.mark.parametrize(("targets", "schedule"), [(1999, QUICK_SMALL), (2000, QUICK)])
+def test_quick_is_careful_with_tasks_of_few_targets(targets: int, schedule: Schedule, corpus: Splits) -> None:
+    setup = replace(planned(corpus, ["xpos"]).setup, preset=SHIPPED)
+    many: Any = range(targets)
+
+    assert setup.schedule(many) == schedule
+    assert QUICK_SMALL.learning_rate < QUICK.learning_rate
+    assert QUICK_SMALL.validate_every < QUICK.validate_every
 
 
 def test_presets_get_longer_and_say_what_they_are() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
-from lamina.analyses.probing.checkpoints import TaskRun
+from lamina.analyses.probing.checkpoints import TaskRun, units_of
 from lamina.analyses.probing.statistics import Draws, Resampling, interval
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
@@ -23,7 +23,7 @@ MACRO = "macro"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One row of `breakdown.csv`; value and interval are pooled over seeds."""
+    """One row of `breakdown.csv`; value and interval are pooled over seeds of probes and of fine-tuning."""
 
     task: str
     by: str
@@ -57,7 +57,7 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
         texts: draws of the scored texts.
         seed: of the draws of seeds.
     """
-    own = [outcome for outcome in run.outcomes if outcome.of == "model" and outcome.probabilities is not None]
+    own = [outcome for outcome in run.outcomes_of("model") if outcome.probabilities is not None]
     if not own or run.task.graded:
         return
     layers = [cut.layer for cut in own[0].cuts if cut.probe == "cumulative"]
@@ -65,7 +65,7 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
 
     def scored(groups: Iterable[_Group]) -> Iterator[Part]:
         for group in groups:
-            draws = Draws.of(group.tallies, texts, np.random.default_rng(seed))
+            draws = Draws.of(group.tallies, texts, np.random.default_rng(seed), units_of(own))
             for layer, value, drawn in zip(layers, draws.value.tolist(), draws.pooled.T, strict=True):
                 yield Part(run.task.name, group.by, group.name, layer, group.count, value, *interval(drawn))
 

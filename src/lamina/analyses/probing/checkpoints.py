@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,6 +50,9 @@ class Outcome:
     """[mixing] Their scale."""
     predicted: Float[np.ndarray, "member target label"] | None
     """The probability of every label, or the value, for every scored target; None for twin and control."""
+    tuned: int | None = None
+    """The fine-tuning seed of the model, where models of several seeds are probed; None elsewhere. Not kept: a kept run
+    is of one model."""
 
     @property
     def probabilities(self) -> Float[np.ndarray, "mixing target label"] | None:
@@ -74,6 +77,32 @@ class TaskRun:
     """[target] Whether its words were seen in training: what the control can remember."""
     norms: np.ndarray
     """[layer] Mean length of the vectors that probes learn from."""
+
+    def outcomes_of(self, of: Whose) -> list[Outcome]:
+        """Those of the model, of its twin or of the control."""
+        return [outcome for outcome in self.outcomes if outcome.of == of]
+
+
+def units_of(outcomes: Sequence[Outcome]) -> tuple[int, ...]:
+    """What varies, by number: the fine-tuning seed of each outcome; where there is one model, the seed of its probes.
+
+    Example:
+        >>> units_of([])
+        ()
+    """
+    tuned = tuple(outcome.tuned for outcome in outcomes if outcome.tuned is not None)
+    return tuned if len(set(tuned)) > 1 else tuple(outcome.seed for outcome in outcomes)
+
+
+def together(runs: Sequence[TaskRun], seeds: Sequence[int]) -> TaskRun:
+    """One task probed on models of several fine-tuning seeds, as one run; of their twins, the first model's."""
+    outcomes = [
+        replace(outcome, tuned=None if outcome.of == "random" else seed)
+        for number, (run, seed) in enumerate(zip(runs, seeds, strict=True))
+        for outcome in run.outcomes
+        if outcome.of != "random" or number == 0
+    ]
+    return replace(runs[0], outcomes=tuple(outcomes), norms=np.mean([run.norms for run in runs], axis=0))
 
 
 def keep_run(run: TaskRun, path: Path) -> None:

@@ -64,7 +64,7 @@ class Entry:
     """Its last layer, L."""
     answers: Answers
     gravity: np.ndarray | None
-    """[seed] Centre of gravity of the full probe."""
+    """[seed] Centre of gravity of the full probe; of several fine-tuning seeds, one number each."""
     lacks: dict[str, str]
     """Statistic that the result does not have -> why, as it says."""
     losses: dict[int, float]
@@ -267,7 +267,10 @@ def _gravity(result: Result, task: str, last: int) -> np.ndarray | None:
     if mixing is None or not {"task", "seed", "upto", "layer", "weight"} <= {*mixing.columns}:
         return None
     full = mixing[(mixing["task"] == task) & (mixing["upto"] == last)]
-    weights = full.pivot_table(index="seed", columns="layer", values="weight").to_numpy(float)
+    tuned = "tuning_seed" in full and full["tuning_seed"].nunique() > 1
+    # The mean over the seeds of a model's probes.
+    unit = "tuning_seed" if tuned else "seed"
+    weights = full.pivot_table(index=unit, columns="layer", values="weight").to_numpy(float)
     whole = weights.shape[1:] == (last + 1,) and np.isfinite(weights).all()
     return center_of_gravity(weights) if whole else None
 

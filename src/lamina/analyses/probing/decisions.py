@@ -60,6 +60,8 @@ class Decisions:
 class SavedPredictions:
     """One task's file of predictions: what it is about is read at once, the numbers when they are asked for.
 
+    Where models of several fine-tuning seeds were probed, it is about the first: a decision is one model's.
+
     Example:
         >>> saved = SavedPredictions(Path("results/probe/pos.predictions.parquet"), "ewt")  # doctest: +SKIP
         >>> saved.decisions().right.shape  # doctest: +SKIP
@@ -75,6 +77,7 @@ class SavedPredictions:
             self.task: str = head["task"]
             self.labels: tuple[str, ...] = tuple(head["labels"])
             self.corpus: str = head.get("corpus") or corpus
+            self._tuned = self._first_model()
             cuts = self._table(["seed", "layer"]).group_by(["seed", "layer"]).aggregate([]).to_pydict()
             self.seeds: tuple[int, ...] = tuple(sorted(set(cuts["seed"])))
             layers = sorted(set(cuts["layer"]))
@@ -140,6 +143,13 @@ class SavedPredictions:
     def _first(self) -> tuple[int, int]:
         return self.seeds[0], 0
 
+    def _first_model(self) -> int | None:
+        """The first fine-tuning seed; None where one model was probed, and in older results."""
+        if "tuning_seed" not in self._rows.schema.names:
+            return None
+        seeds = self._rows.to_table(columns=["tuning_seed"])["tuning_seed"].unique().drop_null().to_pylist()
+        return min(seeds, default=None)
+
     def _table(
         self,
         columns: list[str],
@@ -153,6 +163,8 @@ class SavedPredictions:
         # Older results have no other probes.
         if "probe" in self._rows.schema.names:
             kept &= ds.field("probe") == "cumulative"
+        if self._tuned is not None:
+            kept &= ds.field("tuning_seed") == self._tuned
         if seed is not None:
             kept &= (ds.field("seed") == seed) & (ds.field("layer") == layer)
         if texts is not None:

@@ -1,15 +1,15 @@
-"""What a probing result shows, in sentences."""
+"""What a probing result shows, in sentences, and in a small table for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.declaration import MOST_FINDINGS
-from lamina.analyses.findings import layers_in_words, number, rows_of, status_of
-from lamina.results import Finding
+from lamina.analyses.declaration import MOST_FINDINGS, Overview
+from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
+from lamina.results import Finding, Result
 from lamina.tasks import TASKS
 from lamina.tasks.task import METRIC_NAMES
 
@@ -20,11 +20,11 @@ _MOST = 0.99
 
 
 def probe_findings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """Where tasks are best read, those with most gain first; the order of two tasks; the least selective task."""
+    """Where tasks are best read, those with most gain first; the order of tasks; the least selective task."""
     if "scores" not in tables:
         return
     readings = sorted(_readings(tables), key=lambda each: -each.gain)
-    others = [*_order(tables), *_selectivity(tables)]
+    others = [*_order(tables), *_best_layers(tables, readings), *_selectivity(tables)]
     for each in readings[: MOST_FINDINGS - len(others)]:
         yield each.said()
     yield from others
@@ -194,6 +194,21 @@ def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
 
 
+def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[_Reading]) -> Iterator[Finding]:
+    """Where only single layers were probed there is no expected layer: which task is best read earliest, which last."""
+    summary = tables.get("summary", pd.DataFrame())
+    alone = len(summary) > 0 and summary["expected_layer"].isna().all()
+    told = sorted((each for each in readings if not each.cut_off and each.gain > 0), key=lambda each: each.layer)
+    if not alone or len(told) < 2 or any(each.probe != "layer" for each in told):
+        return
+    first, last = told[0], told[-1]
+    apart = {first.layer, *first.tied}.isdisjoint({last.layer, *last.tied})
+    listed = ", ".join(f"{_title(each.task).lower()} {each.layer}" for each in told)
+    both = f"{_title(first.task).lower()} before {_title(last.task).lower()}"
+    sure = "no layer does as well at both" if apart else "undecided, intervals of layers overlap"
+    yield Finding(f"Best single layers: {listed}; {both}: {sure}.", "clear" if apart else "open")
+
+
 def _selectivity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """The task that a probe could most nearly have memorised."""
     if not {"summary", "control"} <= tables.keys():
@@ -220,3 +235,46 @@ def _metric_name(metric: str) -> str:
 
 def _title(task: str) -> str:
     return {each.name: each.title for each in TASKS}.get(task, task)
+
+
+def probe_overview(result: Result) -> Iterable[Overview | str]:
+    """Scores of the first and the full probe, and where each task is resolved; of single layers alone, the best."""
+    corpus = result.provenance.corpus
+    title = f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})"
+    if not (result.tables["scores"]["probe"] == "cumulative").any():
+        columns = ("task", "score", "best layer", "value", "twin", "constant", "selectivity")
+        yield Overview(title, columns, [_single(result, row) for row in rows_of(result.tables["summary"])])
+        yield from _reasons(result)
+        return
+    columns = ("task", "score", "P(0)", "P(L)", "centre of gravity", "expected layer", "selectivity")
+    rows = [
+        (
+            row.task,
+            row.metric,
+            cell(row.f1_first),
+            cell(row.f1_full),
+            cell(row.center_of_gravity, row.cog_low, row.cog_high),
+            cell(row.expected_layer, row.el_low, row.el_high),
+            cell(row.selectivity, row.selectivity_low, row.selectivity_high),
+        )
+        for row in rows_of(result.tables["summary"])
+    ]
+    yield Overview(title, columns, rows)
+    yield from _reasons(result)
+
+
+def _reasons(result: Result) -> Iterable[str]:
+    reasons = result.tables["summary"].set_index("task")["reason"].dropna()
+    return (f"{task}: {reason}" for task, reason in reasons.items() if reason)
+
+
+def _single(result: Result, row: Any) -> tuple[str | int, ...]:
+    """A line of the overview of single layers: the best one, and what it is compared with."""
+    scores = result.tables["scores"]
+    own = scores[(scores["task"] == row.task) & (scores["metric"] == row.metric) & (scores["seed"] == "all")]
+    model, twin = (own[(own["of"] == of) & (own["probe"] == "layer")] for of in ("model", "random"))
+    best = model.sort_values("value", kind="stable").iloc[-1]
+    constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"].max()
+    selectivity = cell(row.selectivity, row.selectivity_low, row.selectivity_high)
+    value = cell(best["value"], best["low"], best["high"])
+    return (row.task, row.metric, int(best["layer"]), value, cell(twin["value"].max()), cell(constant), selectivity)

@@ -70,8 +70,7 @@ class SentenceTracer:
     def __init__(self, encoder: Encoder, probes: Result | str | Path) -> None:
         """`probes` is a probing result of this very encoder, or its folder."""
         learned = as_result(probes)
-        self._saved = _saved(learned)
-        self._seen = _same_model(encoder, learned, self._saved)
+        self._seen, self._saved = _same_model(encoder, learned, _saved(learned))
 
     @property
     def tasks(self) -> dict[str, Asked]:
@@ -132,16 +131,17 @@ def _saved(learned: Result) -> list[SavedProbes]:
     return whole
 
 
-def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes]) -> Encoder:
-    """The encoder as the probes saw it; any other model's states would mean nothing to them."""
+def _same_model(encoder: Encoder, learned: Result, saved: list[SavedProbes]) -> tuple[Encoder, list[SavedProbes]]:
+    """The encoder as its probes saw it, and these; any other model's states would mean nothing to them."""
     asked = learned.provenance.parameters
     seen = seen_by_probes(encoder, faithful=bool(asked.get("faithful")), seed=int(asked.get("seed", 0)))
-    if {each.encoder for each in saved} != {seen.fingerprint}:
+    own = [each for each in saved if each.encoder == seen.fingerprint]
+    if not own:
         raise ModelError(
             f"the probes were trained on {learned.provenance.model['name']} with other weights or settings "
             f"than this {encoder.name}; load the model as it was, or probe this one first"
         )
-    return seen
+    return seen, own
 
 
 def _targets(tasks: dict[str, Asked], text: Text, marked: Sequence[Marked]) -> dict[str, tuple[Edge, ...]]:

@@ -29,7 +29,7 @@ from jaxtyping import Float, Int, UInt16
 from lamina.activations import StoredActivations
 from lamina.analyses.probing.checkpoints import Whose
 from lamina.analyses.probing.running import Setup, States, programs
-from lamina.analyses.probing.statistics import interval, seed_shares
+from lamina.analyses.probing.statistics import interval
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.bank import Checkpoint, Group, train
@@ -38,6 +38,7 @@ from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import Targets, find_targets
 from lamina.progress import say
 from lamina.tasks import Task, control_task, label_set
+from lamina.training.over_seeds import seed_shares
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of the texts learned from: where blocks end."""

@@ -16,19 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.probing.statistics import ENOUGH_SEEDS, before, interval, seed_shares, shared_by_seeds, two_sided
+from lamina.analyses.probing.statistics import before, interval, means_by_unit, shared_by_seeds, two_sided
 from lamina.analyses.resampling import weights_of
 from lamina.errors import ResultError
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
 from lamina.tasks.task import Metric
+from lamina.training.over_seeds import ENOUGH_SEEDS, seed_shares
 
 _ROWS = 2**16
 """Predictions in memory at a time."""
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""
-_ABOUT = ["seed", "probe", "layer"]
-"""Whose prediction it is."""
+_ABOUT = ("tuning_seed", "seed", "probe", "layer")
+"""Whose prediction it is; older files know no fine-tuning seeds."""
 _PLACES = ("start1", "end1", "start2", "end2")
 
 
@@ -64,7 +65,9 @@ class Answers:
     cuts: tuple[Cut, ...]
     """What each probe saw; cumulative ones first, by layer."""
     seeds: tuple[Tally, ...]
-    """One per seed; members are the probes."""
+    """One per seed of the probes, and per fine-tuning seed where there are several; members are the probes."""
+    units: tuple[int, ...]
+    """What varies, for each of them: the fine-tuning seed where there are several, else the seed of the probes."""
 
     def value(self) -> Float[np.ndarray, " member"]:
         """The score of every probe, the mean over seeds."""
@@ -92,7 +95,8 @@ def read_answers(path: Path, metric: Metric) -> Answers:
         else:
             seeds = _add_labels(file, index, labels)
         asked = _hash_targets(file, index, labels.unscored)
-    return Answers(head["task"], str(head.get("corpus") or ""), index.texts, asked, index.cuts, tuple(seeds))
+    about = (head["task"], str(head.get("corpus") or ""))
+    return Answers(*about, index.texts, asked, index.cuts, tuple(seeds), index.units)
 
 
 @contextmanager
@@ -107,22 +111,26 @@ class _Index:
     """Which texts, seeds and probes a file of predictions has, and where their sums belong."""
 
     def __init__(self, file: pq.ParquetFile) -> None:
-        table = file.read(columns=["text_id", *_ABOUT])
+        self._about = [name for name in _ABOUT if name in file.schema_arrow.names]
+        table = file.read(columns=["text_id", *self._about])
         self.texts: tuple[str, ...] = tuple(sorted(table["text_id"].unique().to_pylist()))
         self._text = {text: number for number, text in enumerate(self.texts)}
-        times = table.group_by(_ABOUT).aggregate([([], "count_all")]).to_pylist()
-        found = [(row["seed"], Cut(row["probe"], row["layer"])) for row in times]
+        times = table.group_by(self._about).aggregate([([], "count_all")]).to_pylist()
+        found = [((row.get("tuning_seed"), row["seed"]), Cut(row["probe"], row["layer"])) for row in times]
         if len({row["count_all"] for row in times}) > 1:
             raise ValueError("probes have different numbers of targets")
         self.targets: int = times[0]["count_all"] if times else 0
-        self.seeds = sorted({seed for seed, _ in found})
+        # All or none of them have a fine-tuning seed.
+        self.seeds = sorted({seeds for seeds, _ in found}, key=lambda seeds: (seeds[0] or 0, seeds[1]))
+        tuned = len({seeds[0] for seeds in self.seeds}) > 1
+        self.units: tuple[int, ...] = tuple(seeds[0] if tuned else seeds[1] for seeds in self.seeds)
         # `cumulative` comes before `layer` in the alphabet too.
         self.cuts: tuple[Cut, ...] = tuple(sorted({cut for _, cut in found}))
         if len(found) != len(self.seeds) * len(self.cuts):
             raise ValueError("seeds have different probes")
-        self._member = {
-            (seed, *cut): (number, member)
-            for number, seed in enumerate(self.seeds)
+        self._member: dict[tuple[Any, ...], tuple[int, int]] = {
+            (*seeds, *cut): (number, member)
+            for number, seeds in enumerate(self.seeds)
             for member, cut in enumerate(self.cuts)
         }
 
@@ -134,13 +142,14 @@ class _Index:
 
     def groups(self, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Number of the seed, number of the probe, and some of its rows."""
-        for batch in file.iter_batches(_ROWS, columns=["text_id", *_ABOUT, *columns]):
-            about = [batch[name] for name in _ABOUT]
+        older = [None] * (len(_ABOUT) - len(self._about))
+        for batch in file.iter_batches(_ROWS, columns=["text_id", *self._about, *columns]):
+            about = [batch[name] for name in self._about]
             # Rows of one probe of one seed stand together.
-            codes = [each.dictionary_encode().indices.to_numpy() for each in about]
+            codes = [each.dictionary_encode("encode").indices.to_numpy() for each in about]
             changes = np.flatnonzero(np.any([np.diff(each) != 0 for each in codes], axis=0)) + 1
             for start, end in pairwise([0, *changes.tolist(), len(batch)]):
-                probe = tuple(each[start].as_py() for each in about)
+                probe = (*older, *(each[start].as_py() for each in about))
                 yield *self._member[probe], batch.slice(start, end - start)
 
 
@@ -255,8 +264,8 @@ class Sampled:
     answers: Answers
     value: Float[np.ndarray, " member"]
     draws: Float[np.ndarray, "sample member"]
-    shares: Float[np.ndarray, "sample seed"]
-    """What each draw adds of every seed's distance from the mean over seeds (`seed_shares`)."""
+    shares: Float[np.ndarray, "sample unit"]
+    """What each draw adds of every unit's distance from the mean over units (`seed_shares`)."""
 
     def at(self, cut: Cut) -> tuple[float, Float[np.ndarray, " sample"]]:
         """The score of one probe, and its draws."""
@@ -270,8 +279,8 @@ class Sampled:
             return None
         return self.value[: len(layers)], self.draws[:, : len(layers)]
 
-    def over_seeds(self, values: Float[np.ndarray, " seed"]) -> Float[np.ndarray, " sample"] | None:
-        """Draws of a number that each seed has one of, which no resampling of texts can move; None with few seeds."""
+    def over_seeds(self, values: Float[np.ndarray, " unit"]) -> Float[np.ndarray, " sample"] | None:
+        """Draws of a number that each unit has one of, which no resampling of texts can move; None with few units."""
         if len(values) < ENOUGH_SEEDS or len(values) != self.shares.shape[1]:
             return None
         return values.mean() + self.shares @ (values - values.mean())
@@ -281,7 +290,8 @@ def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sam
     """The scores of several models at one task, on the same draws of the same texts.
 
     A text's weight in a draw follows from its id (`weights_of`). With 5 seeds or more, those of each model vary too
-    (`seed_shares`), independently of the others': probes of different models have nothing in common but a number.
+    (`seed_shares`), independently of the others': probes of different models have nothing in common but a number. Where
+    a model was fine-tuned with several seeds, those are what varies.
     """
     texts = answers[0].texts
     if any(each.targets != answers[0].targets for each in answers):
@@ -290,9 +300,9 @@ def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sam
     weights = np.stack([weights_of(text, samples=samples, seed=seed).astype(np.uint8) for text in texts], axis=1)
     found = []
     for number, each in enumerate(answers):
-        values = np.stack([own.value() for own in each.seeds])
+        values = means_by_unit(np.stack([own.value() for own in each.seeds]), each.units)
         shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
-        by_seed = np.stack([_scores(own, weights) for own in each.seeds])
+        by_seed = means_by_unit(np.stack([_scores(own, weights) for own in each.seeds]), each.units)
         texts_alone = shared_by_seeds(by_seed) if len(values) >= ENOUGH_SEEDS else by_seed.mean(0)
         drawn = texts_alone + shares @ (values - values.mean(0))
         # A draw of no text at all, which only a handful of texts can give, has no score.

@@ -22,7 +22,7 @@ from lamina.analyses.probing.breakdown import DISTANCES, FREQUENCIES
 from lamina.analyses.probing.mdl import block_ends
 from lamina.analyses.probing.running import PRESETS, Preset, Setup, loss_of, programs
 from lamina.analyses.probing.statistics import Resampling
-from lamina.analyses.probing.suites import Source
+from lamina.analyses.probing.suites import PROBES, Source
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import NAMING
 from lamina.corpora.learning import Splits, divide, thin
@@ -37,7 +37,6 @@ from lamina.tasks import TASKS, Task, annotation_task, get_task, label_set, task
 from lamina.tasks.task import Average
 from lamina.types import Text
 
-PROBES = ("cumulative", "layer", "mix")
 _TIMED_STEPS = 4
 _TIMED_SAMPLES = 100
 _FORWARD = 1 / 3
@@ -51,6 +50,8 @@ class Plan(NamedTuple):
 
     tasks: list[Task]
     setup: Setup
+    unusable: tuple[str, ...] = ()
+    """Tasks that the corpus carries and nothing can be learned from; an error where they were asked for by name."""
 
 
 class Amounts(NamedTuple):
@@ -94,9 +95,11 @@ _LEAST_VALIDATIONS = 10
 
 def _schedule(given: Schedule | str | None) -> Schedule | None:
     """A schedule, or one told as JSON: its fields by name."""
-    if given is None or isinstance(given, Schedule):
-        return given
+    if given is None:
+        return None
     known = {field.name: str(field.type) for field in fields(Schedule)}
+    if isinstance(given, Schedule):
+        return _possible(given, known)
     try:
         told = json.loads(given)
     except ValueError:
@@ -104,6 +107,15 @@ def _schedule(given: Schedule | str | None) -> Schedule | None:
     if not isinstance(told, dict) or not all(name in known and _fits(each, known[name]) for name, each in told.items()):
         return _refuse(given, known)
     return Schedule(**told)
+
+
+def _possible(given: Schedule, known: Mapping[str, str]) -> Schedule:
+    """The schedule, unless a field has a value that nothing can be trained by."""
+    for name, kind in known.items():
+        if not _fits(value := getattr(given, name), kind):
+            wanted = "a number above 0" if kind == "float" else "a whole number above 0"
+            raise InputError(f"the schedule has {name}={value!r}; give {wanted}")
+    return given
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -142,7 +154,16 @@ def plan_run(
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_held(thin(whole.train, chosen.train_texts, seed)), _held(whole.scored))
     division = divide(splits, seed=seed, most_stop=chosen.stop_texts)
-    return Plan(tasks, Setup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device))
+    setup = Setup(splits, division, chosen, cuts, chosen.seeds, seed, faithful, device=device)
+    unusable: dict[str, TaskError] = {}
+    for task in tasks:
+        try:
+            _check(task, setup)
+        except TaskError as error:
+            unusable[task.name] = error
+    if unusable and (asked is not None or len(unusable) == len(tasks)):
+        raise next(iter(unusable.values()))
+    return Plan([task for task in tasks if task.name not in unusable], setup, tuple(unusable))
 
 
 def training_cost(estimator: Estimator, plan: Plan, encoders: Sequence[Encoder], *, mdl: bool) -> Cost:
@@ -343,6 +364,30 @@ def _annotated(name: str, splits: Splits) -> Task:
             "of things: a probe has nothing to learn; name another annotation"
         )
     return task
+
+
+def _check(task: Task, setup: Setup) -> None:
+    """Whether there is anything to learn, to stop by and to score, before anything is encoded."""
+    name = setup.splits.name
+    parts = {"training": setup.learned, "scored": setup.splits.scored}
+    for part, texts in parts.items():
+        if not any(task.targets(text) for text in texts):
+            raise TaskError(f"{task.name}: the {part} texts of {name} have no target of this task; leave it out")
+    if not any(task.targets(text) for text in setup.stopping):
+        raise TaskError(
+            f"{task.name}: of the training texts of {name}, those that decide when to stop "
+            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
+        )
+    targets = (edge for text in setup.learned for edge in task.targets(text))
+    answers = {edge.value if task.graded else frozenset(edge.labels) for edge in targets}
+    if len(answers) < 2:
+        (only,) = answers
+        told = (
+            f"the label {' '.join(sorted(only)) or 'none'!r}" if isinstance(only, frozenset) else f"the value {only:g}"
+        )
+        raise TaskError(
+            f"{task.name}: every training target of {name} has {told}; there is nothing to tell apart, leave it out"
+        )
 
 
 def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:

@@ -19,7 +19,7 @@ from lamina.files.writing import fresh_path
 
 _ROWS = 2**16
 """Of one row group: what is in memory at a time."""
-_DICTIONARY = ["text_id", "doc", "words1", "words2", "gold.list.element", "seed", "probe", "layer"]
+_DICTIONARY = ["text_id", "doc", "words1", "words2", "gold.list.element", "tuning_seed", "seed", "probe", "layer"]
 TEXTS = "texts.parquet"
 """The file with the words of all scored texts."""
 _SPLIT = ["probabilities.list.element"]
@@ -100,6 +100,8 @@ def _schema(run: TaskRun, targets: pa.Table, corpus: str) -> pa.Schema:
     told = {"task": run.task.name, "labels": labels, "corpus": corpus, "unscored": sorted(run.task.unscored)}
     about = {"lamina": json.dumps(told)}
     own = [
+        # Null where one model was probed.
+        pa.field("tuning_seed", pa.int32()),
         pa.field("seed", pa.int32()),
         pa.field("probe", pa.string()),
         pa.field("layer", pa.int32()),
@@ -116,8 +118,9 @@ def _tables(run: TaskRun, targets: pa.Table, schema: pa.Schema) -> Iterator[pa.T
             for at in range(0, len(targets), _ROWS):
                 rows = targets.slice(at, _ROWS)
                 flat = pa.array(said[at : at + _ROWS].astype(np.float32).ravel())
-                seed, layer = (pa.array(np.full(len(rows), number, np.int32)) for number in (outcome.seed, cut.layer))
-                about = [seed, pa.array([cut.probe] * len(rows), pa.string()), layer]
+                places = (outcome.tuned, outcome.seed, cut.layer)
+                tuned, seed, layer = (pa.array([number] * len(rows), pa.int32()) for number in places)
+                about = [tuned, seed, pa.array([cut.probe] * len(rows), pa.string()), layer]
                 probabilities = pa.FixedSizeListArray.from_arrays(flat, said.shape[1])
                 columns = [chunk.combine_chunks() for chunk in rows.columns]
                 yield pa.table([*columns, *about, probabilities], schema=schema)

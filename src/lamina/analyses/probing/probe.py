@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,29 +12,31 @@ import pandas as pd
 from lamina.activations import Runtime
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, rows_of
 from lamina.analyses.kept_runs import run_folder
 from lamina.analyses.probing.ambiguity import WORDS, Trace
 from lamina.analyses.probing.breakdown import Part
-from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path
-from lamina.analyses.probing.findings import probe_findings
+from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path, together
+from lamina.analyses.probing.findings import probe_findings, probe_overview
 from lamina.analyses.probing.mdl import CodeLength, online_code
-from lamina.analyses.probing.planning import PROBES, Amounts, Plan, bootstrap_seconds, plan_run, training_cost
+from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
 from lamina.analyses.probing.predictions import TEXTS, write_predictions, write_texts
 from lamina.analyses.probing.reference import Reference, reference_table
 from lamina.analyses.probing.running import Setup, States, partial_path, run_task
-from lamina.analyses.probing.suites import ProbedTexts, Source
+from lamina.analyses.probing.suites import ProbedTexts, Source, probes_of
 from lamina.analyses.probing.summary import Order, OrderTest, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
 from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
+from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.variants import DropoutEncoder, LexicalFirst
+from lamina.errors import InputError
 from lamina.probes.bank import Schedule
 from lamina.results import Finding, Result, answer_key, question_key
 from lamina.tasks import Task
-from lamina.training.provenance import refuse_seen
+from lamina.training.provenance import folder_of, refuse_seen
+from lamina.training.seed_folders import seed_of
 
 
 @analysis(
@@ -50,7 +53,8 @@ from lamina.training.provenance import refuse_seen
     reads=ProbedTexts(),
     # 2: trained to a plateau, weights chosen by loss, layers standardised, masks from a counter-based generator,
     # selectivity on seen words, intervals over seeds by Student's t.
-    version=2,
+    # 3: `quick` trains tasks of fewer than 2,000 targets more carefully; no centre of gravity of equal weights.
+    version=3,
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         Score.__annotations__),
@@ -74,7 +78,7 @@ from lamina.training.provenance import refuse_seen
     example="lamina probe minilm --corpus ewt --task pos --task dep --out results/probe",
 )  # fmt: skip
 def probe(
-    encoder: Encoder,
+    encoders: Sequence[Encoder],
     sources: Sequence[Source],
     *,
     # Which texts and tasks that means is found when inputs are loaded.
@@ -85,14 +89,20 @@ def probe(
             option="--task",
         ),
     ] = None,
-    suite: Annotated[  # noqa: ARG001
-        Literal["pipeline"] | None,
-        Setting("Instead of a corpus: the paper's eight tasks, each from the corpus that has it."),
+    suite: Annotated[
+        Literal["pipeline", "qa"] | None,
+        Setting(
+            "Instead of a corpus: the tasks of a paper, each from the corpus that has it; the eight of the pipeline "
+            "paper, or the five of the paper on question answering (single layers, macro-F1 over all labels)."
+        ),
     ] = None,
     probes: Annotated[
-        Sequence[Literal["cumulative", "layer", "mix"]],
-        Setting("Probes: cumulative (layers 0 to l mixed, for every l), layer (layer l alone), mix (all mixed)."),
-    ] = PROBES,
+        Sequence[Literal["cumulative", "layer", "mix"]] | None,
+        Setting(
+            "Probes: cumulative (layers 0 to l mixed, for every l), layer (layer l alone), mix (all mixed); all by "
+            "default, only layer in the suite qa."
+        ),
+    ] = None,
     preset: Annotated[
         Literal["quick", "standard", "paper"],
         Setting(
@@ -134,41 +144,40 @@ def probe(
 
     Probes learn from the corpus's train, a part of which decides when they stop, and are scored on dev (or test).
     Beside every score: the best constant answer, the random-weights twin, and a control task that only memory can
-    learn. Intervals (95 %) resample texts and, from 5 seeds on, seeds.
+    learn. Intervals (95 %) resample texts and, from 5 seeds on, seeds. A folder of `finetune --seeds` is probed model
+    by model: scores are means over the models, intervals over texts and, from 5 models on, models.
 
-    A task is scored by macro-F1 where that is its custom (`ques`, `sup`), else by micro-F1, and by the share of right
-    highest answers where a target has one label; graded annotations (`factuality`) by R2 and correlation. What is
-    made of probes that have not converged is not available. Predictions (Parquet) and trained probes (safetensors)
-    come with the result. A run that was stopped continues when the same is asked again.
+    A task is scored by macro-F1 where that is its custom (`ques`, `sup`, the suite `qa`), else by micro-F1, and by the
+    share of right highest answers where a target has one label; graded annotations (`factuality`) by R2 and
+    correlation. What is made of probes that have not converged is not available. Predictions (Parquet) and trained
+    probes (safetensors) come with the result. A run that was stopped continues when the same is asked again.
 
     Example:
         >>> result = probe("minilm", "ewt", tasks=["pos"])  # doctest: +SKIP
         >>> result.tables["summary"]["task"].tolist()  # doctest: +SKIP
         ['pos']
     """
-    for source in sources:
-        for part in (source.splits.train, source.splits.scored):
-            refuse_seen(encoder, part)
+    _refuse(encoders, sources, mdl=mdl)
     amounts = Amounts(seeds, steps, batch, lr, hidden, train_texts, stop_texts, schedule)
-    asked: dict[str, Any] = {"probes": list(probes), "preset": preset, "faithful": faithful, "metric": metric}
+    kinds = probes_of(probes, suite)
+    asked: dict[str, Any] = {"probes": kinds, "preset": preset, "faithful": faithful, "metric": metric}
     asked |= {"seed": seed, "amounts": amounts, "device": runtime.training_device}
-    plans = [plan_run(encoder.layers, source, **asked) for source in sources]
-    seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
+    plans = [plan_run(encoders[0].layers, source, **asked) for source in sources]
+    seen = [seen_by_probes(encoder, faithful=faithful, seed=seed) for encoder in encoders]
     probed, files, lengths = [], {}, []
     for plan in plans:
         # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
-        trained_by = {"probes": list(probes), "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
+        trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
         trained_by["preset"] = str(plan.setup.preset)
-        question = question_key("probe", seen.fingerprint, plan.setup.splits.fingerprint, trained_by)
-        with run_folder(answer_key(question, probe.version), runtime.store) as work:
-            runs = _run_all(plan, seen, work, twin=twin, runtime=runtime)
+        with _kept(seen, plan, trained_by, runtime) as work:
+            runs, saved = _run_models(seen, plan, trained_by, work, runtime)
             probed.append(Probed(runs, plan.setup.splits))
-            files |= _files(runs, plan.setup, work)
+            files |= saved | _predictions(runs, plan.setup, work)
             if mdl:
-                lengths += _code_lengths(plan, seen, work, twin=twin, samples=samples, runtime=runtime)
+                lengths += _code_lengths(plan, seen[0], work, twin=twin, samples=samples, runtime=runtime)
             if plan is plans[-1]:
                 files[TEXTS] = write_texts([each.setup.splits.scored for each in plans], work)
-    tables = make_tables(probed, encoder.name, samples=samples, seed=seed)
+    tables = make_tables(probed, encoders[0].name, samples=samples, seed=seed)
     if mdl:
         tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
     if reference:
@@ -192,10 +201,11 @@ def _findings(result: Result) -> Iterable[Finding]:
 @probe.costs
 def _cost(
     estimator: Estimator,
-    encoder: Encoder,
+    encoders: Sequence[Encoder],
     sources: Sequence[Source],
     *,
-    probes: Sequence[str],
+    suite: str | None,
+    probes: Sequence[str] | None,
     preset: str,
     twin: bool,
     mdl: bool,
@@ -207,42 +217,26 @@ def _cost(
 ) -> Cost:
     """Encoding, training and scoring, and the bootstrap; as if no run had been kept."""
     amounts = Amounts(**{name: settings[name] for name in Amounts._fields})
-    asked: dict[str, Any] = {"probes": list(probes), "preset": preset, "faithful": faithful, "metric": metric}
-    asked |= {"seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
-    seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
-    encoders = [seen, *([seen.random_twin(seed)] if twin and seen.blocks else [])]
+    asked: dict[str, Any] = {"probes": probes_of(probes, suite), "preset": preset, "faithful": faithful}
+    asked |= {"metric": metric, "seed": seed, "amounts": amounts, "device": estimator.runtime.training_device}
     total = Cost(passes=0)
-    for source in sources:
-        plan = plan_run(encoder.layers, source, **asked)
-        splits = plan.setup.splits
-        cost = estimator.encoding((splits.train, splits.scored), encoders)
-        cost += training_cost(estimator, plan, encoders, mdl=mdl)
-        # While a task is trained, the states of both encoders are held as they are stored.
-        held = cost.memory + 2 * cost.tokens * encoder.layers * encoder.width
-        total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
+    for number, encoder in enumerate(encoders):
+        seen = seen_by_probes(encoder, faithful=faithful, seed=seed)
+        both = [seen, *([seen.random_twin(seed)] if twin and seen.blocks and not number else [])]
+        for source in sources:
+            plan = plan_run(encoder.layers, source, **asked)
+            splits = plan.setup.splits
+            cost = estimator.encoding((splits.train, splits.scored), both)
+            cost += training_cost(estimator, plan, both, mdl=mdl)
+            # While a task is trained, the states of both encoders are held as they are stored.
+            held = cost.memory + 2 * cost.tokens * encoder.layers * encoder.width
+            total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
     return total
 
 
 @probe.shows
 def _overview(result: Result) -> Iterable[Overview | str]:
-    """Scores of the first and the full probe, and where each task is resolved."""
-    corpus = result.provenance.corpus
-    columns = ("task", "score", "P(0)", "P(L)", "centre of gravity", "expected layer", "selectivity")
-    rows = [
-        (
-            row.task,
-            row.metric,
-            cell(row.f1_first),
-            cell(row.f1_full),
-            cell(row.center_of_gravity, row.cog_low, row.cog_high),
-            cell(row.expected_layer, row.el_low, row.el_high),
-            cell(row.selectivity, row.selectivity_low, row.selectivity_high),
-        )
-        for row in rows_of(result.tables["summary"])
-    ]
-    yield Overview(f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})", columns, rows)
-    reasons = result.tables["summary"].set_index("task")["reason"].dropna()
-    yield from (f"{task}: {reason}" for task, reason in reasons.items() if reason)
+    return probe_overview(result)
 
 
 def seen_by_probes(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
@@ -250,6 +244,60 @@ def seen_by_probes(encoder: Encoder, *, faithful: bool, seed: int) -> Encoder:
     if not faithful:
         return encoder
     return LexicalFirst(DropoutEncoder(encoder, seed) if isinstance(encoder, HuggingFaceEncoder) else encoder)
+
+
+def _refuse(encoders: Sequence[Encoder], sources: Sequence[Source], *, mdl: bool) -> None:
+    """What cannot be asked, before anything is encoded."""
+    if mdl and len(encoders) > 1:
+        raise InputError(
+            f"--mdl codes the labels by the probes of one model, and {encoders[0].name} is {len(encoders)} models; "
+            "name one of its folders seed-N, or leave --mdl out"
+        )
+    for encoder in encoders:
+        for source in sources:
+            for part in (source.splits.train, source.splits.scored):
+                refuse_seen(encoder, part)
+
+
+def _kept(
+    encoders: Sequence[Encoder], plan: Plan, trained_by: Mapping[str, Any], runtime: Runtime
+) -> AbstractContextManager[Path]:
+    """The folder of what was trained on one model, or was put together from several."""
+    models = [encoder.fingerprint for encoder in encoders]
+    model = models[0] if len(models) == 1 else fingerprint_of(models)
+    question = question_key("probe", model, plan.setup.splits.fingerprint, trained_by)
+    return run_folder(answer_key(question, probe.version), runtime.store)
+
+
+def _run_models(
+    encoders: Sequence[Encoder], plan: Plan, trained_by: Mapping[str, Any], work: Path, runtime: Runtime
+) -> tuple[list[TaskRun], dict[str, Path]]:
+    """The tasks of a plan on every model, put together, and the trained probes by name."""
+    if len(encoders) == 1:
+        runs = _run_all(plan, encoders[0], work, twin=trained_by["twin"], runtime=runtime)
+        return runs, _probes(runs, plan.setup, work)
+    by_model, files = [], {}
+    seeds = tuning_seeds(encoders)
+    for seed, encoder in zip(seeds, encoders, strict=True):
+        # Random weights know nothing of the fine-tuning: one twin serves all models.
+        own = {**trained_by, "twin": trained_by["twin"] and encoder is encoders[0]}
+        with _kept([encoder], plan, own, runtime) as folder:
+            by_model.append(_run_all(plan, encoder, folder, twin=own["twin"], runtime=runtime))
+            files |= _probes(by_model[-1], plan.setup, folder, of=f"-seed-{seed}")
+    return [together(runs, seeds) for runs in zip(*by_model, strict=True)], files
+
+
+def tuning_seeds(encoders: Sequence[Encoder]) -> tuple[int, ...]:
+    """The fine-tuning seed of each model, as its folder is named; their numbers where folders do not tell.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> tuning_seeds([TinyEncoder(), TinyEncoder()])
+        (0, 1)
+    """
+    folders = [folder_of(encoder) for encoder in encoders]
+    named = tuple(seed for folder in folders if folder is not None and (seed := seed_of(folder)) is not None)
+    return named if len(set(named)) == len(encoders) else tuple(range(len(encoders)))
 
 
 def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime) -> list[TaskRun]:
@@ -265,11 +313,15 @@ def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: R
     return [run for run in runs.values() if run is not None]
 
 
-def _files(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
-    """Predictions and trained probes, by name."""
+def _predictions(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
     written = [write_predictions(run, setup.splits.scored, work) for run in runs]
-    probes = [probes_path(work, run.task.name, number) for run in runs for number in range(setup.seeds)]
-    return {path.name: path for path in (*written, *probes)}
+    return {path.name: path for path in written}
+
+
+def _probes(runs: list[TaskRun], setup: Setup, work: Path, of: str = "") -> dict[str, Path]:
+    """The trained probes by name, with the model that they are `of` where there are several."""
+    saved = [(run.task.name, number) for run in runs for number in range(setup.seeds)]
+    return {f"{task}{of}-{number}.safetensors": probes_path(work, task, number) for task, number in saved}
 
 
 def _code_lengths(
@@ -297,7 +349,11 @@ def _left_out(probed: Sequence[Probed], plans: Sequence[Plan]) -> dict[str, int]
             plan.setup.division.left_out for plan in plans
         )
     }
+    for plan in plans:
+        left_out |= {f"{task}: no targets, or all with one label: nothing to learn": 1 for task in plan.unusable}
     for runs, splits in probed:
+        corpus = f"{splits.name}, " if len(probed) > 1 else ""
+        left_out |= {f"{corpus}{reason}": count for reason, count in splits.left_out().items()}
         for run in runs:
             if far := run.task.too_many(splits.scored):
                 left_out[f"{run.task.name}: scored pairs of mentions with too many mentions between them"] = far

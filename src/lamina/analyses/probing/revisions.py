@@ -17,11 +17,13 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from lamina.analyses.findings import number, rows_of, status_of
+from lamina.analyses.paired import holm
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
-from lamina.analyses.probing.statistics import ENOUGH_SEEDS, holm, interval
+from lamina.analyses.probing.statistics import interval
 from lamina.progress import progress
 from lamina.results import Finding, Status
 from lamina.tasks import TASKS
+from lamina.training.over_seeds import ENOUGH_SEEDS
 
 AFTER, AFTER_REVISED, SAME = "after_settled", "after_revised", "same_layer"
 """Measures of two decisions about the same words, a and b, where a is revised: a's last revision comes after b has

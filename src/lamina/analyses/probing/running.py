@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,6 @@ import torch
 from lamina.activations import StoredActivations
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
-from lamina.errors import TaskError
 from lamina.probes.bank import Checkpoint, Group, Learned, Loss, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes, save_probes
 from lamina.probes.streams import Standard, Stream
@@ -51,6 +51,8 @@ QUICK = Schedule(
     batch_targets=128,
     hidden=64,
 )
+QUICK_SMALL = replace(QUICK, learning_rate=1e-3, validate_every=30, stop_after=4, min_learning_rate=5e-5)
+"""For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
 STANDARD = Schedule(
     learning_rate=2e-3,
     validate_every=250,
@@ -66,7 +68,7 @@ PAPER_SMALL = Schedule(validate_every=100, max_validations=100)
 """For tasks with little data."""
 
 PRESETS = {
-    "quick": Preset(QUICK, QUICK, 0, 2, 3000, 300, 1),
+    "quick": Preset(QUICK, QUICK_SMALL, 2000, 2, 3000, 300, 1),
     "standard": Preset(STANDARD, STANDARD, 0, 5, None, None, 2),
     "paper": Preset(PAPER, PAPER_SMALL, 20_000, 5, None, None, 5),
 }
@@ -121,7 +123,15 @@ class Setup:
     @property
     def learned(self) -> list[Text]:
         """The texts learned from."""
-        chosen = set(self.division.learn)
+        return self._trained(self.division.learn)
+
+    @property
+    def stopping(self) -> list[Text]:
+        """The texts that decide when to stop."""
+        return list(self.splits.scored) if self.faithful else self._trained(self.division.stop)
+
+    def _trained(self, numbers: Iterable[int]) -> list[Text]:
+        chosen = set(numbers)
         return [text for number, text in enumerate(self.splits.train) if number in chosen]
 
     def schedule(self, learn: Targets) -> Schedule:
@@ -134,7 +144,6 @@ def run_task(task: Task, setup: Setup, states: States, twin: States | None, fold
     learned = setup.learned
     labels = label_set(task, learned)
     own = _find(task, setup, states, labels)
-    _check(task, setup, own)
     seen = np.array(seen_targets(task, learned, setup.splits.scored), bool)
     control = _find(control_task(task, learned, setup.seed), setup, states, labels)
     plan = [_Plan("model", own, states, setup.cuts, setup.seeds, seen)]
@@ -211,33 +220,11 @@ def _find(task: Task, setup: Setup, states: States, labels: tuple[str, ...]) -> 
     return Found(train.among(setup.division.learn), stop, scored)
 
 
-def _check(task: Task, setup: Setup, found: Found) -> None:
-    """Whether there is anything to learn, to stop by and to score."""
-    name = setup.splits.name
-    if not len(found.learn):
-        raise TaskError(f"{task.name}: the training texts of {name} have no target of this task; leave it out")
-    if not len(found.scored):
-        raise TaskError(f"{task.name}: the scored texts of {name} have no target of this task; leave it out")
-    if not len(found.stop):
-        raise TaskError(
-            f"{task.name}: of the training texts of {name}, those that decide when to stop "
-            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
-        )
-    gold = found.learn.values if found.learn.values is not None else found.learn.gold
-    if len(np.unique(gold, axis=0)) < 2:
-        told = f"the value {gold[0]:g}" if task.graded else f"the label {' '.join(found.learn.labels) or 'none'!r}"
-        raise TaskError(
-            f"{task.name}: every training target of {name} has {told}; there is nothing to tell apart, leave it out"
-        )
-
-
 def _remembered(task: Task, setup: Setup, control: Found) -> Found:
     """Control labels of words that training has not seen say nothing about memory: they do not decide when to stop."""
     if setup.faithful:
         return control
-    chosen = set(setup.division.stop)
-    texts = [text for number, text in enumerate(setup.splits.train) if number in chosen]
-    seen = np.array(seen_targets(task, setup.learned, texts), bool)
+    seen = np.array(seen_targets(task, setup.learned, setup.stopping), bool)
     # `among` keeps the order of texts, so that these are the targets of the stopping texts one by one.
     rated = control.stop.rated & seen[:, None]
     return control._replace(stop=replace(control.stop, rated=rated)) if seen.any() else control

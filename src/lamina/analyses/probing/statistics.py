@@ -16,6 +16,7 @@ from scipy.stats import norm, t
 
 from lamina.probes.tallies import Tally
 from lamina.tasks.task import Metric
+from lamina.training.over_seeds import ENOUGH_SEEDS, seed_shares
 
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""
@@ -146,21 +147,6 @@ def before(a: Float[np.ndarray, " sample"], b: Float[np.ndarray, " sample"]) -> 
     return float(((a < b) + 0.5 * (a == b)).mean())
 
 
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's correction: what each p-value becomes when all are tested together; missing ones stay missing.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full_like(given, np.nan)
-    order = np.argsort(given)[: np.isfinite(given).sum()]
-    steps = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.maximum.accumulate(steps).clip(max=1)
-    return adjusted
-
-
 class Resampling:
     """Texts drawn with replacement, again and again: the same draws for everything scored on the same texts.
 
@@ -217,42 +203,49 @@ def _widening(texts: int) -> float:
     return float(t.ppf(0.975, n - 1) / norm.ppf(0.975) * np.sqrt(n / (n - 1)))
 
 
-ENOUGH_SEEDS = 5
-"""With fewer, their spread cannot be told: intervals are over texts, for the mean of the probes that were trained."""
-
-
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Resampled scores of probes that differ in nothing but their seed."""
+    """Resampled scores of probes that differ in nothing but their seed, or in the seed of the model they are of.
+
+    A unit is what varies: one seed of the probes; where models of several fine-tuning seeds were probed, one of these
+    models with all its probes, since probes of one model have that model in common.
+    """
 
     tallies: tuple[Tally, ...]
-    """One per seed."""
+    """One per seed of the probes, and per model."""
     by_seed: Float[np.ndarray, "seed sample member"]
     """Only texts resampled."""
-    shares: Float[np.ndarray, "sample seed"]
-    """What each draw adds of every seed's distance from the mean over seeds."""
+    units: tuple[int, ...]
+    """The unit of each tally."""
+    shares: Float[np.ndarray, "sample unit"]
+    """What each draw adds of every unit's distance from the mean over units."""
     resampling: Resampling
     """The draws of texts."""
 
     @classmethod
-    def of(cls, tallies: Iterable[Tally], texts: Resampling, rng: np.random.Generator) -> Draws:
-        """Resample texts; from `ENOUGH_SEEDS` on, seeds vary too."""
+    def of(
+        cls, tallies: Iterable[Tally], texts: Resampling, rng: np.random.Generator, units: Sequence[int] | None = None
+    ) -> Draws:
+        """Resample texts; from `ENOUGH_SEEDS` units on, units vary too. By default, every tally is a unit."""
         each = tuple(tallies)
-        shares = seed_shares(len(each), texts.samples, rng)
-        return cls(each, np.stack([texts.score(one) for one in each]), shares, texts)
+        own = tuple(range(len(each)) if units is None else units)
+        shares = seed_shares(len(set(own)), texts.samples, rng)
+        return cls(each, np.stack([texts.score(one) for one in each]), own, shares, texts)
 
     @cached_property
     def pooled(self) -> Float[np.ndarray, "sample member"]:
-        """The mean over seeds; texts and, from `ENOUGH_SEEDS` on, seeds vary together."""
-        if len(self.tallies) < ENOUGH_SEEDS:
-            return self.by_seed.mean(0)
-        drawn = shared_by_seeds(self.by_seed) + self.shares @ (self._values - self.value)
+        """The mean over units; texts and, from `ENOUGH_SEEDS` units on, units vary together."""
+        by_unit = means_by_unit(self.by_seed, self.units)
+        if len(by_unit) < ENOUGH_SEEDS:
+            return by_unit.mean(0)
+        values = means_by_unit(self._values, self.units)
+        drawn = shared_by_seeds(by_unit) + self.shares @ (values - self.value)
         return drawn.clip(*_BOUNDS.get(self.tallies[0].metric, (0.0, 1.0)))
 
     @property
     def value(self) -> Float[np.ndarray, " member"]:
-        """The mean over seeds, nothing resampled."""
-        return self._values.mean(0)
+        """The mean over units, nothing resampled."""
+        return means_by_unit(self._values, self.units).mean(0)
 
     @property
     def _values(self) -> Float[np.ndarray, "seed member"]:
@@ -260,7 +253,19 @@ class Draws:
 
     def over_seeds(self, values: Float[np.ndarray, " seed"]) -> Float[np.ndarray, " sample"]:
         """Draws of a number that each seed has one of, which no resampling of texts can move."""
-        return values.mean() + self.shares @ (values - values.mean())
+        own = means_by_unit(values, self.units)
+        return own.mean() + self.shares @ (own - own.mean())
+
+
+def means_by_unit(each: np.ndarray, units: Sequence[int]) -> np.ndarray:
+    """[seed, ...] -> [unit, ...]: the mean over the seeds of every unit, units in ascending order.
+
+    Example:
+        >>> means_by_unit(np.array([1.0, 2.0, 5.0, 6.0]), [0, 0, 3, 3]).tolist()
+        [1.5, 5.5]
+    """
+    own = np.asarray(units)
+    return np.stack([each[own == unit].mean(0) for unit in np.unique(own)])
 
 
 def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[np.ndarray, "sample member"]:
@@ -295,24 +300,6 @@ def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[n
     drawn = mean.copy()
     drawn[np.ix_(samples, members)] = centre + (own - centre) @ shrink
     return drawn
-
-
-def seed_shares(seeds: int, samples: int, rng: np.random.Generator) -> Float[np.ndarray, "sample seed"]:
-    """Shares of the seeds' distances from their mean: sums of them follow Student's t around it.
-
-    Drawing a handful of seeds with replacement would make intervals too narrow; these give the interval of a mean of
-    so few normal numbers, and keep what several numbers of one seed have in common. With too few seeds, all are 0.
-
-    Example:
-        >>> values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-        >>> drawn = 3 + seed_shares(5, 200_000, np.random.default_rng(0)) @ (values - 3)
-        >>> np.quantile(drawn, [0.025, 0.975]).round().tolist()  # scipy.stats.t.interval(0.95, 4, 3, 0.5 ** 0.5)
-        [1.0, 5.0]
-    """
-    if seeds < ENOUGH_SEEDS:
-        return np.zeros((samples, seeds))
-    heavy = np.sqrt(rng.chisquare(seeds - 1, (samples, 1)) / (seeds - 1))
-    return rng.standard_normal((samples, seeds)) / heavy / np.sqrt(seeds * (seeds - 1))
 
 
 def two_sided(probability: float, samples: int) -> float:

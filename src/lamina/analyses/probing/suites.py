@@ -4,31 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.analyses.inputs import Loaded, TrainedTexts, as_encoder, as_splits, short_name
+from lamina.analyses.inputs import VIEW, Loaded, TrainedTexts, as_splits, chosen_view, model_and
+from lamina.analyses.models import as_encoders, describe_models, short_name
+from lamina.analyses.settings import Declared
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import known_splits
+from lamina.encoders import Encoder
 from lamina.errors import InputError, LaminaError
+from lamina.tasks import Task, get_task
+from lamina.training.seed_folders import seed_folders
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
-    from lamina.tasks import Task
 
-SUITES: dict[str, dict[str, str]] = {
-    "pipeline": {
-        "pos": "ewt",
-        "const": "propbank_ewt",
-        "dep": "ewt",
-        "ner": "gum_open",
-        "srl": "propbank_ewt",
-        "coref": "gum_open",
-        "spr": "ewt",
-        "rel": "semeval2010_task8",
-    },
+PROBES = ("cumulative", "layer", "mix")
+"""Kinds of probes."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The tasks of one paper."""
+
+    corpora: Mapping[str, str]
+    """Task -> the corpus it is taken from."""
+    probes: tuple[str, ...] = PROBES
+    """Kinds of probes that are trained where none are asked for."""
+    over_all_labels: bool = False
+    """Whether every task is scored by macro-F1 over all labels, whatever its own score is."""
+
+    def task(self, name: str) -> str | Task:
+        """The task as the paper asks it."""
+        return get_task(name).over_all_labels() if self.over_all_labels else name
+
+
+SUITES = {
+    "pipeline": Suite(
+        {
+            "pos": "ewt",
+            "const": "propbank_ewt",
+            "dep": "ewt",
+            "ner": "gum_open",
+            "srl": "propbank_ewt",
+            "coref": "gum_open",
+            "spr": "ewt",
+            "rel": "semeval2010_task8",
+        }
+    ),
+    "qa": Suite(
+        {
+            "ner": "gum_open",
+            "coref": "gum_open",
+            "rel": "semeval2010_task8",
+            "ques": "trec_qtypes",
+            "sup": "squad_v1.1_dev",
+        },
+        probes=("layer",),
+        over_all_labels=True,
+    ),
 }
-"""Suite -> task -> the corpus it is taken from. `pipeline`: the eight tasks of Tenney, Das and Pavlick (2019)."""
+"""`pipeline`: the eight tasks of Tenney, Das and Pavlick (2019). `qa`: the five of van Aken et al. (2019)."""
+
+
+def probes_of(asked: Sequence[str] | None, suite: str | None) -> list[str]:
+    """The kinds of probes to train: what was asked for, else the suite's, else all.
+
+    Example:
+        >>> probes_of(None, "qa"), probes_of(["mix"], "qa")
+        (['layer'], ['mix'])
+    """
+    if asked is not None:
+        return list(asked)
+    return list(PROBES if suite is None else SUITES[suite].probes)
 
 
 class Source(NamedTuple):
@@ -40,21 +90,33 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class ProbedTexts(TrainedTexts):
-    """A model, and the texts of one corpus, or of every corpus of a suite."""
+    """A model, or one per fine-tuning seed, and the texts of one corpus, or of every corpus of a suite.
+
+    Questions are shown as they were shown to the model when it was fine-tuned.
+    """
+
+    seeds = True
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (*super().options, *VIEW.values())
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> Loaded:
         """See `Reads.load`."""
         suite, asked = settings["suite"], settings["tasks"]
+        shown = {**options, "view": chosen_view(options, *_tuned(given["model"]))}
         if suite is None:
-            one = super().load(given, options, settings, runtime)
-            encoder, splits = one.arguments
-            return Loaded((encoder, (Source(splits, asked),)), one.model, one.data, one.names)
+            splits = as_splits(given["data"], shown)
+            encoders = as_encoders(given["model"], options, runtime)
+            one = model_and(encoders, splits, given["model"])
+            return Loaded((encoders, (Source(splits, asked),)), one.model, one.data, one.names)
         if given["data"] != self.default:
             raise InputError(f"the suite {suite} has its own corpora; give --suite or --corpus, not both")
-        sources = _sources(suite, asked, options)
-        encoder = as_encoder(given["model"], options, runtime)
+        sources = _sources(suite, asked, shown)
+        encoders = as_encoders(given["model"], options, runtime)
         corpora = [source.splits.describe() for source in sources]
         data = {
             "name": f"{suite} suite",
@@ -62,11 +124,21 @@ class ProbedTexts(TrainedTexts):
             "fingerprint": fingerprint_of("suite", [each["fingerprint"] for each in corpora]),
             "corpora": corpora,
         }
-        return Loaded((encoder, sources), encoder.describe(), data, (short_name(given["model"], encoder), suite))
+        names = (short_name(given["model"], encoders[0]), suite)
+        return Loaded((encoders, sources), describe_models(encoders), data, names)
+
+
+def _tuned(model: Any) -> tuple[Encoder | Path, ...]:
+    """The first of the models, or its folder, where there is one: its view is known before it is loaded."""
+    first = model[0] if isinstance(model, list) and model else model
+    if isinstance(first, str | Path):
+        return (next(iter(seed_folders(first)), Path(first)),)
+    return (first,) if isinstance(first, Encoder) else ()
 
 
 def _sources(suite: str, asked: Sequence[str | Task] | None, options: Mapping[str, Any]) -> tuple[Source, ...]:
-    tasks = SUITES[suite]
+    whole = SUITES[suite]
+    tasks = whole.corpora
     strangers = [str(getattr(each, "name", each)) for each in asked or () if each not in tasks]
     if strangers:
         raise InputError(f"the suite {suite} has no task {strangers[0]!r}; it has: {', '.join(tasks)}")
@@ -80,7 +152,8 @@ def _sources(suite: str, asked: Sequence[str | Task] | None, options: Mapping[st
     if missing:
         raise InputError(_not_at_hand(suite, chosen, missing))
     return tuple(
-        Source(as_splits(corpus, options), _tasks_of(chosen, corpus)) for corpus in dict.fromkeys(chosen.values())
+        Source(as_splits(corpus, options), tuple(whole.task(name) for name in _tasks_of(chosen, corpus)))
+        for corpus in dict.fromkeys(chosen.values())
     )
 
 

@@ -9,25 +9,26 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
+from lamina.analyses.paired import holm
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, units_of
 from lamina.analyses.probing.statistics import (
-    ENOUGH_SEEDS,
     Draws,
     Resampling,
     before,
     center_of_gravity,
     expected_layer,
-    holm,
     interval,
     kl_from_uniform,
     kl_interval,
     kl_of_differentials,
+    means_by_unit,
     two_sided,
 )
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
 from lamina.tasks import MIN_SEEN
 from lamina.tasks.task import Metric
+from lamina.training.over_seeds import ENOUGH_SEEDS
 
 Drawn = Mapping[Whose, Mapping[Metric, Draws]]
 """The draws of one task."""
@@ -38,10 +39,10 @@ def bootstrap(run: TaskRun, texts: Resampling, seed: Sequence[int]) -> dict[Whos
     drawn: dict[Whose, dict[Metric, Draws]] = {}
     kinds: dict[Whose, None] = {outcome.of: None for outcome in run.outcomes}
     for of in kinds:
-        own = [outcome for outcome in run.outcomes if outcome.of == of]
+        own = run.outcomes_of(of)
         # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
         drawn[of] = {
-            metric: Draws.of((each.tallies[metric] for each in own), texts, np.random.default_rng(seed))
+            metric: Draws.of((each.tallies[metric] for each in own), texts, np.random.default_rng(seed), units_of(own))
             for metric in own[0].tallies
         }
     return drawn
@@ -54,13 +55,18 @@ class Summary(NamedTuple):
     corpus: str
     metric: str
     """What scores and everything made of them are: f1, macro_f1 or r2."""
+    probe_seeds: int
+    """Seeds of the probes, of each model."""
+    tuning_seeds: int
+    """Models that differ in their fine-tuning seed, all probed; 1 where one model is. From 5 on, intervals are over
+    these models and texts together; with 2 to 4 they are over texts, for the mean of the models."""
     f1_first: float
     """The score of P(0)."""
     f1_full: float
     """The score of P(L)."""
     center_of_gravity: float
     cog_low: float
-    """The smallest over seeds; from 5 seeds on the lower end of the interval over seeds."""
+    """The smallest over seeds (of fine-tuning, where there are several); from 5 on the lower end of the interval."""
     cog_high: float
     expected_layer: float
     """Not available where the interval of P(L) - P(0) includes 0."""
@@ -134,6 +140,7 @@ class Place(NamedTuple):
 
     task: str
     seeds: int
+    """Of the probes, or of fine-tuning where several models were probed."""
     expected_layer: np.ndarray
     center_of_gravity: np.ndarray
     reasons: Mapping[str, str]
@@ -156,7 +163,7 @@ class _Located(NamedTuple):
 
 def summarise(run: TaskRun, drawn: Drawn, corpus: str) -> tuple[Summary, Place]:
     """A task's line, and the draws that its place can be compared with other tasks' by."""
-    own = [outcome for outcome in run.outcomes if outcome.of == "model"]
+    own = run.outcomes_of("model")
     draws = drawn["model"][run.task.metric]
     mixing = len(own[0].weights)
     # With `mix` alone there is P(L) and nothing to compare it with.
@@ -172,6 +179,8 @@ def summarise(run: TaskRun, drawn: Drawn, corpus: str) -> tuple[Summary, Place]:
         run.task.name,
         corpus,
         run.task.metric,
+        len({outcome.seed for outcome in own}),
+        len({outcome.tuned for outcome in own}),
         float(p[0]) if whole else np.nan,
         float(p[-1]) if mixing else np.nan,
         *_numbers(gravity),
@@ -186,7 +195,7 @@ def summarise(run: TaskRun, drawn: Drawn, corpus: str) -> tuple[Summary, Place]:
         "; ".join(f"{name}: {each.reason}" for name, each in told.items() if each.reason),
     )
     reasons = {"expected_layer": layer.reason, "center_of_gravity": gravity.reason}
-    return row, Place(run.task.name, len(own), layer.draws, gravity.draws, reasons)
+    return row, Place(run.task.name, len(set(draws.units)), layer.draws, gravity.draws, reasons)
 
 
 def _numbers(located: _Located) -> tuple[float, float, float]:
@@ -209,6 +218,11 @@ def unconverged(outcomes: Iterable[Outcome], probe: str, layers: Sequence[int] |
     return f"the probe of {named} had not converged after {max(steps for *_, steps in cut_off):,} steps"
 
 
+EQUAL = 0.03
+"""Bits of K(s) below which mixing weights are as good as equal: their centre is the middle of the network, whatever the
+task."""
+
+
 def _mixed(own: Sequence[Outcome], draws: Draws) -> tuple[_Located, _Located]:
     """Centre of gravity and K(s) of P(L)."""
     last = own[0].cuts[len(own[0].weights) - 1][1]
@@ -216,21 +230,25 @@ def _mixed(own: Sequence[Outcome], draws: Draws) -> tuple[_Located, _Located]:
         none = _Located.none(len(draws.shares), reason)
         return none, none
     full = np.stack([outcome.weights[-1] for outcome in own]).astype(float)
-    return _over_seeds(center_of_gravity(full), draws), _over_seeds(kl_from_uniform(full), draws)
+    spread = _over_seeds(kl_from_uniform(full), draws)
+    if spread.value < EQUAL:
+        reason = f"the mixing weights are as good as equal (K(s) {spread.value:.3f} bits)"
+        return _Located.none(len(draws.shares), reason), spread
+    return _over_seeds(center_of_gravity(full), draws), spread
 
 
 def _over_seeds(each: Float[np.ndarray, " seed"], draws: Draws) -> _Located:
     """With too few seeds for an interval, from the smallest to the largest."""
-    sampled = draws.over_seeds(each)
-    enough = len(each) >= ENOUGH_SEEDS
-    low, high = interval(sampled) if enough else (float(each.min()), float(each.max()))
-    return _Located(float(each.mean()), sampled, low, high)
+    sampled, own = draws.over_seeds(each), means_by_unit(each, draws.units)
+    enough = len(own) >= ENOUGH_SEEDS
+    low, high = interval(sampled) if enough else (float(own.min()), float(own.max()))
+    return _Located(float(own.mean()), sampled, low, high)
 
 
 def _expected(run: TaskRun, drawn: Drawn, of: Whose) -> tuple[_Located, _Located]:
     """Expected layer and K(D)."""
     draws = drawn[of][run.task.metric]
-    own = [outcome for outcome in run.outcomes if outcome.of == of]
+    own = run.outcomes_of(of)
     mixing = len(own[0].weights)
     p, sampled = draws.value[:mixing], draws.pooled[:, :mixing]
     if reason := unconverged(own, "cumulative"):
@@ -248,7 +266,7 @@ def _expected(run: TaskRun, drawn: Drawn, of: Whose) -> tuple[_Located, _Located
 
 def selectivity(run: TaskRun, drawn: Drawn) -> tuple[_Located, float, str]:
     """Model minus control on targets that training has seen; the layer, and what is subtracted."""
-    model, control = ([each for each in run.outcomes if each.of == of] for of in ("model", "control"))
+    model, control = (run.outcomes_of(of) for of in ("model", "control"))
     samples = len(drawn["model"][run.task.metric].shares)
     metric = model[0].remembered.metric
     both = [at for at, cut in enumerate(model[0].cuts) if cut[0] == "layer"]
@@ -268,25 +286,30 @@ def selectivity(run: TaskRun, drawn: Drawn) -> tuple[_Located, float, str]:
 def _remembered(run: TaskRun, drawn: Drawn, cut: Cut) -> _Located:
     texts = drawn["model"][run.task.metric].resampling
     sides: list[list[Tally]] = []
+    units = []
     for of in ("model", "control"):
-        own = [outcome for outcome in run.outcomes if outcome.of == of]
+        own = run.outcomes_of(of)
         at = own[0].cuts.index(cut)
         sides.append([Tally(each.remembered.metric, each.remembered.sums[:, [at]]) for each in own])
+        units.append(units_of(own))
     means = [float(np.mean([each.value()[0] for each in side])) for side in sides]
     if len(sides[0]) == len(sides[1]):
         # Seeds of the same number start from the same weights: they are drawn together, as two members.
         pairs = (Tally(a.metric, np.concatenate([a.sums, b.sums], 1)) for a, b in zip(*sides, strict=True))
-        both = Draws.of(pairs, texts, np.random.default_rng(0)).pooled
+        both = Draws.of(pairs, texts, np.random.default_rng(0), units[0]).pooled
         apart = both[:, 0] - both[:, 1]
     else:
-        model, control = (Draws.of(side, texts, np.random.default_rng(0)).pooled[:, 0] for side in sides)
+        model, control = (
+            Draws.of(side, texts, np.random.default_rng(0), own).pooled[:, 0]
+            for side, own in zip(sides, units, strict=True)
+        )
         apart = model - control
     return _Located(means[0] - means[1], apart, *interval(apart))
 
 
 def neighbours(run: TaskRun, drawn: Drawn) -> list[Step]:
     """Every layer against the one before it, by probes that see layers up to it and by probes of single layers."""
-    own = next(outcome for outcome in run.outcomes if outcome.of == "model")
+    own = run.outcomes_of("model")[0]
     draws = drawn["model"][run.task.metric]
     value, sampled = draws.value, draws.pooled
     place = {(cut.probe, cut.layer): at for at, cut in enumerate(own.cuts)}

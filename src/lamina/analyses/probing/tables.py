@@ -12,7 +12,7 @@ import pandas as pd
 
 from lamina.analyses.probing.ambiguity import TaskBeliefs, Trace, traces_across, words_table
 from lamina.analyses.probing.breakdown import Part, break_down
-from lamina.analyses.probing.checkpoints import TaskRun, Whose
+from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
 from lamina.analyses.probing.statistics import Resampling, interval
 from lamina.analyses.probing.summary import (
     Drawn,
@@ -44,8 +44,12 @@ class Score:
     layer: int | None
     """None for the constant answer."""
     seed: str
-    """A number, with an interval over texts; or `all`: the mean over seeds, from 5 of them on with one over seeds and
-    texts together."""
+    """Of the probes: a number, with an interval over texts; or `all`: the mean over seeds, from 5 of them on with an
+    interval over seeds and texts together."""
+    tuning_seed: str
+    """Of the model, where models of several fine-tuning seeds were probed: a number; or `all`: the mean over models,
+    from 5 of them on with an interval over models and texts together. Empty where one model was probed, and of the
+    twin and the constant answer."""
     split: str
     metric: str
     """f1, macro_f1 or r2, the task's own, first; then accuracy where a target has one label, correlation with r2."""
@@ -61,6 +65,8 @@ class Mixing(NamedTuple):
 
     task: str
     seed: int
+    tuning_seed: str
+    """As in `scores.csv`."""
     upto: int
     layer: int
     weight: float
@@ -77,6 +83,8 @@ class Training(NamedTuple):
     probe: str
     layer: int
     seed: int
+    tuning_seed: str
+    """As in `scores.csv`."""
     steps: int
     best_step: int
     """After which the weights were kept."""
@@ -202,33 +210,37 @@ def _scores(run: TaskRun, drawn: Drawn, texts: Resampling, model: str, split: st
             spread = interval(texts.score(own[metric])[:, 0])
             counted = (split, metric, int(run.seen.sum())) if of == "control" else about
             value = float(own[metric].value()[0])
-            yield Score(model, run.task.name, "constant", of, None, "all", *counted, value, *spread)
+            yield Score(model, run.task.name, "constant", of, None, "all", "", *counted, value, *spread)
         for of, by_metric in drawn.items():
             draws = by_metric[metric]
-            probes = [outcome for outcome in run.outcomes if outcome.of == of]
-            seeds = [*(str(outcome.seed) for outcome in probes), "all"]
+            probes = run.outcomes_of(of)
+            seeds = [(str(outcome.seed), _tuned(outcome)) for outcome in probes]
+            seeds.append(("all", _tuned(probes[0]) and "all"))
             values = [*(tally.value() for tally in draws.tallies), draws.value]
-            for seed, each, sampled in zip(seeds, values, [*draws.by_seed, draws.pooled], strict=True):
+            for both, each, sampled in zip(seeds, values, [*draws.by_seed, draws.pooled], strict=True):
                 for cut, value, some in zip(probes[0].cuts, each.tolist(), sampled.T, strict=True):
-                    place = (model, run.task.name, cut.probe, of, cut.layer, seed)
+                    place = (model, run.task.name, cut.probe, of, cut.layer, *both)
                     yield Score(*place, *about, value, *interval(some))
 
 
+def _tuned(outcome: Outcome) -> str:
+    return "" if outcome.tuned is None else str(outcome.tuned)
+
+
 def _mixing(run: TaskRun) -> Iterator[Mixing]:
-    for outcome in run.outcomes:
-        if outcome.of != "model":
-            continue
+    for outcome in run.outcomes_of("model"):
         for cut, weights, gamma in zip(outcome.cuts, outcome.weights.tolist(), outcome.gamma.tolist(), strict=False):
             for layer, (weight, norm) in enumerate(zip(weights, run.norms.tolist(), strict=True)):
                 if layer <= cut.layer:
-                    yield Mixing(run.task.name, outcome.seed, cut.layer, layer, weight, gamma, norm)
+                    place = (run.task.name, outcome.seed, _tuned(outcome), cut.layer, layer)
+                    yield Mixing(*place, weight, gamma, norm)
 
 
 def _training(run: TaskRun) -> Iterator[Training]:
     for outcome in run.outcomes:
         learned = outcome.learned
         for at, cut in enumerate(outcome.cuts):
-            place = (run.task.name, outcome.of, cut.probe, cut.layer, outcome.seed)
+            place = (run.task.name, outcome.of, cut.probe, cut.layer, outcome.seed, _tuned(outcome))
             numbers = (int(learned.steps[at]), int(learned.best_step[at]), learned.loss[at], learned.last_gain[at])
             yield Training(*place, *numbers, bool(learned.converged[at]))
 
@@ -249,10 +261,14 @@ def _remembered(run: TaskRun, of: str, layer: float) -> float:
 
 
 def _beliefs(runs: Sequence[TaskRun]) -> list[TaskBeliefs]:
-    """Of the tasks whose probes P(0) to P(L) were all trained; a graded task has no labels to doubt."""
+    """Of the tasks whose probes P(0) to P(L) were all trained; a graded task has no labels to doubt.
+
+    Of several models, the first: what one model makes of a sentence is no mean over models.
+    """
     found = []
     for run in runs:
-        own = {each.seed: each.probabilities for each in run.outcomes if each.of == "model"}
+        first = run.outcomes_of("model")[0].tuned
+        own = {each.seed: each.probabilities for each in run.outcomes_of("model") if each.tuned == first}
         told = {seed: said for seed, said in own.items() if said is not None and len(said) == len(run.norms)}
         if told and not run.task.graded:
             each = run.targets
