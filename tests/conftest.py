@@ -216,6 +216,8 @@ def make_geometry():
                     "self_similarity_adjusted": same - spread,
                     "intra_similarity_adjusted": near - spread - 0.3 * (1 - learned),
                     "max_explainable_variance": 0.9 - 0.8 * depth,
+                    "max_explainable_variance_baseline": 0.1 + 0.05 * depth,
+                    "max_explainable_variance_adjusted": 0.8 - 0.85 * depth,
                 }
                 kept = {measure: v for measure, v in values.items() if measures is None or measure in measures}
                 rows += [(name, layer, measure, v, v - 0.015, v + 0.015) for measure, v in kept.items()]

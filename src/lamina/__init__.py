@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from lamina.analyses.settings import Setting
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
+    from lamina.corpora.views import View
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.errors import LaminaError
     from lamina.probes.bank import Schedule
@@ -68,6 +69,7 @@ _HOME = {
     "TrainedTexts": "lamina.analyses.inputs",
     "Treebank": "lamina.analyses.inputs",
     "TwoModels": "lamina.analyses.inputs",
+    "View": "lamina.corpora.views",
     "analysis": "lamina.analyses.declaration",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",

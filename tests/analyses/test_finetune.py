@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.finetune import finetune
+from lamina.analyses.finetune import _CURVE, finetune
 from lamina.results import Finding, Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.objective import COLUMNS
-from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task
+from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans
 
 CURVE = [(5, 0.5, "select", "f1", 0.4), (10, 1.0, "select", "f1", 0.6), (15, 1.5, "select", "f1", 0.5)]
 
@@ -23,10 +23,10 @@ def learned(
     curve: list[tuple] = CURVE,
     task: str = "babi",
 ) -> Result:
-    rows = [("scored", of, metric, 100, value, low, high) for of, metric, value, low, high in scores]
+    rows = [("scored", of, metric, 100, 1, value, low, high) for of, metric, value, low, high in scores]
     tables = {
         "scores": pd.DataFrame(rows, columns=list(COLUMNS)),
-        "curve": pd.DataFrame(curve, columns=["step", "epoch", "split", "metric", "value"]),
+        "curve": pd.DataFrame([(0, *row) if len(row) == 5 else row for row in curve], columns=list(_CURVE)),
     }
     if baseline is not None:
         tables["baseline"] = pd.DataFrame([(rows[0][2], baseline)], columns=["metric", "value"])
@@ -80,10 +80,20 @@ def test_where_the_last_step_is_the_best_that_is_said() -> None:
     assert "last step (20)" in still.text
 
 
+def test_seeds_that_still_learn_are_counted() -> None:
+    longer = [*CURVE, (20, 2.0, "select", "f1", 0.7)]
+    rows = [(seed, *row) for seed, value in enumerate((0.7, 0.8, 0.1)) for row in (*CURVE, (*longer[-1][:4], value))]
+    _, still = finetune.findings(learned(("all", "f1", 0.8, 0.75, 0.85), curve=rows))
+    assert "was the best on the selection set for 2 of 3 seeds (F1 .53)" in still.text
+    few = [(seed, *row) for seed, value in enumerate((0.7, 0.1, 0.1)) for row in (*CURVE, (*longer[-1][:4], value))]
+    assert only(learned(("all", "f1", 0.8, 0.75, 0.85), curve=few)).status == "clear"
+
+
 def test_what_is_missing_does_not_stop_it() -> None:
-    # Folders of older versions have neither a baseline nor, for most tasks, a column for tasks.
+    # Folders of older versions have neither a baseline nor columns for seeds and, for most tasks, for tasks.
     old = learned(("all", "f1", 0.8, 0.75, 0.85), baseline=None)
-    old = Result("finetune", {**old.tables, "scores": old.tables["scores"].drop(columns="task")}, old.provenance)
+    scores, curve = old.tables["scores"].drop(columns=["task", "seeds"]), old.tables["curve"].drop(columns="seed")
+    old = Result("finetune", {**old.tables, "scores": scores, "curve": curve}, old.provenance)
     assert only(old).status == "open"
     assert list(finetune.overview(old))
     nan = float("nan")
@@ -93,6 +103,7 @@ def test_what_is_missing_does_not_stop_it() -> None:
 
 def test_what_is_declared_is_what_comes(model_folder, tmp_path) -> None:
     settings = {"task": "babi", "babi_tasks": (1, 2), "limit": 12, "batch": 4, "max_steps": 2, "grid": True, "seeds": 2}
+    settings |= {"schedule": "constant"}
     result = lamina.finetune(str(model_folder("bert")), "stories", **settings, out=tmp_path / "out", device="cpu")
     assert {name: tuple(table.columns) for name, table in result.tables.items()} == {
         name: table.columns for name, table in finetune.tables.items()
@@ -107,12 +118,25 @@ def test_what_is_declared_is_what_comes(model_folder, tmp_path) -> None:
 def test_an_estimate_counts_the_steps_of_every_plan(model_folder) -> None:
     settings = {"task": "babi", "babi_tasks": (1,), "limit": 12, "batch": 4, "epochs": 1, "grid": True}
     told = finetune.estimate(str(model_folder("bert")), "stories", **settings, device="cpu")
-    # Windows make more rows than there are stories; three rates are tried.
-    assert told.steps >= 3 * 3
-    assert told.steps % 3 == 0
+    # Windows make more rows than there are stories; three rates are tried with three schedules.
+    assert told.steps >= 9 * 3
+    assert told.steps % 9 == 0
     assert told.texts == 36
     assert told.seconds > 0
     assert told.disk > 0
+
+
+def test_a_grid_varies_what_is_not_given() -> None:
+    free = {"epochs": None, "lr": None, "batch": None, "schedule": None, "seed": 0, "max_steps": None}
+    every = make_plans(RECIPES["squad"], **free, grid=True)
+    assert len(every) == len(set(every)) == 3 * 2 * 5
+    # A rate that falls does so by the number of epochs; with a constant one the longer run holds the shorter one.
+    assert {(plan.schedule, plan.epochs) for plan in every} == {
+        *(("constant", 5), ("linear", 2), ("linear", 5), ("warmup", 2), ("warmup", 5))
+    }
+    assert len(make_plans(RECIPES["squad"], **(free | {"max_steps": 9}), grid=True)) == 3 * 2 * 3
+    (one,) = make_plans(RECIPES["squad"], **free, grid=False)
+    assert (one.lr, one.batch, one.schedule, one.epochs) == (3e-5, 32, "warmup", 5)
 
 
 def test_choices_are_the_recipes() -> None:

@@ -72,6 +72,17 @@ def test_texts_that_are_scored_are_not_learned_from():
     assert len(division.learn + division.stop) == 78
 
 
+def test_questions_about_a_scored_passage_are_not_learned_from_in_any_view():
+    """A cut context has other words than the whole one; both tell what they were made of."""
+    train = [Text(f"t{n}", ("who", "?", f"w{n}"), doc=f"d{n}", origin=f"o{n}") for n in range(40)]
+    scored = [Text("s", ("other", "words"), origin="o7"), Text("window", ("two", "of", "them"), origin="o1 o2")]
+
+    division = divide(Splits(corpus_from(train, name="own"), corpus_from(scored, name="own")), seed=0)
+
+    assert division.left_out == 3
+    assert {1, 2, 7}.isdisjoint(division.learn + division.stop)
+
+
 def test_texts_without_a_document_are_divided_one_by_one():
     train = corpus_from([Text(f"t{number}", (f"w{number}",)) for number in range(200)], name="own")
 

@@ -57,7 +57,7 @@ def test_what_changed_is_where_weights_changed(bert, tuned, treebank, store, tmp
     assert told.stdout.splitlines()[-1] == str(out)
     assert "in brackets: the baseline" in told.stdout
     table = pd.read_csv(out / "diff.csv")
-    assert ",".join(table.columns) == "layer,head,measure,value,low,high,baseline"
+    assert ",".join(table.columns) == "layer,head,measure,value,low,high,baseline,seeds"
     cosine = table[table["measure"] == "cosine"].set_index("layer")["value"]
     assert cosine[[0, 1]].tolist() == pytest.approx([1, 1], abs=1e-4)
     assert cosine[2] < 0.999

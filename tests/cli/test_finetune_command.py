@@ -39,8 +39,8 @@ def test_a_model_learns_tags_and_is_a_model_folder(bert: Path, treebanks: Path, 
     assert "tinybert: pos on" in told.output
     assert "always answering what is most frequent in training gives" in told.output
     assert str(out) in told.output.splitlines()
-    assert (out / "curve.csv").read_text().startswith("step,epoch,split,metric,value\n")
-    assert (out / "scores.csv").read_text().startswith("split,task,metric,count,value,low,high\n")
+    assert (out / "curve.csv").read_text().startswith("seed,step,epoch,split,metric,value\n")
+    assert (out / "scores.csv").read_text().startswith("split,task,metric,count,seeds,value,low,high\n")
     assert (out / "baseline.csv").read_text().startswith("metric,value\naccuracy,")
     assert lamina.load_encoder(str(out), device="cpu").layers == 3
     made = (out / "result.json").stat().st_mtime_ns
