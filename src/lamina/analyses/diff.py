@@ -14,7 +14,8 @@ from lamina.analyses.compare import layer_differences
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
-from lamina.analyses.inputs import TwoModels, as_result
+from lamina.analyses.given_data import as_result
+from lamina.analyses.inputs import TwoModels
 from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights

@@ -13,7 +13,8 @@ import pandas as pd
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.findings import cell, number, status_of
-from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads, as_encoder, short_name
+from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads
+from lamina.analyses.models import as_encoder, short_name
 from lamina.analyses.settings import Declared, Seed, Setting
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder

@@ -137,7 +137,8 @@ class _Report:
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
-        from lamina.analyses.inputs import as_corpus, as_encoder, as_splits
+        from lamina.analyses.given_data import as_corpus, as_splits
+        from lamina.analyses.models import as_encoder
 
         where = runtime or Runtime()
         if options.get("dtype", _FULL) != _FULL and not isinstance(model, str | Path):

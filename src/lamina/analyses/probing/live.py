@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.inputs import as_result
+from lamina.analyses.given_data import as_result
 from lamina.analyses.probing.probe import seen_by_probes
 from lamina.analyses.typed_sentence import ID, encode_sentence
 from lamina.encoders import Activations, Encoder

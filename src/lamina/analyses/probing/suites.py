@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.analyses.inputs import VIEW, Loaded, TrainedTexts, as_splits, chosen_view, model_and
+from lamina.analyses.given_data import as_splits
+from lamina.analyses.inputs import VIEW, Loaded, TrainedTexts, chosen_view, model_and
 from lamina.analyses.models import as_encoders, describe_models, short_name
 from lamina.analyses.settings import Declared
 from lamina.corpora.corpus import fingerprint_of

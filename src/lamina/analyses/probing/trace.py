@@ -12,7 +12,9 @@ import pandas as pd
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of
-from lamina.analyses.inputs import Input, Loaded, Reads, Sentence, as_encoder, as_result
+from lamina.analyses.given_data import as_result
+from lamina.analyses.inputs import Input, Loaded, Reads, Sentence
+from lamina.analyses.models import as_encoder
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
 from lamina.analyses.probing.live import Marked, SentenceTracer

@@ -352,6 +352,6 @@ def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:
         "questions not drawn for clustering": plan.size - len(plan.clustered),
         "questions not drawn for predicting failures": plan.size - len(plan.places) if answers else 0,
         SILENT: int(not answers),
-        "seeds whose answers are all right or all wrong, left out of contrast and failure": one_sided,
+        "seeds left out of contrast and failure: all of their answers are right, or all wrong": one_sided,
         alone: int(plan.documents == 1),
     }

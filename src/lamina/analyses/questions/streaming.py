@@ -301,8 +301,11 @@ def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
         for cell in _cells([each[name] for each in means]):
             if name == PSEUDO and cell.measure == "anisotropy":
                 continue
-            numbers = (float(each) for each in cell.found[:3])
-            yield called, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions, *numbers
+            value, low, high = (float(each) for each in cell.found[:3])
+            # Student's interval does not know that two clusterings cannot agree more than fully.
+            high = min(high, 1.0) if cell.measure in AGREEMENTS else high
+            start = (called, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions)
+            yield *start, value, low, high
 
 
 def difference_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
