@@ -101,9 +101,9 @@ def method_page(path: Path) -> str:
 
 
 def catalogue_page() -> Iterator[str]:
-    """Models, vectors, corpora, formats and tasks, from the code."""
+    """Models, vectors, corpora, test suites, formats and tasks, from the code."""
     yield "# The catalogue\n\nWhat lamina knows by name. `lamina assets show NAME` prints a whole card.\n"
-    titles = (("model", "Models"), ("vectors", "Word vectors"), ("corpus", "Corpora"))
+    titles = (("model", "Models"), ("vectors", "Word vectors"), ("corpus", "Corpora"), ("suite", "Test suites"))
     for kind, title in titles:
         rows = [
             (f"`{card.name}`", card.what, card.licence, f"{card.size / 1e6:,.0f} MB", card.note)

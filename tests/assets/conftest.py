@@ -14,10 +14,11 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache; neither LAMINA_DATA nor LAMINA_OFFLINE is set."""
+    """An empty cache; LAMINA_DATA, LAMINA_ORIGINS and LAMINA_OFFLINE are not set."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("LAMINA_CACHE", str(folder))
     monkeypatch.delenv("LAMINA_DATA", raising=False)
+    monkeypatch.delenv("LAMINA_ORIGINS", raising=False)
     monkeypatch.delenv("LAMINA_OFFLINE", raising=False)
     return folder
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from lamina.assets.cache import cached, discard, fetch, missing
 from lamina.assets.cache import damaged as damaged_files
 from lamina.assets.catalogue import CARDS
+from lamina.assets.local_origins import local_origins
 from lamina.assets.sources import Card
+from lamina.assets.web import is_offline
 from lamina.errors import AssetError, OfflineError
 from lamina.files.places import cache_dir
 
@@ -54,15 +56,16 @@ def locate(name: str) -> Path:
     """The folder that holds the asset's files; fetches them first if this machine does not have them.
 
     Corpora and vectors are looked for in the folder `LAMINA_DATA` names, then in the cache; then the card's sources
-    are tried in order. With `LAMINA_OFFLINE=1` nothing is fetched.
+    are tried in order. With `LAMINA_OFFLINE=1` nothing is downloaded; what can be made from the folder that
+    `LAMINA_ORIGINS` names still is.
     """
     card = find(name)
     here = held(name)
     if here:
         return here
     if not card.sources:
-        raise AssetError(f"{name} is not on this machine and is not published as one download. {card.note}")
-    if os.environ.get("LAMINA_OFFLINE", "0") not in ("", "0"):
+        raise AssetError(f"{name} is not on this machine and there is no source to fetch it from. {card.note}")
+    if is_offline() and local_origins() is None:
         raise OfflineError(
             f"{missing(card)} and LAMINA_OFFLINE is set: unset it and run `lamina assets get {name}`{card.by_hand}"
         )

@@ -19,6 +19,8 @@ from typing import Any
 
 from filelock import FileLock
 
+from lamina.assets.origins import OriginFiles
+from lamina.assets.recipes.recipe import Recipe
 from lamina.assets.sources import Card, Source
 from lamina.assets.unpack import Allowance
 from lamina.errors import AssetError, DamagedError, InputError, OfflineError, WriteError
@@ -56,8 +58,10 @@ def fetch(card: Card) -> Path:
 
 
 def discard(card: Card) -> bool:
-    """Remove the card's files from the cache; False if there were none."""
+    """Remove the card's files from the cache, and what they were derived from; False if there were none."""
     with _locked(card):
+        for origin in (origin for source in card.sources if isinstance(source, Recipe) for origin in source.origins):
+            OriginFiles(origin).forget()
         entry = _entry(card)
         if not entry.exists():
             return False
@@ -100,6 +104,9 @@ def _fetch_locked(card: Card) -> Path:
         except OfflineError as error:
             unreachable.append(str(error))
         else:
+            if unreachable:
+                what = f"{source.place} ({source.changes})" if isinstance(source, Recipe) else source.place
+                say(f"{card.name}: {unreachable[-1]}; taken instead: {what}")
             return _entry(card) / "files"
     raise OfflineError(
         f"{missing(card)} and no source could be reached: {'; '.join(unreachable)}. "
@@ -127,7 +134,9 @@ def _write_manifest(card: Card, source: Source, fresh: Path) -> None:
 
 def _promise(source: Source) -> str:
     """Changes when a card lists other files or hashes: anything cached before is then stale."""
-    promised = [list(source.hashes.items()), list(source.members)]
+    promised: list[object] = [list(source.hashes.items()), list(source.members)]
+    if isinstance(source, Recipe):
+        promised += [source.version, {path: dict(counts) for path, counts in source.counts.items()}]
     return hashlib.sha256(json.dumps(promised).encode()).hexdigest()
 
 

