@@ -132,6 +132,12 @@ def _judged_special(folder: Path, name: str, content: str, seconds: int) -> str:
     return judged(seed.write(folder / name), get_format(name), seconds=seconds)
 
 
+_LAUGHS = (
+    '<!DOCTYPE SimpleWsdDoc [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>'
+    '<SimpleWsdDoc name="&c;"><word text="&c;" break_level="x"/></SimpleWsdDoc>'
+)
+
+
 def _specials(size: int) -> Iterator[tuple[str, str, str]]:
     row = "{}\t{}\t_\tNOUN\t_\t_\t{}\tdep\t_\t_\n"
     yield "conllu", "cyclic heads", row.format(1, "a", 2) + row.format(2, "b", 1)
@@ -169,6 +175,10 @@ def _specials(size: int) -> Iterator[tuple[str, str, str]]:
     yield "babi", "the question first", "1 Where is Mary ?\thome\t1\n"
     yield "babi", "a long story", "".join(f"{n} Mary went.\n{n + 1} Where?\tx\t1\n" for n in range(1, size, 2))
     yield "babi", "many answers", "".join(f"1 Mary went.\n2 Where?\tx{n}\t1\n" for n in range(size))
+    yield "simple_wsd", "entities within entities", _LAUGHS
+    yield "simple_wsd", "a long name", f"<SimpleWsdDoc name='{'a/' * size}'><word text='a' break_level=''/>"
+    yield "simple_wsd", "deep elements", "<SimpleWsdDoc>" + "<word text='a' break_level='x'>" * size
+    yield "coarse_wsd", "an index outside", "club\tclub_club\t999999999\tA club .\n"
     yield "wiki_pse", "underscores", "@" + "_" * size * 30 + "@-person\n"
     yield "wiki_pse", "at signs", "@" * size * 30 + "-person x\n"
     yield "plain", "combining marks", "\u0301" * size * 10

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from lamina.corpora.caching import from_line, to_line
 from lamina.corpora.fault_kinds import FaultKinds
-from lamina.corpora.formats import FORMATS, Format, detect, get_format
+from lamina.corpora.folders import detect
+from lamina.corpora.formats import FORMATS, Format, get_format
 from lamina.corpora.reading import Fault
 from lamina.corpora.units import in_units
 from lamina.errors import CorpusError, LaminaError
@@ -180,6 +181,20 @@ _ONTONOTES = (
     "bc/x 0 2 . . *)) - - - Sp * * (3)\n\n#end document\n"
 )
 _TREES = "( (S (NP (NNS Dogs)) (VP (VBP bark))) )\n(ROOT (S (NP-SBJ (-NONE- *T*-1))\n  (VP (VB go)) (. -LRB-)))\n"
+_SENSES = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE SimpleWsdDoc SYSTEM "simple-wsd-doc.dtd">
+<SimpleWsdDoc name="/a/b.txt">
+  <word text="a" break_level="NO_BREAK"/>
+  <word text="b.txt" break_level="NO_BREAK"/>
+  <word text="Banks" lemma="bank" pos="NOUN" sense="/dictionary/sense/x/m_1.001" break_level="SENTENCE_BREAK"/>
+  <word text="don&#39;t" break_level="LINE_BREAK"/>
+</SimpleWsdDoc>
+"""
+_COARSE = {
+    "mole/train.data.txt": "1\ta mole digs\n0\tmole of gas\n",
+    "mole/train.gold.txt": "0\n1\n",
+    "mole/classes_map.txt": '{"0": "mole_mole_(animal)", "1": "mole_mole_(unit)"}',
+}
 _GAP = (
     "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
     "dev-1\tAnn met Bob, and she left.\tshe\t17\tAnn\t0\tTRUE\tBob\t8\tFALSE\thttp://x/Ann\n"
@@ -214,6 +229,16 @@ _EDGE = {
     ],
     "info": {"id": "e1", "annotation": "dep", "doc": "d", "segments": [[0, 1], [1, 2]], "words": ["Dogs", "bark"]},
 }
+_SPANS = {"text": "Dogs bark", "entities": [{"start": 0, "end": 4, "label": "ANIMAL"}], "label": "a"}
+_MENTIONS = (
+    "MENTION\tT1\t0\t0\t0\t0\tAda\tPER\tPROP\nMENTION\tT2\t1\t0\t1\t0\tShe\tPER\tPRON\n"
+    "COREF\tT1\tAda-1\nCOP\tT1\tT2\nQUOTE\tQ1\t0\t1\t1\t1\tleft . She ran\nATTRIB\tQ1\tAda-1\n"
+)
+_STANDOFF = (
+    "T1\tPer 0 3\tAda\nT2\tOrg 11 14\tIBM\nT3\tJoin 4 10\tjoined\nT4\tPer 22 25;26 29\tShe ran\n"
+    "E1\tJoin:T3 Who:T1\nR1\tIn Arg1:T1 Arg2:T2\nA1\tAlive T1\n*\tAlias T1 T4\n#1\tNote T1\tx\nN1\tRef T1 Q:1\tAda\n"
+)
+_PREDICATES = "1\tAda\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\tA0\n2\tcame\t_\tVERB\t_\t_\t0\troot\tY\tcome.01\t_\n"
 _STREUSLE = {
     "sent_id": "r-1-02",
     "tokens": ["Go", "to", "town"],
@@ -290,16 +315,33 @@ def made_seeds() -> list[Seed]:
         ("edge_jsonl", {"x.jsonl": _lines(_EDGE, _EDGE | {"info": {}})}),
         ("squad", {"x.json": json.dumps(_SQUAD, indent=1)}),
         ("hotpot", {"x.json": json.dumps(_HOTPOT)}),
+        ("simple_wsd", {"x.xml": _SENSES}),
+        ("coarse_wsd", _COARSE),
+        ("coarse_wsd", {"x.tsv": "club\tclub_club\t2\tA garden club .\n"}),
+        ("litbank", {"x.ann": _MENTIONS, "x.txt": "Ada left .\nShe ran .\n"}),
+        ("brat", {"x.ann": _STANDOFF, "x.txt": "Ada joined IBM-Labs.\r\nShe ran.\n"}),
         ("babi", {"qa1_x_train.txt": _STORY, "qa1_x_test.txt": _STORY}),
+        ("fasttext", {"x.txt": "__label__a Dogs bark.\n__label__b __label__c Cats, mew.\n"}),
         ("trec", {"x.txt": "HUM:ind Who was it ?\nDESC:manner How does it go ?\nHUM:ind Who was it ?\n"}),
         ("gap", {"x.tsv": _GAP}),
         ("glue", {"x.tsv": "sentence1\tsentence2\tlabel\nDogs bark .\tThey do n't .\t1\nA .\tB .\t0\n"}),
+        ("table", {"x.csv": 'id;text;stars\n1;"Dogs; they ""bark""\nloud";5\n2;Cats mew;1\n'}),
+        ("table", {"x.csv": "Sentence #,Word,Tag\nSentence: 1,Dogs,B-A\n,bark,O\nSentence: 2,Cats,B-A\n"}),
+        ("table", {"x.csv": "text,tags\nDogs bark,\"['N', 'V']\"\nCats mew,\"['N', 'V']\"\n"}),
+        ("table", {"x.jsonl": _lines(_SPANS, _SPANS | {"label": "b"})}),
+        ("table", {"x.json": json.dumps([_SPANS, _SPANS | {"label": None}])}),
+        ("parallel", {"x_text.txt": "Dogs bark\nCats mew\n", "x_labels.txt": "0\n1\n", "mapping.txt": "0\tdog\n"}),
         ("semeval", {"x.TXT": _SEMEVAL}),
         ("ontonotes", {"x.v4_gold_conll": _ONTONOTES}),
+        ("ontonotes", {"x.conll": "# begin document d\n0\tAda\t(a-1\n1\tleft\ta-1)\n\n2\tWell\t\n# end document\n"}),
         ("conllu", {"x.conllu": _TREEBANK}),
+        ("conllu", {"x.cupt": "# global.columns = ID FORM PARSEME:MWE X:Y\n1\tgive\t1:VPC\tB-a\n2\tup\t1;2:x\tI-a\n"}),
+        ("conllu", {"x.conllu": _PREDICATES}),
         ("ptb", {"x.mrg": _TREES}),
         ("ner_columns", {"x.iob": "-DOCSTART- O\n\n# sent_id = a\nAda B-PER\nRay I-PER\nin O\n\nRome B-LOC\n"}),
         ("ner_columns", {"x.iob2": "1\tAda\tS-PER\t_\n2\t#\tO\t_\n\n"}),
+        ("ner_columns", {"x.tsv": "Ada\tNN\tB-NP\tB-PER\tO\t\nRay\tNN\tI-NP\tI-PER\tB-LOC\t\n\nis\tVB\tO\tO\tO\t\n"}),
+        ("ner_columns", {"x.tsv": "rain\tEVENT\nfell\tO\n\n#\tO\n"}),
         (
             "wiki_pse",
             {

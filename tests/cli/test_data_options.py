@@ -54,10 +54,9 @@ def test_targets_get_the_name_that_an_analysis_asks_for(run, bert: Path, pairs: 
     assert (tmp_path / "out" / "relations.csv").is_file()
 
 
-def test_a_format_with_names_takes_no_other(run, bert: Path, treebank: Path, tmp_path: Path):
+def test_several_annotations_take_no_single_name(run, bert: Path, treebank: Path, tmp_path: Path):
     done = run("heads", bert, "--corpus", treebank, "--annotation", "dep", "--out", tmp_path / "out")
     assert done.exit_code == 2
-    assert done.output.startswith("lamina: an annotation's name ('dep') is for the targets of edge-probing JSONL; ")
-    assert "is read as conllu and its annotations have names of their own, so leave it out" in done.output
+    assert "and 'dep' is one of them already; leave --annotation out" in done.output
     assert done.output.count("\n") == 1
     assert not (tmp_path / "out").exists()

@@ -89,6 +89,7 @@ def test_entities_nest(tmp_path: Path) -> None:
         ("place", Span(0, 3)),
         ("plant", Span(1, 2)),
     ]
+    assert [edge.labels[0] for edge in text.edges["chains"]] == ["1", "2", "3", "4"]
 
 
 def test_entities_with_the_type_first_as_older_gum_has_it(tmp_path: Path) -> None:
@@ -102,13 +103,13 @@ def test_entities_with_the_type_first_as_older_gum_has_it(tmp_path: Path) -> Non
 
 def test_a_sentence_without_entities_in_a_file_with_them_is_annotated(tmp_path: Path) -> None:
     _, second = conllu.read(write(tmp_path, ENTITIES + "\n" + rows("1 Yes _ _ _ _ _ _ _ _")))
-    assert second.edges == {"ner": ()}
+    assert second.edges == {"ner": (), "chains": ()}
 
 
 def test_entities_without_a_type_field_are_no_ner(tmp_path: Path) -> None:
     content = "# global.Entity = GRP-infstat\n" + rows("1 Ada _ _ _ _ _ _ _ Entity=(1-new)")
     (text,) = conllu.read(write(tmp_path, content))
-    assert "ner" not in text.edges
+    assert text.edges == {"chains": (Edge(("1",), Span(0, 1)),)}
 
 
 def test_discontinuous_mentions_are_left_out_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

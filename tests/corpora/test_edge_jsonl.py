@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.corpora import edge_jsonl
+from lamina.corpora import edge_jsonl, load_corpus
 from lamina.errors import CorpusError
 from lamina.types import Edge, Span, Text
 
@@ -68,18 +68,15 @@ def test_the_annotation_is_told_from_the_name(tmp_path, stem, annotation):
     assert edge_jsonl.looks_like(path)
     assert text.edges == {annotation: (Edge(("a", "b"), Span(0, 1)),)}
     assert text.id == f"{stem}-1"
-    (named,) = edge_jsonl.read(path, annotation="mine")
+    (named,) = load_corpus(path, "all", annotation="mine")
     assert named.edges == {"mine": text.edges[annotation]}
 
 
-def test_a_name_is_refused_where_the_file_gives_another(tmp_path):
+def test_a_name_replaces_the_one_that_the_file_gives(tmp_path):
     path = tmp_path / "out.jsonl"
     edge_jsonl.write([Text("s1", ("a",), edges={"pos": ()})], "pos", path)
-    assert [text.edges for text in edge_jsonl.read(path, annotation="pos")] == [{"pos": ()}]
-    with pytest.raises(
-        CorpusError, match=r"out\.jsonl:1: the file itself names these targets 'pos', so .* 'mine'; leave"
-    ):
-        list(edge_jsonl.read(path, annotation="mine"))
+    for name in ("pos", "mine"):
+        assert [text.edges for text in load_corpus(path, "all", annotation=name)] == [{name: ()}]
 
 
 @pytest.mark.parametrize(
@@ -115,3 +112,48 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         edge_jsonl.write(texts(), "pos", path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["pos.jsonl"]
+
+
+def test_spans_of_characters_and_words_of_another_tokenisation(tmp_path):
+    path = tmp_path / "own.jsonl"
+    said = {"text": "New York's mayor, Ann.", "offsets": "characters"}
+    targets = [{"span1": [0, 8], "label": "LOC"}, {"span1": [0, 8], "span2": [18, 21], "value": 2.5}]
+    own = ["New York", "'s", "mayor", ",", "Ann", "."]
+    path.write_text(
+        "\n".join(
+            json.dumps(record)
+            for record in (
+                said | {"targets": targets},
+                said | {"targets": targets, "tokens": own},
+                {"tokens": own, "targets": [{"span1": [0, 1], "label": "LOC"}]},
+            )
+        )
+    )
+
+    ours, theirs, plain = edge_jsonl.read(path)
+
+    assert ours.words == ("New", "York", "'s", "mayor", ",", "Ann", ".")
+    assert ours.edges["edges"] == (Edge(("LOC",), Span(0, 2)), Edge((), Span(0, 2), Span(5, 6), value=2.5))
+    assert theirs.words == plain.words == tuple(own)
+    assert theirs.edges["edges"] == (Edge(("LOC",), Span(0, 1)), Edge((), Span(0, 1), Span(4, 5), value=2.5))
+    assert plain.edges["edges"] == (Edge(("LOC",), Span(0, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"tokens": ["Dogs", "bark"], "targets": [{"span1": [0, 3], "label": "x"}]}, r"\[0, 3\) hold no whole word"),
+        ({"tokens": ["Dogs", "bark"], "targets": [{"span1": [0, 6], "label": "x"}]}, r"\[0, 6\) cut the word 'bark'"),
+        ({"tokens": ["Dogs", "moo"], "targets": []}, "the word 'moo' is not in the text after character 4"),
+        ({"targets": [{"span1": [4, 5], "label": "x"}]}, r"\[4, 5\) hold no whole word"),
+        ({"targets": [{"span1": [5, 99], "label": "x"}]}, r"\[5, 99\) are not in a text of 9"),
+        ({"targets": [], "offsets": "bytes"}, "offsets are 'bytes'"),
+    ],
+    ids=["part of a word", "cut", "another text", "no word", "outside", "unknown offsets"],
+)
+def test_characters_that_are_no_words_are_faults(tmp_path, more, what):
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"text": "Dogs bark", "offsets": "characters"} | more))
+
+    with pytest.raises(CorpusError, match=what):
+        list(edge_jsonl.read(path))

@@ -116,14 +116,26 @@ def test_what_cannot_be_used_is_said() -> None:
     with pytest.raises(CorpusError, match="1 labels for 2 words"):
         corpus_from([(["Dogs", "bark"], {"pos": ["NOUN"]})])
     with pytest.raises(CorpusError, match="expected a list of words"):
-        corpus_from(["Dogs bark"])
+        corpus_from([3])
+    with pytest.raises(CorpusError, match="a pair, or a text with its label"):
+        corpus_from([("I like it", "good")])
+    with pytest.raises(CorpusError, match="a list of texts or a table"):
+        corpus_from("I like it")
+    with pytest.raises(CorpusError, match="graded, and 'much' is not a number"):
+        corpus_from(pd.DataFrame({"text": ["a", "b"], "score": ["1.5", "much"]}), annotations={"score": "score:value"})
+    with pytest.raises(CorpusError, match=r"m: .*x': 1.* is neither a label nor a number"):
+        corpus_from([("a b", {"m": {"x": 1}})])
+    with pytest.raises(CorpusError, match="gives two columns the same name: m"):
+        corpus_from([{"text": "a", "b": "x", "c": "y"}], annotations={"b": "m", "c": "m"})
+    with pytest.raises(CorpusError, match="two columns have the same name"):
+        corpus_from(pd.DataFrame([["a", "b"]], columns=["text", "text"]))
     with pytest.raises(CorpusError, match="outside its 1 words"):
         corpus_from([(["Dogs"], {"pos": [VERB]})])
     with pytest.raises(CorpusError, match="no words"):
         corpus_from([[]])
     with pytest.raises(CorpusError, match="needs a column `text`"):
         corpus_from(pd.DataFrame({"word": ["Dogs"]}))
-    with pytest.raises(CorpusError, match="no column of words: columns are sentence"):
-        corpus_from(pd.DataFrame({"sentence": ["Dogs"]}))
+    with pytest.raises(CorpusError, match="no column holds texts; columns are colour"):
+        corpus_from(pd.DataFrame({"colour": ["red"]}))
     with pytest.raises(CorpusError, match="no column 'upos'"):
         corpus_from(pd.DataFrame({"words": [["Dogs"]], "pos": [["NOUN"]]}), annotations={"upos": "pos"})

@@ -193,14 +193,37 @@ def test_the_targets_of_edge_jsonl_can_be_named(tmp_path: Path) -> None:
     assert splits.train.annotations == ("size",)
 
 
-@pytest.mark.parametrize(("corpus", "how"), [("stories", "generated"), ("x.conllu", "read as conllu")])
-def test_other_formats_name_their_own_targets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treebank: Treebank, corpus: str, how: str
+@pytest.mark.parametrize(
+    ("corpus", "asked", "said"),
+    [
+        ("stories", "mine", "stories has 3 annotations .question, answer, sup., so which is to be named 'mine'"),
+        ("x.conllu", "mine", "say it as --annotation pos=mine"),
+        ("x.conllu", "pos", "'pos' is one of them already; leave --annotation out"),
+        ("x.conllu", "pos=dep", "has an annotation 'dep' already"),
+        ("x.conllu", "upos=mine", "no annotation 'upos'; it has pos, xpos, dep"),
+        ("x.conllu", "pos=,", "cannot be read; give one NAME, or OLD=NEW"),
+        ("x.txt", "mine", "no annotation that could be named 'mine'"),
+    ],
+)
+def test_a_name_for_annotations_is_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treebank: Treebank, corpus: str, asked: str, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("x.conllu").write_text(treebank("s1"))
-    with pytest.raises(CorpusError, match=f"'pos'.* is for the targets of edge-probing JSONL; {corpus} is {how} and"):
-        load_corpus(corpus, "train", annotation="pos")
+    Path("x.txt").write_text("Dogs bark .\n")
+    with pytest.raises(CorpusError, match=f"(?i){said}"):
+        list(load_corpus(corpus, "all" if corpus != "stories" else "dev", annotation=asked))
+
+
+def test_annotations_are_renamed(tmp_path: Path, treebank: Treebank) -> None:
+    path = tmp_path / "x.conllu"
+    path.write_text(treebank("s1"))
+    plain, named = (load_corpus(path, "all", annotation=each) for each in (None, "pos=tag, dep=arc"))
+
+    assert plain.annotations == ("pos", "xpos", "dep")
+    assert named.annotations == ("tag", "xpos", "arc")
+    assert [text.edges["tag"] for text in named] == [text.edges["pos"] for text in plain]
+    assert named.fingerprint != plain.fingerprint
 
 
 def test_an_empty_file_of_a_split_is_that_split_and_not_made_up_from_another(tmp_path: Path):

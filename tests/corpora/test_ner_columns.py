@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from lamina.corpora import ner_columns
 from lamina.corpora.entities import Tagged, check_tags, scheme_of, spans_of
+from lamina.corpora.notes import Notes
 from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
-from lamina.types import Span
+from lamina.types import Edge, Span, Text
 
 
 def write(folder: Path, content: str, name: str = "some.iob") -> Path:
@@ -55,6 +56,8 @@ def test_conll_2003(tmp_path: Path) -> None:
     assert second.words == ("Peter", "Ann", "#")
     assert entities(path) == [[("ORG", 0, 1)], [("PER", 0, 1), ("PER", 1, 2)]]
     assert ner_columns.looks_like(path)
+    assert first.edges["pos"] == tuple(Edge((tag,), Span(at, at + 1)) for at, tag in enumerate(["NNP", "VBZ", "CD"]))
+    assert [edge.labels[0] for edge in second.edges["chunk"]] == ["NP"]
 
 
 def test_two_columns_with_free_comments(tmp_path: Path) -> None:
@@ -63,10 +66,94 @@ def test_two_columns_with_free_comments(tmp_path: Path) -> None:
     assert ner_columns.looks_like(path)
 
 
+def read_noted(path: Path) -> tuple[list[Text], Notes]:
+    noted = Notes()
+    return list(ner_columns.read(path, noted=noted)), noted
+
+
+LEVELS = "a\tB-X\tB-Y\tO\t\nb\tI-X\tO\tB-Z\t\n\nc\tO\tO\tO\t\n"
+GERMEVAL = "#\thttp://a.de\t[2010]\t\n1\ta\tB-X\tB-Y\n2\tb\tI-X\tO\n\n#\tc\t\t\n1\tc\tO\tO\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "levels"),
+    [
+        (LEVELS, [[("X", 0, 2), ("Y", 0, 1), ("Z", 1, 2)], []], 3),
+        (GERMEVAL, [[("X", 0, 2), ("Y", 0, 1)], []], 2),
+    ],
+    ids=["litbank", "germeval"],
+)
+def test_nested_entities(tmp_path: Path, content: str, expected: list[object], levels: int) -> None:
+    path = write(tmp_path, content)
+    assert ner_columns.looks_like(path)
+    assert entities(path) == expected
+    texts, noted = read_noted(path)
+    assert [text.words for text in texts] == [("a", "b"), ("c",)]
+    assert noted.counts() == {f"files with {levels} columns of nested entities, all of them read as ner": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "B-X\ta\nI-X\tb\nO\tc\n",
+        "B-X\t0\t1\ta\tNN\nI-X\t2\t3\tb\tNN\nO\t4\t5\tc\tNN\n",
+        "de:a\tB-X\nde:b\tI-X\nde:c\tO\n",
+        "a B-X\nb E-X\nc O\n",
+        "a B-X\nb M-X\nc O\n",
+        "a\tX\nb\tX\nc\tO\n\nd\tY\ne\tO\n",
+    ],
+    ids=["tag first", "offsets", "language", "bioes", "bm", "no prefix"],
+)
+def test_dialects(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path, content)
+    assert ner_columns.looks_like(path)
+    first, *_ = ner_columns.read(path)
+    assert first.words == ("a", "b", "c")
+    assert first.edges["ner"] == (Edge(("X",), Span(0, 2)),)
+
+
+def test_tags_without_a_type_and_with_several(tmp_path: Path) -> None:
+    assert entities(write(tmp_path, "a B\nb I\nc O\n")) == [[("entity", 0, 2)]]
+    (text,) = ner_columns.read(write(tmp_path, "a\tB-X,B-Y\nb\tI-X,I-Y\n"))
+    assert text.edges["ner"] == (Edge(("X", "Y"), Span(0, 2)),)
+
+
+def test_a_tag_per_level_in_one_cell(tmp_path: Path) -> None:
+    path = write(tmp_path, "a\tB-X|B-X|U-Y\nb\tI-X|L-X|B-Z\nc\tI-X|L-Z\nd\tO\n\ne\tO\n")
+    assert ner_columns.looks_like(path)
+    assert entities(path) == [[("X", 0, 3), ("X", 0, 2), ("Y", 0, 1), ("Z", 1, 3)], []]
+    faults: list[Fault] = []
+    path = write(tmp_path, "a\tB-X|B-Y\nb\tI-Z\n\ne\tO\n")
+    assert [text.words for text in ner_columns.read(path, faults.append)] == [("e",)]
+    assert faults[0].what == "I-Z at word 2, with nothing to continue"
+
+
+def test_a_single_type_without_prefix_is_a_label_per_word(tmp_path: Path) -> None:
+    path = write(tmp_path, "rain\tEVENT\nfell\tEVENT\nhere\tO\n\n#\tO\n")
+    assert ner_columns.looks_like(path)
+    first, second = ner_columns.read(path)
+    assert [edge.labels[0] for edge in first.edges["event"]] == ["EVENT", "EVENT", "O"]
+    assert (second.words, set(second.edges)) == (("#",), {"event"})
+
+
+def test_what_is_not_read_is_noted(tmp_path: Path) -> None:
+    texts, noted = read_noted(write(tmp_path, "a alpha B-X\nb beta O\n\nc gamma O\n"))
+    assert set(texts[0].edges) == {"ner"}
+    assert noted.counts() == {"files with columns of unknown content, which are not read (column 2)": 1}
+    texts, noted = read_noted(write(tmp_path, "a O\nb O\n"))
+    assert texts[0].edges == {}
+    assert any("every tag is O" in what for what in noted.counts())
+    texts, noted = read_noted(write(tmp_path, "a I-X\nb I-Y\n\nc O\nd B-X\n"))
+    assert texts[1].edges["ner"] == (Edge(("X",), Span(1, 2)),)
+    assert noted.counts() == {ner_columns.NEEDLESS: 1}
+
+
 def test_looks_like_nothing_else(tmp_path: Path) -> None:
     assert not ner_columns.looks_like(write(tmp_path, "Dogs bark.\nCats do not.\n"))
     assert not ner_columns.looks_like(write(tmp_path, "1\tDogs\t_\tNOUN\t_\t_\t0\troot\t_\t_\n"))
     assert not ner_columns.looks_like(write(tmp_path, ""))
+    assert not ner_columns.looks_like(write(tmp_path, "Ann\tPER\nRome\tLOC\nis\tO\n"))
+    assert not ner_columns.looks_like(write(tmp_path, "a\tPER-B\nb\tPER-I\nc\tO\n\nd\tO\n"))
     assert not ner_columns.looks_like(tmp_path)
 
 
@@ -79,7 +166,6 @@ def test_looks_like_nothing_else(tmp_path: Path) -> None:
         ("a S-X\nb E-X\n", 2, "E-X after S-X"),
         ("a B-X\nb E-X\n\nc B-X\nd O\n", 5, "O after B-X, which E- or L- should have ended"),
         ("a B-X\nb E-X\n\nc O\nd B-X\n", 5, "B-X at the end of the sentence"),
-        ("a I-X\nb I-Y\n\nc B-X\nd O\n", 4, "no entity of its type"),
         ("a B-X\nb\nc O\n", 2, "1 columns"),
         ("a B-X\nb PER\n", 2, "column 2 is 'PER'"),
         ("a\tB-X\n\tO\n", 2, "no token"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import ontonotes
+from lamina.corpora.notes import Notes
 from lamina.corpora.reading import Fault
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
@@ -64,10 +65,72 @@ def test_every_layer(tmp_path: Path) -> None:
     }
 
 
-def test_columns_of_dashes_are_no_annotation(tmp_path: Path) -> None:
+def test_columns_that_are_empty_in_the_whole_file_are_no_annotation(tmp_path: Path) -> None:
     content = "#begin document (d); part 000\nd 0 0 Yes - - - - - - - -\n#end document\n"
-    (text,) = ontonotes.read(write(tmp_path, content))
-    assert set(text.edges) == {"srl", "chains"}
+    noted = Notes()
+    (text,) = ontonotes.read(write(tmp_path, content), noted=noted)
+    assert text.edges == {}
+    assert noted.counts() == {
+        "documents without pos, const, ner, srl, chains (columns that are empty in the whole file)": 1
+    }
+
+
+def tabbed(*rows: str) -> str:
+    """Rows written with spaces, as cells separated by tabs; ~ is an empty cell."""
+    return "".join(row.replace(" ", "\t").replace("~", "") + "\n" for row in rows)
+
+
+LITBANK = (
+    "#begin document (novel); part 0\n"
+    + tabbed("n 0 0 Ada _ _ _ _ _ _ _ _ (1", "n 0 1 Byron _ _ _ _ _ _ _ _ 1)", "n 0 2 left _ _ _ _ _ _ _ _ ~")
+    + "\n"
+    + tabbed("n 0 0 Why _ _ _ _ _ _ _ _ ~")
+    + "#end document\n"
+)
+ONTOGUM = (
+    "# begin document \n"
+    + tabbed("0 Ada (person-1-Ada_Lovelace", "1 Byron person-1)", "2 left _")
+    + "\n"
+    + tabbed("3 Why _")
+    + "# end document\n"
+)
+MINIMAL = "#begin document (d)\n1 Ada (1\n2 Byron 1)\n3 left -\n\n1 Why -\n#end document\n"
+FEW = (
+    "#begin document d; part 000\n"
+    "d 0 0 Ada NNP (1\nd 0 1 Byron NNP 1)\nd 0 2 left VBD -\n\nd 0 0 Why WRB -\n#end document\n"
+)
+TRAILING = "#begin document (d)\n" + tabbed("Ada (1 ~", "Byron 1) ~", "left _ ~") + "\n" + tabbed("Why _ ~")
+WORDS = [("Ada", "Byron", "left"), ("Why",)]
+
+
+@pytest.mark.parametrize(
+    ("content", "doc"),
+    [
+        (LITBANK, "novel:0"),
+        (ONTOGUM, "x.v4_gold_conll".rpartition(".")[0]),
+        (MINIMAL, "d"),
+        (FEW, "d:000"),
+        (TRAILING + "#end document\n", "d"),
+    ],
+    ids=["litbank", "ontogum", "minimal", "few", "trailing"],
+)
+def test_dialects(tmp_path: Path, content: str, doc: str) -> None:
+    path = write(tmp_path, content)
+    assert ontonotes.looks_like(path)
+    texts = list(ontonotes.read(path))
+    assert [text.words for text in texts] == WORDS
+    assert {text.doc for text in texts} == {doc}
+    assert [text.edges for text in texts] == [{"chains": (Edge(("1",), Span(0, 2)),)}, {"chains": ()}]
+
+
+def test_entities_without_stars_and_columns_of_unknown_content(tmp_path: Path) -> None:
+    rows = ["d 0 0 Ada _ _ _ _ _ _ (PER) x1 (1)", "d 0 1 left _ _ _ _ _ _ _ x2 _"]
+    noted = Notes()
+    content = "#begin document (d); part 0\n" + tabbed(*rows) + "#end document\n"
+    (text,) = ontonotes.read(write(tmp_path, content), noted=noted)
+    assert text.edges["ner"] == (Edge(("PER",), Span(0, 1)),)
+    assert set(text.edges) == {"ner", "chains"}
+    assert any("(column 12)" in what for what in noted.counts())
 
 
 def test_a_folder_is_all_its_files_sorted(tmp_path: Path) -> None:
@@ -94,7 +157,9 @@ SOUND = "#begin document (fine); part 000\n" + ONE_WORD + "\n#end document\n"
         (PART.format("000", "").replace("(GPE)", "(GPE*"), 2, "ner: bracket (GPE is never closed"),
         (PART.format("000", "").replace("(V*)    *", "*       *"), 2, "srl: a column of arguments without"),
         (PART.format("000", "").replace("(3)", "3)"), 2, "chains: mention '3' is closed"),
-        ("#begin document fine\n" + ONE_WORD + "\n", 1, "'#begin document fine'"),
+        ("#begin documents fine\n" + ONE_WORD + "\n", 1, "'#begin documents fine'"),
+        (LITBANK.replace("n\t0\t2\tleft", "n\t0\t3\tleft"), 4, "word number 3"),
+        (LITBANK.replace("Byron", ""), 3, "no word"),
         (ONE_WORD + "\n", 1, "words outside any document"),
         ("#begin document (d); part 000\n" + ONE_WORD + "\n", 1, "is never ended"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.corpora import load_corpus, wiki_pse
-from lamina.corpora.formats import detect
+from lamina.corpora.folders import detect
 from lamina.errors import FormatError
 from lamina.types import Edge, Span
 

@@ -1,8 +1,9 @@
-"""`lamina data`: list, show, count, check and convert corpora."""
+"""`lamina data`: list, get, show, count, check and convert corpora."""
 
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,26 +11,34 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lamina.cli import options
+from lamina.cli.get_data import get
+from lamina.cli.suites import find_suite, list_suites, show_suite
 
 if TYPE_CHECKING:
     from lamina.corpora import Corpus
+    from lamina.corpora.folders import Holding
+    from lamina.corpora.formats import Format
     from lamina.types import Edge, Span, Text
 
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List, show and count corpora; check and convert your own files.",
+    help="List, get, show and count corpora; check and convert your own files.",
 )
+app.command()(get)
 
 CorpusArgument = Annotated[
-    str, typer.Argument(metavar="CORPUS", help="A catalogue name (`lamina data list`) or the path of a file or folder.")
+    str,
+    typer.Argument(
+        metavar="CORPUS", help="A catalogue name (`lamina data list`), the path of a file or folder, or hf:OWNER/NAME."
+    ),
 ]
 AnnotationOption = Annotated[str | None, typer.Option("--annotation", help="Only this annotation, such as pos or ner.")]
 
 
 @app.command("list")
 def list_() -> None:
-    """List the named corpora: annotations, splits, origin, and whether they are on this machine."""
+    """List the named corpora and test suites: annotations, splits, origin, and whether they are on this machine."""
     from lamina.assets import cards, held
     from lamina.corpora.catalogue import CATALOGUE
     from lamina.corpora.loading import find_source, splits_of
@@ -46,6 +55,10 @@ def list_() -> None:
         if card.note and not here:
             typer.echo(f"  note: {card.note}")
     typer.echo("\nThe corpus `stories` (questions) is generated and needs no download.")
+    typer.echo("\nTest suites for language models; `lamina data show NAME` prints the first items:\n")
+    for line in list_suites():
+        typer.echo(line)
+    typer.echo("")
     typer.echo("Your own file or folder works wherever a name does: --corpus PATH")
 
 
@@ -58,9 +71,13 @@ def show(
     limit: options.LimitOption = 5,
     annotation: AnnotationOption = None,
 ) -> None:
-    """Print texts with their edges."""
+    """Print texts with their edges; of a test suite, its first items."""
     from lamina.corpora import load_corpus
 
+    if suite := find_suite(corpus):
+        for line in show_suite(suite, limit):
+            typer.echo(line)
+        return
     loaded = load_corpus(corpus, split, unit=unit, format=format, limit=limit)
     if annotation is not None:
         _require(annotation, loaded.annotations, corpus)
@@ -110,18 +127,22 @@ def stats(
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="Your file or folder.")],
+    path: Annotated[Path, typer.Argument(help="Your file or folder, or a dataset of the hub: hf:OWNER/NAME.")],
     format: options.FormatOption = None,
     all: Annotated[bool, typer.Option("--all", help="Show every fault, not only the first of each kind.")] = False,
 ) -> None:
     """Check your own file or folder: the first faults of each kind with their lines, and how many there are."""
     from lamina.corpora.fault_kinds import FaultKinds
-    from lamina.corpora.formats import detect, files_of, get_format
+    from lamina.corpora.folders import Holding, detect, holding
+    from lamina.corpora.formats import get_format
+    from lamina.corpora.hub import is_hub_name
+    from lamina.corpora.loading import find_source
     from lamina.corpora.notes import Notes
     from lamina.corpora.reading import Fault
     from lamina.errors import CorpusError
 
-    if not path.exists():
+    hub = find_source(str(path), format) if is_hub_name(str(path)) else None
+    if hub is None and not path.exists():
         raise CorpusError(f"there is no file or folder {path}")
     faults = FaultKinds()
 
@@ -131,10 +152,14 @@ def check(
             typer.echo(str(fault))
 
     texts = words = 0
-    noted = Notes()
+    noted, held = Notes(), Holding(())
     try:
-        form = get_format(format) if format else detect(path)
-        for file in files_of(path, form):
+        if hub is not None:
+            form, held = hub.format, Holding(tuple(file for files in hub.files.values() for file in files))
+        else:
+            form = get_format(format) if format else detect(path)
+            held = holding(path, form)
+        for file in held.read:
             for text in form.read(file, tell, noted) if form.notes else form.read(file, tell):
                 texts += 1
                 words += len(text.words)
@@ -145,15 +170,49 @@ def check(
     if not all:
         for line in faults.lines():
             typer.echo(line)
+    for line in _explained(form, held):
+        typer.echo(line)
     for what, ids in noted.ids.items():
         typer.echo(f"{what}: {len(ids):,} (first: {ids[0]})")
-    held = f"{texts} texts, {words} words, read as {form.name}"
+    for line in _accounted(path, held, all):
+        typer.echo(line)
+    valid = f"{texts} texts, {words} words, read as {form.name}"
     if faults.total:
         hint = "" if all or faults.complete else "; --all shows all of them"
         found = f"{faults.kinds} of faults; {faults.total:,} in all"
-        typer.echo(f"{found}{hint}; valid: {held}")
+        typer.echo(f"{found}{hint}; valid: {valid}")
         raise typer.Exit(1)
-    typer.echo(f"no faults: {held}")
+    typer.echo(f"no faults: {valid}")
+
+
+_MOST_NAMED, _MOST_LISTED = 5, 20
+"""Files per split, and files that are not read, unless --all is given."""
+
+
+def _explained(form: Format, held: Holding) -> Iterator[str]:
+    """What the columns of the files hold, where that had to be found out."""
+    said = Counter(form.explain(file) for file in held.read) if form.explain else {}
+    for what, count in said.items():
+        if what:
+            yield what if len(said) == 1 else f"{what} ({count} of {len(held.read)} files)"
+
+
+def _accounted(path: Path, held: Holding, every: bool) -> Iterator[str]:
+    """Every file of a folder: by split if it is read, with the reason if it is not."""
+    from lamina.corpora.splits import files_by_split
+
+    if not path.is_dir():
+        return
+    for split, files in files_by_split(path, held.read).items():
+        named = [file.relative_to(path).as_posix() for file in files]
+        shown = named if every else named[:_MOST_NAMED]
+        more = f" and {len(named) - len(shown):,} more" if len(named) > len(shown) else ""
+        yield f"read as {split or 'no split'}: {', '.join(shown)}{more}"
+    left = list(held.unread.items())
+    for file, reason in left if every else left[:_MOST_LISTED]:
+        yield f"not read: {file.relative_to(path).as_posix()}: {reason.why}"
+    if not every and len(left) > _MOST_LISTED:
+        yield f"not read: {len(left) - _MOST_LISTED:,} more files; --all lists them"
 
 
 @app.command()

@@ -10,7 +10,9 @@ import typer
 CorpusOption = Annotated[
     str,
     typer.Option(
-        "--corpus", help="A catalogue name (`lamina data list`) or the path of a file or folder.", show_default=True
+        "--corpus",
+        help="A catalogue name (`lamina data list`), the path of a file or folder, or hf:OWNER/NAME.",
+        show_default=True,
     ),
 ]
 """Which texts; "ewt" by default."""
@@ -29,13 +31,16 @@ UnitOption = Annotated[
 
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="Format of the file or folder; detected from its content by default."),
+    typer.Option(
+        "--format",
+        help="Format of the file or folder, detected by default; table:text=COLUMN,label=COLUMN for columns.",
+    ),
 ]
 """How to read a path; None by default."""
 
 AnnotationOption = Annotated[
     str | None,
-    typer.Option("--annotation", help="The name of the targets in edge-probing JSONL; `edges` by default."),
+    typer.Option("--annotation", help="A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 ]
 """What targets without a name are called; None by default."""
 
@@ -54,9 +59,11 @@ DryRunOption = Annotated[
 ]
 """Only estimate the cost; False by default."""
 
-ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="An alias (`lamina assets list`), a Hugging Face id or a folder.")
-]
+MODEL_HELP = (
+    "An alias (`lamina assets list`), a Hugging Face id (`@REVISION` after it if wanted), a folder or a GGUF file; "
+    "`:decoder` after it for the decoder of an encoder-decoder."
+)
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 """Which model."""
 
 OutOption = Annotated[Path | None, typer.Option("--out", help="Output folder; by default a folder under results/.")]
@@ -77,3 +84,16 @@ PrecisionOption = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="What the model computes in.")
 ]
 """Precision of the model; "float32" by default."""
+
+ChatOption = Annotated[
+    bool,
+    typer.Option("--chat", help="Put each text as the user's message into the chat template of the model's tokenizer."),
+]
+"""Whether texts are read as messages; False by default."""
+
+TRUST_HELP = (
+    "Allow code that comes with the model to run on this machine, with all your rights; a warning names whose code "
+    "it is."
+)
+TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help=TRUST_HELP)]
+"""Whether a model may bring its own code; False by default."""

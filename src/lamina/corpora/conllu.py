@@ -1,13 +1,16 @@
-"""CoNLL-U: any Universal Dependencies treebank in any language, and CorefUD's entities.
+"""CoNLL-U and CoNLL-U Plus: any Universal Dependencies treebank in any language, and CorefUD's entities.
 
 A word is a syntactic word: for a multi-word token (`2-3 im`) the words `in dem` are read, and its own line is skipped.
 So are empty nodes (`8.1`). `pos` is UPOS, `xpos` the treebank's own tag, `dep` the basic dependencies; a column of `_`
 means that the annotation is missing. Sentences are named by `# sent_id` and documents by `# newdoc id`, or else by the
 file name and a running number.
 
-`ner` comes from `Entity=` in MISC: one edge per typed mention, nested ones included. `# global.Entity` says which field
-of a mention is its type (the second by default). A discontinuous mention (`(e1[1/2]-...`) is left out, since its words
-are not one span; their number is logged. A mention on empty nodes only is left out too.
+`ner` and `chains` come from `Entity=` in MISC: one edge per mention, nested ones included; `ner` has those with a type.
+`# global.Entity` says which field of a mention is its type (the second by default) and which its chain. A discontinuous
+mention (`(e1[1/2]-...`) is left out, since its words are not one span; their number is logged. A mention on empty nodes
+only is left out too.
+
+Further columns, named or not, are read as `conllu_plus` says.
 """
 
 from __future__ import annotations
@@ -18,12 +21,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lamina.corpora.conllu_plus import GAPS, STANDARD, Columns, columns_of, declared_columns, edges_of
 from lamina.corpora.entities import Cell, pair
-from lamina.corpora.reading import Fault, Heading, Report, comments, head_lines, raise_fault, read_blocks
+from lamina.corpora.notes import Notes
+from lamina.corpora.reading import Fault, Heading, Line, Report, comments, head_lines, raise_fault, read_blocks
 from lamina.types import Edge, Span, Text
 
-COLUMNS = 10
+COLUMNS = len(STANDARD)
 _ID = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
+_FIRST_ID = re.compile(r"1|0\.1|1-(?!1$)[1-9][0-9]{0,8}")
+"""Of a word, an empty node before it, or a multi-word token; `1-1` is WebAnno's."""
 _HEAD = re.compile(r"0|[1-9][0-9]{0,8}")
 _EXPECTED_HEAD = "the number of another word of the sentence, or 0 for the root"
 
@@ -143,15 +150,22 @@ _log = logging.getLogger(__name__)
 
 
 def looks_like(path: Path) -> bool:
-    """Whether this is CoNLL-U: the first non-comment line has ten columns and a word number."""
+    """Whether this is CoNLL-U: `# global.columns`, or ten columns and a word number in the first non-comment line.
+
+    More than ten columns are CoNLL-U too, if the seventh holds heads.
+    """
     if path.is_dir():
         return False
-    first = next((line for line in head_lines(path, 65536) if line.strip() and not line.startswith("#")), "")
-    cells = first.split("\t")
-    return len(cells) == COLUMNS and cells[0].split("-")[0] in ("1", "0.1")
+    lines = [line for line in head_lines(path, 65536) if line.strip()]
+    if declared_columns(lines[:1]) is not None:
+        return True
+    rows = [line.split("\t") for line in lines if not line.startswith("#")][:2]
+    if not rows or len(rows[0]) < COLUMNS or not _FIRST_ID.fullmatch(rows[0][0]):
+        return False
+    return len(rows[0]) == COLUMNS or all(len(row) > 6 and (row[6] == "_" or _HEAD.fullmatch(row[6])) for row in rows)
 
 
-def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per sentence.
 
     Example:
@@ -163,27 +177,65 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
         >>> text.id, text.words, sorted(text.edges)
         ('two-1', ('Dogs', 'bark'), ['dep', 'pos'])
     """
-    heading, entities = Heading(path.stem), _Entities()
+    heading, entities, columns = Heading(path.stem), _Entities(), columns_of(path)
+    noted = noted or Notes()
+    if "FORM" not in columns.names:
+        report(Fault(path, 1, f"columns {' '.join(columns.names)}", "# global.columns with FORM, the word"))
+        return
+    for what in columns.said():
+        noted.add(what, path.name)
     for block in read_blocks(path, report):
         about = [line.text for line in block if line.text.startswith("#")]
+        if len(about) == len(block) and declared_columns(about):
+            # The header may be followed by a blank line.
+            continue
         heading.next_sentence(about)
         entities.take(about)
-        rows = [Row(line.number, line.text.split("\t")) for line in block if not line.text.startswith("#")]
-        faults = list(check(path, block[0].number, rows))
-        for fault in faults:
+        sentence = _Sentence.parse(path, block, columns)
+        for fault in sentence.faults:
             report(fault)
-        if faults:
+        if sentence.faults:
+            continue
+        words = [row for row in sentence.rows if row.is_word]
+        try:
+            mentions = entities.edges(sentence.rows)
+        except ValueError as error:
+            expected = "every mention in Entity= opened and closed in its sentence"
+            report(Fault(path, words[0].line, str(error), expected))
             continue
         try:
-            ner = entities.edges(rows)
+            further = edges_of(columns, sentence.words)
         except ValueError as error:
-            report(Fault(path, rows[0].line, str(error), "every mention in Entity= opened and closed in its sentence"))
+            report(Fault(path, words[0].line, str(error), "columns as their names say"))
             continue
-        words = [row for row in rows if row.is_word]
-        edges = _columns(words) | ({} if ner is None else {"ner": ner})
+        for number in range(further.gaps):
+            noted.add(GAPS, f"{heading.sentence}:{number + 1}", heading.doc)
+        edges = _columns(words) | mentions | further.edges
         yield Text(heading.sentence, tuple(row.form for row in words), edges=edges, doc=heading.doc)
     if entities.discontinuous:
-        _log.warning("%s: %d discontinuous mentions left out of ner", path, entities.discontinuous)
+        _log.warning("%s: %d discontinuous mentions left out of ner and chains", path, entities.discontinuous)
+
+
+class _Sentence(NamedTuple):
+    """The rows of a sentence in the ten columns, its words in all columns, and its faults."""
+
+    rows: list[Row]
+    words: list[list[str]]
+    faults: list[Fault]
+
+    @classmethod
+    def parse(cls, path: Path, block: Sequence[Line], columns: Columns) -> _Sentence:
+        lines = [(line.number, line.text.split("\t")) for line in block if not line.text.startswith("#")]
+        if columns.is_plain:
+            rows = [Row(*line) for line in lines]
+            return cls(rows, [], list(check(path, block[0].number, rows)))
+        expected = f"{len(columns.names)} columns separated by tabs ({' '.join(columns.names)})"
+        wrong = [(number, cells) for number, cells in lines if not columns.fits(cells)]
+        faults = [Fault(path, number, f"{len(cells)} columns", expected) for number, cells in wrong]
+        rows = [] if wrong else [Row(at, columns.standard(cells, n)) for n, (at, cells) in enumerate(lines, start=1)]
+        faults = faults or list(check(path, block[0].number, rows))
+        words = [cells for (_, cells), row in zip(lines, rows, strict=False) if row.is_word]
+        return cls(rows, words, faults)
 
 
 def _columns(words: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:
@@ -238,21 +290,26 @@ class _Entities:
         for key, value in comments(lines):
             if key == "global.Entity":
                 self._fields = _Fields.declared(value)
-                self._announced = self._fields.type is not None
+                self._announced = True
 
-    def edges(self, rows: Sequence[Row]) -> tuple[Edge, ...] | None:
-        """The typed mentions of a sentence; None if the file has not mentioned entities so far."""
+    def edges(self, rows: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:
+        """The mentions of a sentence; none at all if the file has not mentioned entities so far."""
         cells = list(_entity_cells(rows))
-        self._announced |= bool(cells) and self._fields.type is not None
+        self._announced |= bool(cells)
         if not self._announced:
-            return None
-        edges: list[Edge] = []
+            return {}
+        typed: list[Edge] = []
+        chains: list[Edge] = []
         for mention in pair(cells, self._fields.key):
-            if "[" in self._fields.key(mention.name):
-                self.discontinuous += self._fields.key(mention.name).partition("[")[2].startswith("1/")
-            elif label := self._fields.label(mention.name):
-                edges.append(Edge((label,), mention.span))
-        return tuple(edges)
+            chain = self._fields.key(mention.name)
+            if "[" in chain:
+                self.discontinuous += chain.partition("[")[2].startswith("1/")
+                continue
+            chains.append(Edge((chain,), mention.span))
+            if label := self._fields.label(mention.name):
+                typed.append(Edge((label,), mention.span))
+        has_types = self._fields.type is not None
+        return ({"ner": tuple(typed)} if has_types else {}) | {"chains": tuple(chains)}
 
 
 def _entity_cells(rows: Sequence[Row]) -> Iterator[Cell]:

@@ -26,6 +26,10 @@ _MOST_REMEMBERED = 1000
 """Corpora whose annotations are remembered; the oldest are forgotten."""
 
 
+_MOST_UNREAD = 50
+"""Files that are named in provenance as not read; `lamina data check` lists them all."""
+
+
 def fingerprint_of(*parts: Any) -> str:
     """One hash of any JSON-serialisable values; equal inputs give equal hashes.
 
@@ -73,6 +77,10 @@ class Corpus:
     """How questions are shown; the default for all other texts."""
     notes: Notes = field(default_factory=Notes, repr=False, compare=False)
     """What its readers left out or changed, filled while texts are read; corpora made of this one share it."""
+    unread: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Files of its folder that may hold texts and are not read -> why."""
+    revision: str | None = field(default=None, repr=False, compare=False)
+    """The commit of a dataset of the Hugging Face hub."""
 
     def __iter__(self) -> Iterator[Text]:
         size = 0
@@ -137,6 +145,10 @@ class Corpus:
             said["limit"] = self.limit
         if self.view != View():
             said["view"] = self.view.describe()
+        if self.revision is not None:
+            said["revision"] = self.revision
+        if self.unread:
+            said["files_not_read"] = dict(islice(self.unread.items(), _MOST_UNREAD))
         return said
 
 

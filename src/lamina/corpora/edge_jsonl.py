@@ -2,9 +2,13 @@
 
     {"text": "Dogs bark", "targets": [{"span1": [0, 1], "span2": [1, 2], "label": "nsubj", "info": {}}], "info": {}}
 
-Words are split at whitespace; spans are half-open, in words. The annotation's name is, in this order: `annotation` in
-the text's `info` (our own writer puts it there), the caller's `annotation`, the file's stem if it starts with a task's
-name (`nonterminal.dev` is `const`), `edges`. If the text's `info` and the caller disagree, reading stops.
+Words are split at whitespace; spans are half-open, in words. A record with `"offsets": "characters"` has spans in
+characters of its text, which is then split into words as running text is, with a boundary wherever a span starts or
+ends. In both cases `"tokens": [...]` are words of another tokenisation instead; a span of characters that cuts one of
+them is a fault. A target has a `label`, or a `value` to be predicted, or both.
+
+The annotation's name is, in this order: `annotation` in the text's `info` (our own writer puts it there), the file's
+stem if it starts with a task's name (`nonterminal.dev` is `const`), `edges`.
 
 Values without a field in the format are kept in `info`: the text's `id`, `doc`, `segments` (if there are several) and
 `words` (if a word contains whitespace), the target's `rated` and `value`. Written texts therefore read back unchanged.
@@ -13,7 +17,7 @@ Values without a field in the format are kept in `info`: the text's `id`, `doc`,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -29,9 +33,9 @@ from lamina.corpora.reading import (
     span_of,
     words_of,
 )
-from lamina.errors import CorpusError
+from lamina.corpora.tokenising import find_words, split_words
 from lamina.files.writing import fresh_path
-from lamina.types import Edge, Text
+from lamina.types import Edge, Span, Text
 
 _EXPECTED = '{"text": "...", "targets": [{"span1": [start, end), "span2": optional, "label": "..." or ["..."]}]}'
 _NAMES = {
@@ -52,13 +56,14 @@ _NAMES = {
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the first line has a text and targets."""
-    return {"text", "targets"} <= first_record(path).keys()
+    """Whether the first line has a text, or tokens, and targets."""
+    held = first_record(path).keys()
+    return "targets" in held and not held.isdisjoint({"text", "tokens"})
 
 
-def read(path: Path, report: Report = raise_fault, annotation: str | None = None) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
     """One text per line, its targets under the annotation's name."""
-    return read_records(path, report, partial(_text, path=path, annotation=annotation), _EXPECTED)
+    return read_records(path, report, partial(_text, path=path), _EXPECTED)
 
 
 def write(texts: Iterable[Text], annotation: str, path: Path) -> int:
@@ -91,32 +96,52 @@ def _name_of(stem: str) -> str:
     return _NAMES.get(first, "edges")
 
 
-def _text(record: Record, line: int, path: Path, annotation: str | None) -> Text:
+def _text(record: Record, line: int, path: Path) -> Text:
     info = record.get("info") or {}
-    words = words_of(info["words"] if "words" in info else record["text"].split())
-    targets = tuple(_edge(target) for target in record["targets"])
+    words, place = _words(record, info)
+    targets = tuple(_edge(target, place) for target in record["targets"])
     segments = tuple(span_of(segment) for segment in info.get("segments", ()))
-    name = name_of(info.get("annotation", annotation or _name_of(path.stem)))
-    if annotation not in (None, name):
-        # Not a fault of the line: what was asked for does not fit the file.
-        raise CorpusError(
-            f"{path}:{line}: the file itself names these targets {name!r}, so they cannot be named {annotation!r}; "
-            "leave the annotation's name out"
-        )
+    name = name_of(info.get("annotation", _name_of(path.stem)))
     doc = info.get("doc")
     doc = None if doc is None else str(doc)
     return Text(str(info.get("id", f"{path.stem}-{line}")), words, segments, {name: targets}, doc)
 
 
-def _edge(target: Record) -> Edge:
+def _words(record: Record, info: Record) -> tuple[tuple[str, ...], Callable[[object], Span]]:
+    """The words, and what finds the words of a span of the record."""
+    given = record.get("tokens", info.get("words"))
+    offsets = record.get("offsets", "words")
+    if offsets not in ("words", "characters"):
+        raise ValueError(f"offsets are {str(offsets)[:40]!r}")
+    if offsets == "words":
+        return words_of(record["text"].split() if given is None else given), span_of
+    text = record["text"]
+    if given is None:
+        spans = [target[name] for target in record["targets"] for name in ("span1", "span2") if target.get(name)]
+        cut = split_words(text, [at for span in spans for at in (span_of(span).start, span_of(span).end)])
+    else:
+        cut = find_words(text, words_of(given))
+
+    def place(value: object) -> Span:
+        span = span_of(value)
+        if span.end > len(text):
+            raise ValueError(f"the characters [{span.start}, {span.end}) are not in a text of {len(text)}")
+        return cut.exact_span(span.start, span.end)
+
+    return cut.words, place
+
+
+def _edge(target: Record, place: Callable[[object], Span]) -> Edge:
     info = target.get("info") or {}
     other = target.get("span2")
+    value = target.get("value", info.get("value"))
     return Edge(
-        labels_of(target["label"]),
-        span_of(target["span1"]),
-        None if other is None else span_of(other),
+        # What is graded need not have a label.
+        () if value is not None and "label" not in target else labels_of(target["label"]),
+        place(target["span1"]),
+        None if other is None else place(other),
         labels_of(info["rated"]) if "rated" in info else None,
-        number_of(info["value"]) if "value" in info else None,
+        None if value is None else number_of(value),
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from lamina.types import Span
 
 Scheme = Literal["IOB1", "IOB2", "BIOES"]
-TAG = re.compile(r"O|[BIESLU]-\S+")
-_SAME = {"L": "E", "U": "S"}
-"""BILOU letters -> BIOES letters."""
+TAG = re.compile(r"O|[BIESLUMW]-\S+")
+_SAME = {"L": "E", "U": "S", "M": "I", "W": "S"}
+"""Letters of BILOU, BMES and BIEOW -> those of BIOES."""
 
 
 class _Tag(NamedTuple):
@@ -58,6 +59,8 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
 def check_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]:
     """Position and description of every tag that the scheme does not allow there.
 
+    In IOB1 any tag has one meaning anywhere; see `needless_begins`.
+
     Example:
         >>> list(check_tags(["O", "I-PER"], "IOB2"))
         [(1, 'I-PER after O, with nothing to continue')]
@@ -66,16 +69,24 @@ def check_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[tuple[int, str]]
     for at, (text, tag) in enumerate(zip(tags, map(_Tag.parse, tags), strict=True)):
         pending = before.prefix in ("B", "I")
         continues = pending and tag.prefix in ("I", "E") and tag.type == before.type
-        if scheme == "IOB1":
-            if tag.prefix == "B" and tag.type != before.type:
-                yield at, f"{text} after {name}, with no entity of its type to separate from"
-        elif tag.prefix in ("I", "E") and not continues:
+        if scheme != "IOB1" and tag.prefix in ("I", "E") and not continues:
             yield at, f"{text} after {name}, with nothing to continue"
         elif scheme == "BIOES" and pending and not continues:
             yield at, f"{text} after {name}, which E- or L- should have ended"
         before, name = tag, text
     if scheme == "BIOES" and before.prefix in ("B", "I"):
         yield len(tags) - 1, f"{name} at the end of the sentence, which E- or L- should have ended"
+
+
+def needless_begins(tags: Sequence[str], scheme: Scheme) -> bool:
+    """Whether, in IOB1, a B- follows no entity of its type: not as the scheme has it, but clear.
+
+    Example:
+        >>> needless_begins(["O", "B-PER"], "IOB1"), needless_begins(["I-PER", "B-PER"], "IOB1")
+        (True, False)
+    """
+    parsed = [_Tag("O", ""), *map(_Tag.parse, tags)]
+    return scheme == "IOB1" and any(tag.prefix == "B" and tag.type != before.type for before, tag in pairwise(parsed))
 
 
 def spans_of(tags: Sequence[str], scheme: Scheme) -> list[Tagged]:
@@ -97,6 +108,42 @@ def spans_of(tags: Sequence[str], scheme: Scheme) -> list[Tagged]:
     return found
 
 
+STACKED = re.compile(r"\|(?:O|[BIESLUMW]-\S+)(?=\||$)")
+"""A further tag in the same cell, of an entity within another."""
+
+
+def stacked_spans(cells: Sequence[str]) -> list[Tagged]:
+    """The entities of one sentence whose cells hold a tag per nesting level (`B-ORG|B-LOC`), outer before inner.
+
+    An I- or E- continues the outermost entity of its type; a ValueError names one that continues nothing.
+
+    Example:
+        >>> stacked_spans(["B-ORG|S-LOC", "I-ORG"])
+        [Tagged(type='ORG', span=Span(start=0, end=2)), Tagged(type='LOC', span=Span(start=0, end=1))]
+    """
+    found: list[Tagged] = []
+    pending: list[tuple[str, int]] = []
+    for at, cell in enumerate([*cells, "O"]):
+        going: list[tuple[str, int]] = []
+        for tag in map(_Tag.parse, cell.split("|")):
+            if tag.prefix in ("B", "S"):
+                entity = tag.type, at
+            elif tag.prefix in ("I", "E"):
+                entity = next((each for each in pending if each[0] == tag.type), None)
+                if entity is None:
+                    raise ValueError(f"{tag.prefix}-{tag.type} at word {at + 1}, with nothing to continue")
+                pending.remove(entity)
+            else:
+                continue
+            if tag.prefix in ("S", "E"):
+                found.append(Tagged(tag.type, Span(entity[1], at + 1)))
+            else:
+                going.append(entity)
+        found += [Tagged(kind, Span(start, at)) for kind, start in pending]
+        pending = going
+    return sorted(found, key=lambda each: (each.span.start, -each.span.end))
+
+
 _MARK = re.compile(r"(\()?([^()|]+)(\))?")
 
 
@@ -115,6 +162,17 @@ class Mention(NamedTuple):
 
     name: str
     span: Span
+
+
+def chain_of(mention: str) -> str:
+    """A chain's name, from `12` (OntoNotes, OntoGUM) or `person-12-Wikipedia_title` (GUM).
+
+    Example:
+        >>> chain_of("12"), chain_of("person-12-Ada_Lovelace")
+        ('12', '12')
+    """
+    fields = mention.split("-")
+    return fields[1] if len(fields) > 1 and fields[1].isdecimal() else mention
 
 
 def pair(cells: Iterable[Cell], key: Callable[[str], str] = str) -> list[Mention]:

@@ -1,29 +1,37 @@
-"""The formats lamina reads, and how they are detected from a file's content."""
+"""The formats lamina reads; `folders` detects which one a file or folder has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from lamina.corpora import (
     babi,
+    brat,
+    coarse_wsd,
     conllu,
     edge_jsonl,
+    fasttext,
     gap,
     glue,
     gum,
     hotpot,
+    litbank,
     ner_columns,
     ontonotes,
+    parallel,
     plain,
     propbank,
     ptb,
     semeval,
+    simple_wsd,
     squad,
     streusle,
+    tables,
     trec,
     uds,
     uds_jsonl,
@@ -31,13 +39,7 @@ from lamina.corpora import (
 )
 from lamina.corpora.questions import Question
 from lamina.errors import CorpusError
-from lamina.files.reading import check_regular
 from lamina.types import Text
-
-_NOT_DATA = ("source", "readme", "license", "licence", "citation", "contributing", "changelog", "changes")
-"""Stems of files that accompany a corpus but hold none of its texts."""
-_JUDGED = 8
-"""Files per extension inspected to detect the format of a folder."""
 
 
 class Format(NamedTuple):
@@ -64,10 +66,12 @@ class Format(NamedTuple):
     """Whether parsing is slow enough to cache the texts."""
     notes: bool = False
     """Whether the reader notes what it left out or changed, apart from faults."""
-    unnamed: bool = False
-    """Whether its targets have no name of their own, so that the reader takes an `annotation`."""
     questions: Callable[..., Iterator[Question]] | None = None
     """The questions of one file, `questions(path, report, noted, view)`, if it has any."""
+    generic: bool = False
+    """Whether almost any file looks like it: in a folder with files of another format, that one is read."""
+    explain: Callable[[Path], str] | None = None
+    """Says what the columns of a file hold, where that is not fixed; empty if the file cannot be read."""
     documents: Callable[[Path], list[str]] | None = None
     """Lists the documents of a file without reading its texts, for splits with an exact number of documents."""
 
@@ -103,7 +107,7 @@ FORMATS = (
     _format(uds_jsonl, "UDS proto-roles, supersenses, factuality (JSONL)", "UDS", version=2),
     _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE", version=2),
     _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB", version=2),
-    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given", unnamed=True),
+    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given"),
     _format(
         squad,
         "SQuAD v1.1 and XQuAD: questions with contexts (JSON)",
@@ -112,33 +116,82 @@ FORMATS = (
         documents=squad.documents,
     ),
     _format(hotpot, "HotpotQA, both layouts (JSON)", "HotpotQA", notes=True),
+    _format(simple_wsd, "word senses in XML: SemCor and MASC with NOAD senses", "NOAD senses", notes=True),
+    _format(
+        coarse_wsd,
+        "CoarseWSD: indexed sentences and numbers of senses, one folder per word",
+        "CoarseWSD senses",
+        companions=coarse_wsd.companions,
+        glob="**/*.data.txt",
+    ),
+    _format(
+        litbank,
+        "LitBank standoff by word: .ann beside .txt",
+        "LitBank",
+        companions=litbank.companions,
+        notes=True,
+    ),
+    _format(brat, "BRAT standoff: .ann beside .txt", "as given", companions=brat.companions, notes=True),
     _format(babi, "bAbI stories", "bAbI", companions=babi.companions, notes=True),
+    _format(fasttext, "texts with their classes as `__label__NAME`, fastText style", "as given"),
     _format(trec, "TREC question types, one `COARSE:fine question` per line", "Li and Roth", notes=True),
     _format(gap, "GAP coreference (TSV)", "GAP"),
-    _format(glue, "sentences or sentence pairs with a class, GLUE style (TSV)", "as given"),
+    # Version 2: STS-B's scores and CoLA are read; quotation marks that a program put around cells are taken away.
+    _format(glue, "sentences or sentence pairs with a class, GLUE's files (TSV)", "as given", version=2, notes=True),
     _format(semeval, "SemEval-2010 task 8", "SemEval-2010 task 8"),
-    _format(ontonotes, "OntoNotes CoNLL-2012 (*_conll)", "OntoNotes"),
-    _format(conllu, "CoNLL-U: any Universal Dependencies treebank", "UD, as annotated"),
+    # Version 2: a layer whose column is empty in the whole file is absent, no longer annotated with nothing.
+    _format(ontonotes, "CoNLL-2012 columns: OntoNotes, OntoGUM, LitBank", "OntoNotes", version=2, notes=True),
+    # Version 2: chains of CorefUD's entities are read.
+    _format(conllu, "CoNLL-U: any Universal Dependencies treebank", "UD, as annotated", version=2, notes=True),
+    # Version 2: parts of speech and chunks of CoNLL-2003 are read, and every column of nested entities.
+    _format(ner_columns, "entities, one token per line (IOB1, IOB2, BIOES, nested)", "as given", version=2, notes=True),
     _format(ptb, "Penn Treebank brackets (.mrg)", "PTB"),
-    _format(ner_columns, "named entities, one token per line (IOB1, IOB2, BIOES)", "as given"),
     _format(
         wiki_pse,
         "Wiki-PSE: text with `@word@-class` tokens, and word lists",
         "Wiki-PSE semantic classes",
         companions=wiki_pse.companions,
     ),
-    _format(plain, "plain text, one paragraph per line", "no labels"),
+    _format(
+        parallel,
+        "texts in one file and their labels in another, line by line",
+        "as given",
+        companions=parallel.companions,
+        notes=True,
+    ),
+    _format(
+        tables,
+        "tables: CSV, TSV, JSON lines or lists, Parquet, Arrow",
+        "as given",
+        name="table",
+        notes=True,
+        generic=True,
+        explain=tables.explain,
+    ),
+    _format(plain, "plain text, one paragraph per line", "no labels", generic=True),
 )
 """In the order in which they are tried; plain text comes last, since any file looks like it."""
 
 
 def get_format(name: str) -> Format:
-    """The format of this name.
+    """The format of this name; `table:NAME=COLUMN,...` also says which column of a table is what.
 
     Example:
         >>> get_format("conllu").title
         'CoNLL-U: any Universal Dependencies treebank'
+        >>> get_format("table:text=review,label=stars").name
+        'table:text=review,label=stars'
     """
+    kind, colon, columns = name.partition(":")
+    if kind == "table" and colon:
+        chosen = tables.parse_columns(columns)
+        # The columns are part of the name, and so of every fingerprint.
+        return get_format(kind)._replace(
+            name=name,
+            read=partial(tables.read, chosen=chosen),
+            looks_like=partial(tables.has_columns, chosen=chosen),
+            explain=partial(tables.explain, chosen=chosen),
+        )
     for one in FORMATS:
         if one.name == name:
             return one
@@ -148,77 +201,11 @@ def get_format(name: str) -> Format:
     raise CorpusError(f"unknown format {name!r}; {meant}known formats: {', '.join(known)}")
 
 
-def detect(path: Path) -> Format:
-    """Detect the format of a file or folder from its content.
+def format_names() -> str:
+    """The names of all formats, for messages.
 
     Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "tree.mrg"
-        >>> _ = path.write_text("( (S (NP (NNS Dogs)) (VP (VBP bark))) )")
-        >>> detect(path).name
-        'ptb'
+        >>> "conllu" in format_names()
+        True
     """
-    if path.is_dir():
-        return _detect_folder(path)
-    check_regular(path)
-    found = _sniff(path)
-    if found is None:
-        raise CorpusError(f"cannot detect the format of {path}; give it with --format ({_names()})")
-    return found
-
-
-def files_of(path: Path, form: Format) -> tuple[Path, ...]:
-    """The files of this format in a file or folder, sorted by name.
-
-    Within a folder, the first few files of each extension are inspected. If two extensions fit, they count as two
-    versions of the same texts, and the one with more files is read.
-    """
-    if not path.is_dir():
-        check_regular(path)
-        return (path,)
-    if form.glob is not None:
-        return tuple(sorted(path.glob(form.glob)))
-    kinds = _kinds(path)
-    fitting = sorted((files for files in kinds.values() if any(map(form.looks_like, files[:_JUDGED]))), key=len)
-    if not fitting:
-        # If no file looks like the format the user asked for, all files are tried: the faults then say why.
-        return tuple(sorted(file for files in kinds.values() for file in files))
-    if len(fitting) > 1 and len(fitting[-1]) == len(fitting[-2]):
-        endings = " and ".join(files[0].suffix or files[0].name for files in fitting[-2:])
-        raise CorpusError(f"{path} holds {form.name} files ending in {endings}; keep each kind in its own folder")
-    return tuple(fitting[-1])
-
-
-def _detect_folder(folder: Path) -> Format:
-    for form in FORMATS:
-        if form.is_folder and form.looks_like(folder):
-            return form
-    found = {_sniff(file) for files in _kinds(folder).values() for file in files[:_JUDGED]} - {None}
-    if len(found) > 1:
-        # Most corpora come with notes and lists; those do not make a corpus plain text.
-        found.discard(FORMATS[-1])
-    if len(found) == 1:
-        return next(form for form in found if form)
-    if not found:
-        raise CorpusError(f"{folder} holds no file in a format lamina reads ({_names()})")
-    candidates = ", ".join(form.name for form in FORMATS if form in found)
-    raise CorpusError(f"{folder} holds files of several formats: {candidates}; choose one with --format")
-
-
-def _sniff(path: Path) -> Format | None:
-    return next((form for form in FORMATS if not form.is_folder and form.looks_like(path)), None)
-
-
-def _kinds(folder: Path) -> dict[str, list[Path]]:
-    """The files of a folder that may hold texts, by extension."""
-    kinds: dict[str, list[Path]] = {}
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        about = path.name.lower().startswith(_NOT_DATA)
-        if path.is_file() and not hidden and not about:
-            kinds.setdefault(path.suffix.lower(), []).append(path)
-    return kinds
-
-
-def _names() -> str:
     return ", ".join(form.name for form in FORMATS)

@@ -1,15 +1,18 @@
-"""Corpora from Python objects: tables, datasets, lists."""
+"""Corpora from Python objects: lists, tables, datasets."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from lamina.corpora.caching import to_line
+from lamina.corpora.cells import Cut, edges_of, is_list, missing, number_in, said, tag_edges
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.entities import TAG, scheme_of, spans_of
+from lamina.corpora.notes import Notes
+from lamina.corpora.rows import SAMPLED, Plan, Row, plan_table, texts_of
 from lamina.corpora.units import in_units
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Edge, Span, Text
@@ -17,11 +20,6 @@ from lamina.types import Edge, Span, Text
 if TYPE_CHECKING:
     import datasets
     import pandas
-
-_ABOUT = ("id", "doc", "text", "word", "words", "tokens")
-"""Columns that identify a row; any other column may be an annotation."""
-
-Row = Mapping[str, Any]
 
 
 def corpus_from(
@@ -35,135 +33,154 @@ def corpus_from(
 ) -> Corpus:
     """A corpus from data in memory.
 
-    Lists: each item is a `Text`, a list of words, or a pair of words and `{annotation: edges}`, where edges are
-    `Edge`s or one label per word (None: no label).
+    Lists: each item is a `Text`, a string (running text, which is tokenised), a list of words, two lists of words (a
+    pair: two segments), or one of these with `{annotation: labels}`. Labels are `Edge`s, one label per word (None: no
+    label), one label or number for the whole text, or a set of labels for the whole text. A list of dicts is a table.
 
-    A DataFrame with a column `word` has one row per word: `text` names the text it belongs to (rows of one text are
-    consecutive), `doc` (optional) its document, and every other column is an annotation with one label per word.
+    Tables (a list of dicts, a DataFrame, a `datasets.Dataset`) have one row per text: a list of words (`words`,
+    `tokens`) or running text (`text`, `sentence`; a pair in `sentence1` and `sentence2`, `premise` and `hypothesis`),
+    optional `id` and `doc`, and annotations: classes, numbers with fractions (graded values), lists with one label per
+    word, lists of labels. A table with a column `word` has one row per word, and `text` names the text it belongs to.
+    Class labels of a dataset are replaced by their names; -1 means unlabelled. `Corpus.left_out` says which columns
+    are not used, and why.
 
-    A DataFrame with a column `words` (or `tokens`) and a `datasets.Dataset` have one row per text: a list of words,
-    `id` and `doc` (optional), and for each annotation a list of labels, one per word. Class labels of a dataset are
-    replaced by their names.
-
-    `annotations` maps columns to annotation names (`{"ner_tags": "ner"}`); without it, every column that fits is used
-    under its own name. Under the name `ner`, IOB and BIOES tags become spans.
+    `annotations` maps columns to annotation names (`{"ner_tags": "ner"}`), or to what else they are (`{"review":
+    "text"}`; also `text2`, `words`, `word`, `id`, `doc`); without it, every column that fits is used under its own
+    name. `name:value` and `name:class` say what numbers are. Under the name `ner`, IOB and BIOES tags become spans.
 
     Example:
         >>> corpus = corpus_from([(["Dogs", "bark"], {"pos": ["NOUN", "VERB"]})], name="pets")
         >>> next(iter(corpus)).edges["pos"][1]
         Edge(labels=('VERB',), span=Span(start=1, end=2), other=None, rated=None, value=None)
+        >>> corpus = corpus_from([{"text": "I like it.", "sentiment": "good"}])
+        >>> next(iter(corpus)).edges["sentiment"]
+        (Edge(labels=('good',), span=Span(start=0, end=4), other=None, rated=None, value=None),)
     """
-    if hasattr(data, "columns") or hasattr(data, "features"):
-        table: Any = data
+    table = _Table.of(data)
+    notes = Notes()
+    if table is None:
+        items = _items(data)
+
+        def texts() -> Iterator[Text]:
+            return (_text_of_item(item, f"{name}-{number}") for number, item in enumerate(items, start=1))
     else:
-        table = tuple(data)
+        plan = table.plan(annotations)
+        for what in plan.notes():
+            notes.add(what, name)
+
+        def texts() -> Iterator[Text]:
+            return texts_of(table.rows(), plan, name)
 
     def read() -> Iterator[Text]:
-        return in_units(_texts(table, name, annotations), unit)
+        return in_units(texts(), unit)
 
     digest = hashlib.sha256()
     for text in read():
         digest.update(to_line(text).encode() + b"\n")
     if digest.digest() == hashlib.sha256().digest():
         raise CorpusError(f"corpus {name!r} is empty: the data contains no text")
-    return Corpus(name, split, unit, scheme, fingerprint_of("content", digest.hexdigest(), split, unit), read)
+    fingerprint = fingerprint_of("content", digest.hexdigest(), split, unit)
+    return Corpus(name, split, unit, scheme, fingerprint, read, notes=notes)
 
 
-def _texts(data: Any, name: str, annotations: Mapping[str, str] | None) -> Iterator[Text]:
-    if isinstance(data, tuple):
-        items = enumerate(data, start=1)
-        yield from (_text_of_item(item, f"{name}-{number}") for number, item in items)
-        return
-    rows = _rows(data)
-    for number, row in enumerate(rows, start=1):
-        words = row.get("words", row.get("tokens"))
-        about = _said(row.get("id")) or f"{name}-{number}"
-        chosen = annotations or {column: column for column in row if _fits(column, row[column], words)}
-        missing = [column for column in chosen if column not in row]
-        if missing:
-            raise CorpusError(f"text {about!r}: there is no column {missing[0]!r}; the columns are {', '.join(row)}")
-        edges = {annotation: row[column] for column, annotation in chosen.items()}
-        yield _made(about, words, edges, _said(row.get("doc")))
+class _Table:
+    """Rows of a DataFrame, of a dataset or of a list of dicts, which can be read repeatedly."""
 
+    def __init__(self, columns: Sequence[str], data: Any) -> None:
+        self.columns, self.data = columns, data
 
-def _fits(column: str, value: Any, words: Any) -> bool:
-    return column not in _ABOUT and _is_list(value) and len(value) == len(words)
+    @classmethod
+    def of(cls, data: Any) -> _Table | None:
+        """The table that was given; None for a list of texts."""
+        frame: Any = data
+        if isinstance(data, list | tuple) and data and all(isinstance(each, Mapping) for each in data):
+            return cls(list(dict.fromkeys(column for row in data for column in row)), data)
+        if hasattr(frame, "to_dict") and hasattr(frame, "columns"):
+            return cls([str(column) for column in frame.columns], data)
+        if hasattr(data, "features"):
+            first: Mapping[str, Any] = next(iter(data), {})
+            return cls(list(getattr(data, "column_names", None) or first), data)
+        return None
 
-
-def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | Mapping)
-
-
-def _rows(data: Any) -> Iterator[Row]:
-    """One mapping per text, for any kind of table."""
-    columns = list(getattr(data, "column_names", None) or getattr(data, "columns", ()))
-    if "word" in columns:
-        yield from _rows_of_words(data, columns)
-    elif "words" in columns or "tokens" in columns:
-        named = _label_names(data)
-        for row in data if hasattr(data, "features") else data.to_dict("records"):
-            yield {key: _named(value, named.get(key)) for key, value in row.items()}
-    else:
-        raise CorpusError(
-            f"no column of words: columns are {', '.join(map(str, columns)) or 'none'}; "
-            "expected `word` (one row per word), or `words` or `tokens` (one row per text)"
+    def rows(self) -> Iterator[Row]:
+        if not hasattr(self.data, "to_dict") or hasattr(self.data, "features"):
+            return iter(self.data)
+        named = (
+            self.data.set_axis(self.columns, axis="columns") if len(set(self.columns)) == len(self.columns) else None
         )
+        if named is None:
+            raise CorpusError(f"two columns have the same name; the columns are {', '.join(self.columns)}")
+        return iter(named.to_dict("records"))
+
+    def plan(self, annotations: Mapping[str, str] | None) -> Plan:
+        sample = list(islice(self.rows(), SAMPLED))
+        classes, graded = _features(getattr(self.data, "features", None) or {})
+        chosen = {annotation: column for column, annotation in (annotations or {}).items()}
+        if len(chosen) < len(annotations or {}):
+            raise CorpusError(f"annotations gives two columns the same name: {', '.join(chosen)}")
+        return plan_table(self.columns, sample, classes=classes, graded=graded, chosen=chosen)
 
 
-def _rows_of_words(frame: pandas.DataFrame, columns: Sequence[str]) -> Iterator[Row]:
-    if "text" not in columns:
-        raise CorpusError("a table with one row per word needs a column `text` that names the text of each word")
-    tags = [column for column in columns if column not in _ABOUT]
-    for text, run in groupby(frame.to_dict("records"), key=lambda row: row["text"]):
-        rows = list(run)
-        about = {"id": text, "words": [row["word"] for row in rows], "doc": rows[0].get("doc")}
-        yield about | {tag: [row[tag] for row in rows] for tag in tags}
+def _features(features: Mapping[str, Any]) -> tuple[dict[str, Sequence[str]], Collection[str]]:
+    """Columns of class labels with their names, and columns of floats, as a dataset declares them."""
+    inner = {column: getattr(feature, "feature", feature) for column, feature in features.items()}
+    # Older datasets write a sequence as a list of one feature.
+    inner = {column: each[0] if isinstance(each, list) and each else each for column, each in inner.items()}
+    classes = {column: each.names for column, each in inner.items() if hasattr(each, "names")}
+    graded = {column for column, each in inner.items() if str(getattr(each, "dtype", "")).startswith("float")}
+    return classes, graded
 
 
-def _label_names(data: Any) -> dict[str, Sequence[str]]:
-    """Column -> names of its class labels, if a dataset has them."""
-    features = getattr(data, "features", {})
-    found = {column: getattr(feature, "feature", feature) for column, feature in features.items()}
-    return {column: feature.names for column, feature in found.items() if hasattr(feature, "names")}
-
-
-def _named(value: Any, names: Sequence[str] | None) -> Any:
-    # Datasets mark an unknown class with -1.
-    return value if names is None else [None if at is None or at < 0 else names[at] for at in value]
+def _items(data: Any) -> tuple[Any, ...]:
+    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
+        raise CorpusError(f"a corpus is a list of texts or a table; got {str(data)[:60]!r}")
+    return tuple(data)
 
 
 def _text_of_item(item: Any, about: str) -> Text:
     if isinstance(item, Text):
         return item
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping):
-        return _made(about, item[0], item[1])
-    return _made(about, item, {})
-
-
-def _said(value: Any) -> str | None:
-    """A label or name as a string; None for a missing value (NaN is not equal to itself)."""
-    return None if value is None or value != value else str(value)
-
-
-def _made(about: str, words: Any, edges: Mapping[str, Any], doc: str | None = None) -> Text:
-    if not _is_list(words) or not all(isinstance(word, str) and word for word in words):
-        raise CorpusError(f"text {about!r}: expected a list of words; got {str(words)[:60]!r}")
+    labelled = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
+    words, edges = item if labelled else (item, {})
     try:
-        made = {name: _edges(name, list(given), len(words)) for name, given in edges.items()}
-        return Text(about, tuple(words), edges=made, doc=doc)
+        cut = _cut(words)
+        made = {name: found for name, given in edges.items() if (found := _edges(name, given, cut)) is not None}
+        return Text(about, cut.words, cut.segments, made)
     except SpanError as error:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
 
 
-def _edges(name: str, given: list[Any], size: int) -> tuple[Edge, ...]:
+def _cut(words: Any) -> Cut:
+    """The words of an item: running text, a list of words, or a pair of either."""
+    if isinstance(words, str):
+        return Cut.of_strings([words])
+    pair = is_list(words) and len(words) == 2
+    if pair and all(is_list(part) for part in words):
+        return Cut.of_words(words)
+    if pair and isinstance(words, tuple) and all(isinstance(part, str) and " " in part.strip() for part in words):
+        return Cut.of_strings(words)
+    if isinstance(words, tuple) and any(isinstance(part, str) and " " in part.strip() for part in words):
+        raise SpanError(
+            f"is {str(words)[:60]} a pair, or a text with its label? Write (text, {{'sentiment': 'good'}}), or a dict "
+            "such as {'text': ..., 'sentiment': ...}"
+        )
+    return Cut.of_words([words])
+
+
+def _edges(name: str, given: Any, cut: Cut) -> tuple[Edge, ...] | None:
+    """The targets of an annotation; None for a text that has no label."""
+    if missing(given):
+        return None
+    if isinstance(given, Edge):
+        return (given,)
+    if isinstance(given, set | frozenset):
+        return (Edge(tuple(sorted(str(said(each)) for each in given)), Span(0, len(cut.words))),)
+    if not is_list(given):
+        # Text by text, a whole number cannot be told from the number of a class: it is one.
+        whole = isinstance(given, str | Integral)
+        if not whole and number_in(given) is None:
+            raise SpanError(f"{name}: {str(given)[:60]!r} is neither a label nor a number, nor a list of labels")
+        return edges_of(name, given, "class" if whole else "value", (), cut)
     if all(isinstance(one, Edge) for one in given):
         return tuple(given)
-    labels = [_said(one) for one in given]
-    if len(labels) != size:
-        raise SpanError(f"{name} has {len(labels)} labels for {size} words; give one per word, or a list of Edge")
-    if name == "ner":
-        labels = ["O" if label is None else label for label in labels]
-        if all(map(TAG.fullmatch, labels)):
-            return tuple(Edge((kind,), span) for kind, span in spans_of(labels, scheme_of([labels])))
-        labels = [None if label == "O" else label for label in labels]
-    return tuple(Edge((label,), Span(at, at + 1)) for at, label in enumerate(labels) if label is not None)
+    return tag_edges(name, [said(one) for one in given], len(cut.words))

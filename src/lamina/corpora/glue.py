@@ -1,23 +1,24 @@
-"""Tab-separated sentences with a class, as in the GLUE benchmark: SST-2, MRPC and the like.
+"""The GLUE benchmark's own files: SST-2, MRPC, QQP, QNLI, RTE, WNLI, MNLI, STS-B, and CoLA, which has no header.
 
-The first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's `is_duplicate`), one or two
-are the sentences (`sentence`; `sentence1` and `sentence2`; `#1 String` and `#2 String`; `question1` and `question2`;
-`question` and `sentence`); other columns are ignored. Two sentences are two segments. Annotation: `label`, of the
-whole text; a test file without a label column has none.
+Tab-separated; the first line names the columns. One column is the label (`label`, MRPC's `Quality`, QQP's
+`is_duplicate`, `gold_label`) or STS-B's graded `score`, one or two are the sentences; other columns are ignored. Two
+sentences are two segments. Annotation: `label` or `score`, of the whole text; a test file without labels has none.
+Any other table is read by `lamina.corpora.tables`, of which this is a part with fixed names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from lamina.corpora import tables
+from lamina.corpora.delimited import Layout, layout_of
 from lamina.corpora.notes import Notes
 from lamina.corpora.questions import Question, labelled_question
-from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
-from lamina.corpora.tokenising import words_in
+from lamina.corpora.reading import Fault, Report, raise_fault
 from lamina.corpora.views import View
-from lamina.types import Edge, Span, Text
+from lamina.types import Text
 
 _LABELS = ("label", "quality", "is_duplicate", "gold_label")
 _SENTENCES = (
@@ -29,71 +30,62 @@ _SENTENCES = (
     ("sentence",),
     ("text",),
 )
-
-
-class _Columns(NamedTuple):
-    """Which column is what."""
-
-    size: int
-    sentences: tuple[int, ...]
-    label: int | None
+_OTHERS = re.compile(
+    r"index|idx|id|qid[12]|#[12] id|pairid|promptid|genre|filename|year|old_index|source[12]|label\d"
+    r"|sentence[12]_(?:binary_)?parse|captionid"
+)
+"""The columns of GLUE's files that are not used."""
+_COLA = {"text": "4", "label": "2"}
+"""CoLA's columns: the source, the label, the author's mark, the sentence."""
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the first line, tab-separated, names a column of sentences, and every line has the same columns."""
-    lines = [line for line in head_lines(path) if line.strip()] if path.is_file() else []
-    columns = _columns(lines[0]) if lines else None
-    return columns is not None and all(line.count("\t") == columns.size - 1 for line in lines)
+    """Whether the first line, tab-separated, names the columns of one of GLUE's files and no others; or it is CoLA."""
+    layout = layout_of(path) if path.is_file() else None
+    chosen = None if layout is None or layout.delimiter != "\t" else _columns(layout)
+    if layout is None or chosen is None:
+        return False
+    others = [column.lower() for column in layout.columns if column not in chosen.values()]
+    return not layout.header or all(map(_OTHERS.fullmatch, others))
 
 
-def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
+def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -> Iterator[Text]:
     """One text per line, named by its line number."""
-    columns = None
-    for line in read_lines(path, report):
-        if line is None or not line.text.strip():
-            continue
-        if columns is None:
-            columns = _columns(line.text)
-            if columns is None:
-                names = "sentence and label, tab-separated (or MRPC's Quality, #1 String, #2 String)"
-                report(Fault(path, line.number, "the first line does not name its columns", names))
-                return
-            continue
-        text = _text(path, line.number, line.text.split("\t"), columns, report)
-        if text is not None:
-            yield text
+    layout = layout_of(path)
+    chosen = None if layout is None else _columns(layout)
+    if chosen is None:
+        names = "sentence and label, tab-separated (or MRPC's Quality, #1 String, #2 String)"
+        report(Fault(path, 1, "the first line does not name its columns", names))
+        return
+    yield from tables.read(path, report, noted, chosen, own_ids=False, unlabelled=False)
 
 
 def questions(
     path: Path,
     report: Report = raise_fault,
-    noted: Notes | None = None,  # noqa: ARG001 - as any reader
+    noted: Notes | None = None,
     view: View | None = None,  # noqa: ARG001 - as any reader
 ) -> Iterator[Question]:
     """Every text with its class as the answer; there is one view of them."""
-    return (labelled_question(text, "label", "glue") for text in read(path, report))
+    return (labelled_question(text, "label", "glue") for text in read(path, report, noted))
 
 
-def _columns(header: str) -> _Columns | None:
-    names = [name.strip().lower() for name in header.split("\t")]
-    for wanted in _SENTENCES:
-        if len(names) > 1 and all(name in names for name in wanted):
-            label = next((names.index(name) for name in _LABELS if name in names), None)
-            return _Columns(len(names), tuple(names.index(name) for name in wanted), label)
-    return None
-
-
-def _text(path: Path, number: int, cells: list[str], columns: _Columns, report: Report) -> Text | None:
-    if len(cells) != columns.size:
-        report(Fault(path, number, f"{len(cells)} columns", f"{columns.size} columns, as in the first line"))
+def _columns(layout: Layout) -> Mapping[str, str] | None:
+    """What is in which column; None if these are not GLUE's."""
+    if not layout.header:
+        return _COLA if _is_cola(layout) else None
+    names = {name.lower(): name for name in reversed(layout.columns)}
+    sentences = next((wanted for wanted in _SENTENCES if all(name in names for name in wanted)), None)
+    if sentences is None:
         return None
-    parts = [words_in(cells[column]) for column in columns.sentences]
-    label = None if columns.label is None else cells[columns.label].strip()
-    if not all(parts) or label == "":
-        report(Fault(path, number, "an empty sentence or label", "words in every sentence, and a label"))
-        return None
-    words = tuple(word for part in parts for word in part)
-    first = len(parts[0])
-    segments = (Span(0, first), Span(first, len(words))) if len(parts) == 2 else ()
-    edges = {} if label is None else {"label": (Edge((label,), Span(0, len(words))),)}
-    return Text(f"{path.stem}-{number}", words, segments, edges)
+    texts = {role: names[name] for role, name in zip(("text", "text2"), sentences, strict=False)}
+    label = next((names[name] for name in _LABELS if name in names), None)
+    if label is not None:
+        return texts | {"label:class": label}
+    return texts | ({"score:value": names["score"]} if "score" in names else {})
+
+
+def _is_cola(layout: Layout) -> bool:
+    # The third column holds the author's marks, if any: `*`, `??`.
+    rows = layout.sample
+    return len(layout.columns) == 4 and all(row[1] in ("0", "1") and not any(map(str.isalnum, row[2])) for row in rows)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lamina.corpora import conllu
 from lamina.corpora.brackets import read_trees
-from lamina.corpora.entities import Cell, pair
+from lamina.corpora.entities import Cell, chain_of, pair
 from lamina.corpora.reading import Fault, Report, raise_fault, read_lines, read_list
 from lamina.errors import CorpusError
 from lamina.types import Edge, Text
@@ -83,7 +83,9 @@ def _read_document(dep: Path, report: Report) -> Iterator[Text]:
 
 
 def _joined(text: Text, at: int, layers: Mapping[str, _Layer]) -> Text:
-    edges = {**text.edges, **{name: layer[at] for name, layer in layers.items()}}
+    # `Entity=` has chains too, in GUM's own scheme, as `coref/gum` has them.
+    syntax = {name: found for name, found in text.edges.items() if name not in _SCHEMES}
+    edges = {**syntax, **{name: layer[at] for name, layer in layers.items()}}
     return Text(text.id, text.words, text.segments, edges, text.doc)
 
 
@@ -122,7 +124,7 @@ def _chains(dep: Path, path: Path, texts: list[Text], report: Report) -> _Layer:
     for text in texts:
         cells = [Cell(row[2], place, place + 1) for place, row in enumerate(rows[at : at + len(text.words)])]
         try:
-            layer.append(tuple(Edge((_chain(name),), span) for name, span in pair(cells, _chain)))
+            layer.append(tuple(Edge((chain_of(name),), span) for name, span in pair(cells, chain_of)))
         except ValueError as error:
             within = "every mention opened and closed within its sentence"
             report(Fault(path, rows[at][0], f"sentence {text.id}: {error}", within))
@@ -139,9 +141,3 @@ def _row(path: Path, number: int, line: str, report: Report) -> tuple[int, str, 
         report(Fault(path, number, f"{len(cells)} columns", "3 columns separated by tabs: number, word, mentions"))
         return None
     return number, cells[1], cells[2]
-
-
-def _chain(mention: str) -> str:
-    """A chain's number, from `12` (OntoGUM) or `person-12-Wikipedia_title` (GUM)."""
-    fields = mention.split("-")
-    return fields[min(1, len(fields) - 1)]

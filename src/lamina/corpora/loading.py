@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,8 +12,11 @@ from typing import NamedTuple
 from lamina.corpora.caching import parsed_once
 from lamina.corpora.catalogue import Entry, get_entry, names
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.formats import Format, detect, files_of, get_format
+from lamina.corpora.folders import Holding, Unread, detect, holding
+from lamina.corpora.formats import Format, get_format
+from lamina.corpora.hub import hub_files, is_hub_name
 from lamina.corpora.notes import Notes
+from lamina.corpora.renaming import renamed
 from lamina.corpora.splits import SPLITS, Files, Part, exact_part, files_by_split, part, split_of, whole_part
 from lamina.corpora.stories import STORIES, VERSION, split_note, story_questions
 from lamina.corpora.units import in_units, parse_unit
@@ -21,6 +24,7 @@ from lamina.corpora.views import View
 from lamina.errors import CorpusError
 from lamina.files.checking import sha256_of
 from lamina.files.reading import check_regular
+from lamina.progress import say
 from lamina.types import Text
 
 
@@ -38,6 +42,17 @@ class Source(NamedTuple):
     """Split -> number of documents; empty if splits are given or made by percentage."""
     complete: bool = False
     """Whether no split is made: those of `files` are all there are."""
+    unread: Mapping[Path, Unread] = MappingProxyType({})
+    """Files of a user's folder that are not read -> why."""
+    revision: str | None = None
+    """The commit of a dataset of the hub."""
+
+    @property
+    def not_made(self) -> dict[str, Path]:
+        """Splits that are not made of train, since a file named like them lies there unread -> that file."""
+        held = Holding((), self.unread)
+        found = {split: held.unread_split(split) for split in ("dev", "test") if split not in self.files}
+        return {split: path for split, path in found.items() if path is not None}
 
 
 def load_corpus(
@@ -51,11 +66,11 @@ def load_corpus(
     seed: int = 0,
     view: View | None = None,
 ) -> Corpus:
-    """The texts of a corpus in the catalogue, or of your own file or folder.
+    """The texts of a corpus in the catalogue, of your own file or folder, or of a dataset (`hf:OWNER/NAME`).
 
     `split` is train, dev, test or all. A missing dev or test is taken from train, by document, by hash with `seed`;
     `made_split` says so. `unit` is sentence, document or window:N. `format` is detected from the content by default.
-    `annotation` names the targets of edge-probing JSONL, which are `edges` otherwise. `limit` takes only the first
+    `annotation` renames the only annotation, or some of them (`old=new,...`). `limit` takes only the first
     texts. `view` is how questions are shown; other texts have none. The corpus `stories` is generated, not read.
 
     Example:
@@ -67,15 +82,14 @@ def load_corpus(
     """
     parse_unit(unit)
     if name_or_path == STORIES:
-        _refuse_name(annotation, STORIES, "generated")
         corpus = _stories(split, unit, seed, view or View())
+        corpus = corpus if annotation is None else renamed(corpus, annotation)
         return corpus if limit is None else corpus.take(limit)
     try:
         source = find_source(name_or_path, format)
-        if not source.format.unnamed:
-            _refuse_name(annotation, source.name, f"read as {source.format.name}")
         chosen = part_of(source, split, seed)
-        corpus = _corpus(source, split, unit, chosen, annotation, view or View())
+        corpus = _corpus(source, split, unit, chosen, view or View())
+        corpus = corpus if annotation is None else renamed(corpus, annotation)
         first = next(iter(corpus), None)
     except OSError as error:
         raise CorpusError(f"{name_or_path} cannot be read: {error}") from error
@@ -87,7 +101,9 @@ def load_corpus(
 def splits_of(source: Source) -> tuple[str, ...]:
     """The available splits, including made ones."""
     named = tuple(split for split in SPLITS if split in source.files)
-    return named if source.complete or (named and "train" not in named) else SPLITS
+    if source.complete or (named and "train" not in named):
+        return named
+    return tuple(split for split in SPLITS if split not in source.not_made)
 
 
 def known_splits(name_or_path: str | Path, format: str | None = None) -> tuple[str, ...]:
@@ -120,15 +136,26 @@ def find_source(name_or_path: str | Path, format: str | None = None) -> Source:
     entry = get_entry(str(name_or_path))
     if entry is not None:
         return _from_catalogue(entry)
+    if is_hub_name(str(name_or_path)):
+        return _from_hub(str(name_or_path), format)
     path = Path(name_or_path)
     if not path.exists():
         raise CorpusError(_unknown(str(name_or_path)))
     form = get_format(format) if format else detect(path)
-    files = files_of(path, form)
-    if not files:
+    held = holding(path, form)
+    if not held.read:
         raise CorpusError(f"{path} holds no {form.name} file ({form.title})")
-    by_split = files_by_split(path, files) if path.is_dir() else {split_of(path.name): files}
-    return Source(str(name_or_path), path if path.is_dir() else path.parent, form, by_split, form.scheme, None)
+    if held.in_words():
+        _say_once(f"not read: {held.in_words()}; `lamina data check {path}` lists every file")
+    root = path if path.is_dir() else path.parent
+    by_split = files_by_split(path, held.read) if path.is_dir() else {split_of(path.name): held.read}
+    return Source(str(name_or_path), root, form, by_split, form.scheme, None, unread=held.unread)
+
+
+@cache
+def _say_once(line: str) -> None:
+    """A corpus is looked up several times in a run, and for every split."""
+    say(line)
 
 
 def _stories(split: str, unit: str, seed: int, view: View) -> Corpus:
@@ -148,6 +175,13 @@ def _stories(split: str, unit: str, seed: int, view: View) -> Corpus:
     )
 
 
+def _from_hub(name: str, format: str | None) -> Source:
+    held = hub_files(name)
+    form = get_format(format or "table")
+    root = next(path.parent for paths in held.files.values() for path in paths)
+    return Source(name, root, form, held.files, form.scheme, None, revision=held.revision)
+
+
 def _from_catalogue(entry: Entry) -> Source:
     from lamina.assets import locate
 
@@ -157,7 +191,7 @@ def _from_catalogue(entry: Entry) -> Source:
         globbed = {split: tuple(sorted(root.glob(pattern))) for split, pattern in entry.files.items()}
         files: Files = {split: paths for split, paths in globbed.items() if paths}
     else:
-        files = files_by_split(root, files_of(root, form))
+        files = files_by_split(root, holding(root, form).read)
     if not files:
         raise CorpusError(
             f"{root} holds none of the files of {entry.name}; `lamina assets remove {entry.name}` and retry"
@@ -171,20 +205,26 @@ def part_of(source: Source, split: str, seed: int) -> Part:
         if source.documents and listed is not None and split != "all":
             documents = [document for path in source.files[None] for document in listed(path)]
             return exact_part(documents, source.documents, split, seed)
-        return whole_part(source.files, split) if source.complete else part(source.files, split, seed)
+        if source.complete:
+            return whole_part(source.files, split)
+        _refuse_to_make(source, split)
+        # A split that is there, though unread, is not made of train either.
+        return part(source.files if split == "all" else {*source.files, *source.not_made}, split, seed)
     except CorpusError as error:
         raise CorpusError(f"{source.name}: {error}") from None
 
 
-def _refuse_name(annotation: str | None, corpus: str, how: str) -> None:
-    if annotation is not None:
+def _refuse_to_make(source: Source, split: str) -> None:
+    not_made = source.not_made
+    if split in not_made or (split in SPLITS and not_made and not {*source.files} - {None}):
+        path = not_made.get(split) or next(iter(not_made.values()))
         raise CorpusError(
-            f"an annotation's name ({annotation!r}) is for the targets of edge-probing JSONL; {corpus} is {how} and "
-            "its annotations have names of their own, so leave it out"
+            f"{path.name} is named like a split and is not read: {source.unread[path].why}. No split is made of the "
+            f"other files while it lies there; give its format with --format, move it away, or ask for --split all"
         )
 
 
-def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str | None, view: View) -> Corpus:
+def _corpus(source: Source, split: str, unit: str, chosen: Part, view: View) -> Corpus:
     paths = [path for one in chosen.sources for path in source.files[one]]
     form = source.format
     hashes = {path: _sha256(path) for main in paths for path in (main, *form.companions(main))}
@@ -192,12 +232,11 @@ def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str
     shown, notes = view.of_kind(form.name), Notes(chosen.keep)
 
     def read() -> Iterator[Text]:
-        texts = (text for path in paths for text in _read_file(form, path, hashes, annotation, shown, notes))
+        texts = (text for path in paths for text in _read_file(form, path, hashes, shown, notes))
         return in_units(filter(chosen.holds, texts), unit)
 
-    named = [] if annotation is None else [annotation]
     # Only what differs from the default, so that the fingerprints of all other corpora stay as they are.
-    named += [] if shown == View() else [shown.describe()]
+    named = [] if shown == View() else [shown.describe()]
     return Corpus(
         name=source.name,
         split=split,
@@ -210,6 +249,8 @@ def _corpus(source: Source, split: str, unit: str, chosen: Part, annotation: str
         declared=_annotations(source.annotations, unit),
         view=shown,
         notes=notes,
+        unread={_relative(path, source.root): left.why for path, left in source.unread.items() if left.texts},
+        revision=source.revision,
     )
 
 
@@ -218,14 +259,10 @@ def _sha256(path: Path) -> str:
     return sha256_of(path)
 
 
-def _read_file(
-    form: Format, path: Path, hashes: Mapping[Path, str], annotation: str | None, view: View, notes: Notes
-) -> Iterator[Text]:
+def _read_file(form: Format, path: Path, hashes: Mapping[Path, str], view: View, notes: Notes) -> Iterator[Text]:
     noted = {"noted": notes} if form.notes else {}
     try:
-        if annotation is not None:
-            yield from form.read(path, annotation=annotation)
-        elif form.questions is not None and view != View():
+        if form.questions is not None and view != View():
             yield from (question.text for question in form.questions(path, noted=notes, view=view))
         elif form.slow:
             key = [form.name, str(form.version), *(hashes[file] for file in (path, *form.companions(path)))]
@@ -245,8 +282,15 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def _unknown(name: str) -> str:
+    from lamina.assets import cards
+
     if "/" in name or "\\" in name or Path(name).suffix:
-        return f"there is no file or folder {name}; a catalogue name works too, see `lamina data list`"
+        hub = f", and so does a dataset of the Hugging Face hub: hf:{name}" if name.count("/") == 1 else ""
+        return f"there is no file or folder {name}; a catalogue name works too, see `lamina data list`{hub}"
+    if (card := cards().get(name)) and card.kind != "corpus":
+        what = {"suite": "a test suite for language models", "vectors": "a set of word vectors"}
+        found = what.get(card.kind, "a model")
+        return f"{name} is {found}, not a corpus of texts with labels; `lamina data list` shows the corpora"
     close = get_close_matches(name, names(), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     return (
@@ -255,7 +299,7 @@ def _unknown(name: str) -> str:
 
 
 def _emptiness(source: Source, split: str, chosen: Part, corpus: Corpus) -> str:
-    if corpus.notes.counts():
+    if corpus.notes.in_words():
         return f"{source.name} ({split}): every question is left out ({corpus.notes.in_words()}); give other questions"
     if corpus.view.tasks is not None:
         tasks = ", ".join(map(str, corpus.view.tasks))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from lamina.corpora.content import not_running_text
 from lamina.corpora.reading import Report, raise_fault, read_lines
 from lamina.corpora.tokenising import words_in
 from lamina.files.reading import open_regular
@@ -24,8 +25,9 @@ _APART = re.compile(r"\s,(?=\s)")
 
 
 def looks_like(path: Path) -> bool:
-    """Whether the file has a plain-text name; all other formats are tried first, by content."""
-    return path.is_file() and path.suffix.lower() in {".txt", ".text", ".tokens", ".raw"}
+    """Whether the file has a plain-text name and holds no other kind of data; all other formats are tried first."""
+    named = path.is_file() and path.suffix.lower() in {".txt", ".text", ".tokens", ".raw"}
+    return named and not_running_text(path) is None
 
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
@@ -45,7 +47,17 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
             yield Text(f"{path.stem}-{line.number}", words, doc=doc)
 
 
+def is_pre_tokenised(text: str) -> bool:
+    """Whether more commas are separate tokens than attached to a word.
+
+    Example:
+        >>> is_pre_tokenised("Well , yes ."), is_pre_tokenised("Well, yes.")
+        (True, False)
+    """
+    sample = text[:_SAMPLE]
+    return len(_APART.findall(sample)) > len(_STUCK.findall(sample))
+
+
 def _pre_tokenised(path: Path) -> bool:
     with open_regular(path) as file:
-        sample = file.read(_SAMPLE).decode("utf-8", errors="replace")
-    return len(_APART.findall(sample)) > len(_STUCK.findall(sample))
+        return is_pre_tokenised(file.read(_SAMPLE).decode("utf-8", errors="replace"))

@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.formats import FORMATS, detect, files_of, get_format
+from lamina.corpora.folders import detect, holding
+from lamina.corpora.formats import FORMATS, get_format
 from lamina.corpora.loading import Source, find_source, load_corpus, part_of
 from lamina.corpora.notes import Notes
 from lamina.corpora.questions import Question, make_question
@@ -130,7 +131,7 @@ def read_questions(
     form = get_format(format) if format else detect(path)
     if form.questions is None:
         raise CorpusError(f"{path} is read as {form.name}, which has no questions; use {' or '.join(_asking())}")
-    for file in files_of(path, form):
+    for file in holding(path, form).read:
         yield from form.questions(file, report, noted, view)
 
 

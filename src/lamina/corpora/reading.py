@@ -46,6 +46,7 @@ def raise_fault(fault: Fault) -> None:
 
 
 _BOM = b"\xef\xbb\xbf"
+_UTF_8 = "text saved as UTF-8 (older files are often Latin-1: `iconv -f LATIN1 -t UTF-8 OLD > NEW` converts them)"
 
 
 class Line(NamedTuple):
@@ -75,7 +76,7 @@ def read_lines(path: Path, report: Report) -> Iterator[Line | None]:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 what = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line is not UTF-8"
-                report(Fault(path, number, what, "text saved as UTF-8"))
+                report(Fault(path, number, what, _UTF_8))
                 yield None
             else:
                 yield Line(number, text.rstrip("\r\n"))

@@ -17,8 +17,11 @@ SPLITS = ("train", "dev", "test")
 _WORDS = {
     "train": "train",
     "training": "train",
+    "trainset": "train",
+    "trn": "train",
     "dev": "dev",
     "devel": "dev",
+    "devset": "dev",
     "development": "dev",
     "valid": "dev",
     "validation": "dev",
@@ -26,6 +29,8 @@ _WORDS = {
     "testa": "dev",
     "test": "test",
     "testing": "test",
+    "testset": "test",
+    "tst": "test",
     "testb": "test",
 }
 """Words in file names -> split; testa and testb are CoNLL-2003's."""
@@ -40,8 +45,11 @@ def split_of(name: str) -> str | None:
     Example:
         >>> [split_of(name) for name in ("en_ewt-ud-dev.conllu", "TRAIN_FILE.TXT", "eng.testa", "novel.txt")]
         ['dev', 'train', 'dev', None]
+        >>> split_of("GermanTestSet.tsv")
+        'test'
     """
-    said = [_WORDS[word] for word in re.findall(r"[a-z]+", name.lower()) if word in _WORDS]
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)]
+    said = [_WORDS[word] for word in words if word in _WORDS]
     return said[0] if said else None
 
 
@@ -63,6 +71,16 @@ def files_by_split(root: Path, files: Iterable[Path]) -> Files:
         found["train"] = [path for path in given if "development" in path.name.lower()]
         found["dev"] = [path for path in given if "development" not in path.name.lower()]
     return {split: tuple(paths) for split, paths in found.items() if paths}
+
+
+def lists_documents(root: Path, path: Path) -> bool:
+    """Whether a file of a folder lists the documents of a split.
+
+    Example:
+        >>> lists_documents(Path("gum"), Path("gum/splits/dev.txt")), lists_documents(Path("gum"), Path("gum/dev.txt"))
+        (True, False)
+    """
+    return path.parent == root / "splits" and path.suffix == ".txt" and path.stem in SPLITS
 
 
 def _listed_documents(root: Path) -> dict[str, str]:

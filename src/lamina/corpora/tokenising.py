@@ -35,6 +35,23 @@ class Split(NamedTuple):
         last = bisect_right(self.offsets, end, key=lambda offset: offset[1])
         return Span(first, last) if first < last else None
 
+    def exact_span(self, start: int, end: int) -> Span:
+        """The words of these characters; an error if they hold no word, or only a part of one.
+
+        Example:
+            >>> split_words("Dogs bark.").exact_span(0, 9)
+            Span(start=0, end=2)
+        """
+        found = self.span(start, end)
+        if found is None:
+            raise ValueError(f"the characters [{start}, {end}) hold no whole word")
+        # Only the words next to them can lie on both sides.
+        for at in (found.start - 1, found.end):
+            first, last = self.offsets[at] if 0 <= at < len(self.words) else (end, end)
+            if first < start < last or first < end < last:
+                raise ValueError(f"the characters [{start}, {end}) cut the word {self.words[at][:40]!r}")
+        return found
+
 
 def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
     """Split running text into words, with a boundary at every character offset of `cuts`.
@@ -49,6 +66,23 @@ def split_words(text: str, cuts: Iterable[int] = ()) -> Split:
     parts = (map(re.Match.span, _WORD.finditer(text, start, end)) for start, end in pairwise(bounds))
     offsets = tuple(chain.from_iterable(parts))
     return Split(tuple([text[start:end] for start, end in offsets]), offsets)
+
+
+def find_words(text: str, words: Sequence[str]) -> Split:
+    """Words of another tokenisation, found one after the other in the text they come from.
+
+    Example:
+        >>> find_words("New York's", ["New York", "'s"]).offsets
+        ((0, 8), (8, 10))
+    """
+    at, offsets = 0, []
+    for word in words:
+        start = text.find(word, at)
+        if start < 0:
+            raise ValueError(f"the word {word[:40]!r} is not in the text after character {at}")
+        at = start + len(word)
+        offsets.append((start, at))
+    return Split(tuple(words), tuple(offsets))
 
 
 def words_in(text: str) -> tuple[str, ...]:

@@ -1,0 +1,407 @@
+"""Rows of a table as texts: which column holds what, and one text per row.
+
+Used for data in memory (`corpus_from`) and for files of tables, so that both are read alike. A table has one row per
+text (running text or a list of words, with classes, values, tags or spans), one row per word (with the text it belongs
+to), or one row per labelled span of characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Literal
+
+from lamina.corpora.cells import (
+    CLASS_NAMES,
+    VALUE_NAMES,
+    Cut,
+    Kind,
+    edges_of,
+    is_list,
+    kind_of_lists,
+    kind_of_scalars,
+    missing,
+    said,
+)
+from lamina.corpora.tokenising import words_in
+from lamina.errors import CorpusError, SpanError
+from lamina.types import Edge, Text
+
+Row = Mapping[str, Any]
+Layout = Literal["texts", "words", "spans"]
+SAMPLED = 1000
+"""Rows that are looked at to decide what a column holds."""
+
+_WORDS = (("words1", "words2"), ("tokens1", "tokens2"), ("words",), ("tokens",))
+_PAIRS = (
+    ("#1 string", "#2 string"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("text1", "text2"),
+    ("sentence_a", "sentence_b"),
+    ("text_a", "text_b"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("question", "answer"),
+)
+_SINGLE = (
+    "sentence", "text", "review", "tweet", "content", "comment", "utterance", "question", "document", "body", "phrase",
+    "reviewtext", "review_text", "full_text", "message", "headline", "title",
+)  # fmt: skip
+_WORD = ("word", "token", "form")
+_TEXT_OF_WORD = ("text", "sentence", "sentence_id", "sent_id", "sentence #", "sentence_idx", "text_id")
+_ID = ("id", "guid", "idx", "index", "pairid", "pair_id", "uid", "sent_id", "sentence_id", "text_id")
+_DOC = ("doc", "doc_id", "document_id", "doc_name")
+_START = ("start", "begin", "start_offset", "start_char")
+_END = ("end", "end_offset", "end_char")
+RESERVED = ("text", "text2", "words", "words2", "word", "id", "doc", "start", "end")
+"""Names that say what a column is; any other name is that of an annotation."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of labels or values."""
+
+    name: str
+    """In the table."""
+    annotation: str
+    kind: Kind
+    classes: tuple[str, ...] = ()
+    """Names of the classes, where the table holds their numbers."""
+
+    def in_words(self) -> str:
+        """What it is, for people."""
+        renamed = "" if self.name == self.annotation else f" (column {self.name!r})"
+        what = {
+            "class": "a class of the whole text",
+            "classes": "classes of the whole text",
+            "value": "a graded value of the whole text",
+            "tags": "one label per word",
+            "spans": "labelled spans",
+        }[self.kind]
+        return f"{self.annotation}: {what}{renamed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which column of a table is what."""
+
+    layout: Layout
+    """What one row is."""
+    texts: tuple[str, ...]
+    """The column of texts, or the two columns of a pair; with one row per word, that of words."""
+    split: bool
+    """Whether the texts are lists of words; otherwise running text, which is tokenised."""
+    labels: tuple[Column, ...] = ()
+    id: str | None = None
+    doc: str | None = None
+    ends: tuple[str, str] | None = None
+    """With one row per span: the columns of its first character and one past its last."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """Column -> why it is not used."""
+
+    def in_words(self) -> str:
+        """The whole plan in one sentence.
+
+        Example:
+            >>> plan = plan_table(["text", "label"], [{"text": "I like it", "label": "good"}])
+            >>> plan.in_words()
+            "one text per row: text in 'text'; label: a class of the whole text"
+        """
+        one = {"texts": "one text per row", "words": "one word per row", "spans": "one labelled span per row"}
+        texts = " and ".join(map(repr, self.texts))
+        held = "words" if self.split or self.layout == "words" else "text"
+        parts = [f"{one[self.layout]}: {held} in {texts}", *(label.in_words() for label in self.labels)]
+        return "; ".join([*parts, *self.notes()])
+
+    def notes(self) -> tuple[str, ...]:
+        """One half-sentence per column that is not used."""
+        return tuple(f"column {name!r} is not used: {why}" for name, why in self.unused.items())
+
+
+class UnplannedError(CorpusError):
+    """A table of which it cannot be told what its columns hold."""
+
+
+def plan_table(
+    columns: Sequence[str],
+    sample: Sequence[Row],
+    *,
+    classes: Mapping[str, Sequence[str]] | None = None,
+    graded: Collection[str] = (),
+    chosen: Mapping[str, str] | None = None,
+) -> Plan:
+    """Decide which column is what, from names and from the first rows (`SAMPLED` of them are enough).
+
+    `classes` names the classes of columns that hold their numbers, `graded` columns whose numbers are values even if
+    they are whole. `chosen` maps names to columns, as a user says it: `text`, `text2`, `words`, `words2`, `word`,
+    `id`, `doc`, `start` and `end` are what they say; any other name is an annotation, `NAME:class` or `NAME:value`
+    where its kind is to be settled too. What is not chosen is found as usual, except that only the chosen annotations
+    are read where there are any. `UnplannedError` is raised where no column holds texts.
+
+    Example:
+        >>> rows = [{"review": "I like it", "stars": "5"}, {"review": "Not bad at all", "stars": "4"}]
+        >>> plan = plan_table(["review", "stars"], rows, chosen={"rating:value": "stars"})
+        >>> plan.texts, plan.labels[0].annotation, plan.labels[0].kind
+        (('review',), 'rating', 'value')
+    """
+    table = _Table(columns, sample, classes or {}, graded, chosen or {})
+    layout, texts, split = table.texts()
+    table.used |= set(texts)
+    plan = Plan(layout, texts, split)
+    if layout == "words":
+        plan = replace(plan, id=table.needed("id", _TEXT_OF_WORD, "the text that each word belongs to"))
+    else:
+        plan = replace(plan, id=table.found("id", _ID))
+    plan = replace(plan, doc=table.found("doc", _DOC))
+    if layout == "spans":
+        plan = replace(plan, ends=(table.needed("start", _START, ""), table.needed("end", _END, "")))
+    labels = table.labels(plan)
+    return replace(plan, labels=labels, unused=dict(table.unused))
+
+
+def texts_of(rows: Iterable[Row], plan: Plan, name: str) -> Iterator[Text]:
+    """One text per row (or per run of rows that belong together), named after the table where it has no ids.
+
+    Example:
+        >>> rows = [{"text": "I like it", "label": "good"}]
+        >>> [text.edges["label"][0].labels for text in texts_of(rows, plan_table(["text", "label"], rows), "reviews")]
+        [('good',)]
+    """
+    for number, row in merged(rows, plan):
+        yield text_of(row, plan, f"{name}-{number}")
+
+
+def merged(rows: Iterable[Row], plan: Plan) -> Iterator[tuple[int, Row]]:
+    """One row per text, with the number (from 1) of the first row it was made of."""
+    numbered = enumerate(rows, start=1)
+    if plan.layout == "texts":
+        yield from numbered
+        return
+    for _, run in groupby(_keyed(numbered, plan), key=lambda each: each[0]):
+        together = [(number, row) for _, number, row in run]
+        number, first = together[0]
+        about = {column: first.get(column) for column in (plan.id, plan.doc) if column is not None}
+        yield number, about | _joined([row for _, row in together], plan)
+
+
+def _keyed(numbered: Iterable[tuple[int, Row]], plan: Plan) -> Iterator[tuple[Any, int, Row]]:
+    """Each row with what says which text it belongs to; an empty cell means: to the same as the row before."""
+    key: Any = None
+    for number, row in numbered:
+        if plan.layout == "words":
+            own = said(row.get(plan.id or ""))
+            key = key if own in (None, "") else own
+        else:
+            key = tuple(said(row.get(column)) for column in (plan.id, *plan.texts) if column is not None)
+        yield key, number, row
+
+
+def _joined(rows: Sequence[Row], plan: Plan) -> dict[str, Any]:
+    if plan.layout == "words":
+        wanted = (*plan.texts, *(label.name for label in plan.labels))
+        return {column: [row.get(column) for row in rows] for column in wanted}
+    start, end = plan.ends or ("", "")
+    spans = {
+        label.name: [(row.get(start), row.get(end), row.get(label.name)) for row in rows if not missing(row.get(start))]
+        for label in plan.labels
+    }
+    return {column: rows[0].get(column) for column in plan.texts} | spans
+
+
+def text_of(row: Row, plan: Plan, name: str) -> Text:
+    """The text of one row; `name` is used where the table has no ids. What cannot be used is a `CorpusError`."""
+    about = name if plan.id is None else said(row.get(plan.id)) or name
+    try:
+        cut = _cut([row.get(column) for column in plan.texts], plan, row)
+        edges: dict[str, tuple[Edge, ...]] = {}
+        for label in plan.labels:
+            cell = row.get(label.name)
+            # Without a label a text does not carry the annotation; without a tag only the word goes without.
+            if not missing(cell):
+                made = edges_of(label.annotation, cell, label.kind, label.classes, cut)
+                if made is not None:
+                    edges[label.annotation] = made
+        doc = None if plan.doc is None else said(row.get(plan.doc))
+        return Text(about, cut.words, cut.segments, edges, doc)
+    except (SpanError, ValueError) as error:
+        raise CorpusError(f"text {about!r} cannot be used: {error}") from None
+
+
+def _cut(cells: Sequence[Any], plan: Plan, row: Row) -> Cut:
+    if plan.split or plan.layout == "words":
+        return Cut.of_words(cells)
+    bounds = [row.get(label.name) for label in plan.labels if label.kind == "spans"]
+    return Cut.of_strings(cells, bounds)
+
+
+class _Table:
+    """Columns of a table, while it is being decided what they hold."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        sample: Sequence[Row],
+        classes: Mapping[str, Sequence[str]],
+        graded: Collection[str],
+        chosen: Mapping[str, str],
+    ) -> None:
+        self.columns = [str(column) for column in columns]
+        self.sample, self.classes, self.graded = sample, classes, graded
+        self.chosen = {name: self._real(column) for name, column in chosen.items()}
+        self.by_name: dict[str, str] = {}
+        for column in self.columns:
+            self.by_name.setdefault(column.strip().lower(), column)
+        self.used: set[str] = set()
+        self.unused: dict[str, str] = {}
+
+    def _real(self, column: str) -> str:
+        close = [each for each in self.columns if each.strip().lower() == column.strip().lower()]
+        if column in self.columns or close:
+            return column if column in self.columns else close[0]
+        raise UnplannedError(f"there is no column {column!r}; the columns are {', '.join(self.columns) or 'none'}")
+
+    def values(self, column: str) -> list[Any]:
+        return [cell for row in self.sample if not missing(cell := row.get(column))]
+
+    def holds_lists(self, column: str) -> bool:
+        values = self.values(column)
+        return bool(values) and all(map(is_list, values))
+
+    def texts(self) -> tuple[Layout, tuple[str, ...], bool]:
+        """What one row is, the columns of texts, and whether these are lists of words."""
+        if "word" in self.chosen:
+            return "words", (self.chosen["word"],), False
+        for role in ("words", "text"):
+            if role in self.chosen:
+                pair = (self.chosen[role], self.chosen.get(f"{role}2"))
+                columns = tuple(column for column in pair if column is not None)
+                return self._spans_or_texts(), columns, all(map(self.holds_lists, columns))
+        for names in _WORDS:
+            found = self._all(names)
+            if found and all(map(self.holds_lists, found)):
+                return "texts", found, True
+        word = self._first(_WORD)
+        if word is not None and not self.holds_lists(word):
+            return "words", (word,), False
+        for names in (*_PAIRS, *((name,) for name in _SINGLE)):
+            found = self._all(names)
+            if found and (len(self.columns) > 1 or len(found) == 1):
+                return self._spans_or_texts(), found, all(map(self.holds_lists, found))
+        return self._spans_or_texts(), (self._longest(),), False
+
+    def _spans_or_texts(self) -> Layout:
+        ends = [self.chosen.get(role) or self._first(names) for role, names in (("start", _START), ("end", _END))]
+        scalar = all(end is not None and not self.holds_lists(end) for end in ends)
+        return "spans" if scalar else "texts"
+
+    def _longest(self) -> str:
+        """The one column of running text, where no column is named like one."""
+        running = []
+        for column in self.columns:
+            values = [cell for cell in self.values(column) if isinstance(cell, str)]
+            if values and sum(len(words_in(cell[:1000])) for cell in values) / len(values) > 4:
+                running.append(column)
+        if len(running) == 1:
+            return running[0]
+        held = "no column holds texts" if not running else f"several columns hold texts ({', '.join(running)})"
+        raise UnplannedError(
+            f"no column of words: {held}; columns are {', '.join(self.columns) or 'none'}; expected `word` (one row "
+            "per word), `words` or `tokens` (a list per row), or `text` or `sentence` (running text); say which column "
+            "is what"
+        )
+
+    def _all(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self.by_name[name] for name in names) if all(name in self.by_name for name in names) else ()
+
+    def _first(self, names: Sequence[str]) -> str | None:
+        free = (self.by_name[name] for name in names if name in self.by_name)
+        return next((column for column in free if column not in self.used), None)
+
+    def found(self, role: str, names: Sequence[str]) -> str | None:
+        column = self.chosen.get(role) or self._first(names)
+        taken = column is not None and column in self._annotated()
+        if column is None or taken:
+            return None
+        self.used.add(column)
+        return column
+
+    def needed(self, role: str, names: Sequence[str], what: str) -> str:
+        column = self.found(role, names)
+        if column is None:
+            raise UnplannedError(
+                f"a table with one row per word needs a column `text` (or {', '.join(names[1:])}) that names {what}"
+            )
+        return column
+
+    def _annotated(self) -> dict[str, tuple[str, str | None]]:
+        """Column -> the annotation it was chosen for, and its kind where that was said."""
+        found: dict[str, tuple[str, str | None]] = {}
+        for name, column in self.chosen.items():
+            if name not in RESERVED:
+                annotation, colon, kind = name.rpartition(":")
+                settled = bool(colon) and kind in ("class", "value")
+                found[column] = (annotation, kind) if settled else (name, None)
+        return found
+
+    def labels(self, plan: Plan) -> tuple[Column, ...]:
+        asked = self._annotated()
+        found: list[Column] = []
+        for column in dict.fromkeys([*asked, *self.columns]):
+            if column in self.used:
+                continue
+            if asked and column not in asked:
+                self.unused[column] = "not among the chosen columns"
+                continue
+            annotation, settled = asked.get(column, (column.strip(), None))
+            kind, why = self._kind(column, plan, chosen=column in asked)
+            if settled is not None:
+                kind, why = ("value" if settled == "value" else "class"), ""
+            if kind is None:
+                if column in asked:
+                    raise UnplannedError(f"column {column!r} cannot be the annotation {annotation!r}: {why}")
+                self.unused[column] = why
+            else:
+                found.append(Column(column, annotation, kind, tuple(self.classes.get(column, ()))))
+        return tuple(found)
+
+    def _size(self, row: Row, plan: Plan) -> int | None:
+        """How many words a row has, where it has one list of them."""
+        words: Any = row.get(plan.texts[0])
+        return len(words) if plan.split and len(plan.texts) == 1 and is_list(words) else None
+
+    def _kind(self, column: str, plan: Plan, *, chosen: bool) -> tuple[Kind | None, str]:
+        if plan.layout != "texts":
+            return ("tags" if plan.layout == "words" else "spans"), ""
+        values = self.values(column)
+        if not values:
+            return (None, "it is empty") if not chosen else ("class", "")
+        if all(map(is_list, values)) or all(isinstance(value, Mapping) for value in values):
+            sizes = [self._size(row, plan) for row in self.sample if not missing(row.get(column))]
+            return kind_of_lists(values, sizes)
+        if any(map(is_list, values)):
+            return None, "some of its cells are lists and others are not"
+        if column in self.classes:
+            return "class", ""
+        if column in self.graded:
+            return "value", ""
+        return kind_of_scalars(column, values, chosen=chosen)
+
+
+def is_column_name(name: str) -> bool:
+    """Whether columns are called so: it tells a header from a row.
+
+    Example:
+        >>> is_column_name("Sentence #"), is_column_name("Dogs bark .")
+        (True, False)
+    """
+    return name.strip().lower() in _KNOWN
+
+
+_KNOWN = frozenset(
+    (
+        *(name for names in (*_WORDS, *_PAIRS) for name in names), *_SINGLE, *_WORD, *_TEXT_OF_WORD, *_ID, *_DOC,
+        *_START, *_END, *CLASS_NAMES, *VALUE_NAMES,
+    )
+)  # fmt: skip
