@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from lamina.errors import InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, json_text, list_files
 from lamina.files.reading import read_regular
-from lamina.files.writing import fresh_folder
+from lamina.files.writing import fresh_folder, is_being_replaced
 from lamina.result_folder import (
     FORMAT,
     HEAD,
@@ -77,6 +77,8 @@ class Provenance:
     """Git revision of lamina's source, if it is a checkout."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """Date and time, in UTC."""
+    warnings: tuple[str, ...] = ()
+    """What to keep in mind when reading the numbers: a sample that is too small."""
 
 
 Status = Literal["clear", "open", "null"]
@@ -247,7 +249,8 @@ class Result:
                 head = read_head(folder)
                 result = cls._read(folder, head)
             except ResultError:
-                if state_of(folder) == before or time.monotonic() > until:
+                unchanged = state_of(folder) == before and not is_being_replaced(folder)
+                if unchanged or time.monotonic() > until:
                     raise
                 continue  # replaced while it was read
             # Hashes prove that the head and the tables belong together; older results have none.
@@ -327,7 +330,10 @@ def _read_provenance(about: Any) -> Provenance:
     for part in ("model", "corpus", "parameters", "skipped", "versions"):
         if not isinstance(about.get(part, {}), dict):
             raise ValueError(f"provenance.{part} is not a table")
-    return Provenance(**about | {"seeds": tuple(about["seeds"])})
+    warnings = about.get("warnings", [])
+    if not isinstance(warnings, list) or not all(isinstance(each, str) for each in warnings):
+        raise ValueError("provenance.warnings is not a list of sentences")
+    return Provenance(**about | {"seeds": tuple(about["seeds"]), "warnings": tuple(warnings)})
 
 
 def _write_table(table: pandas.DataFrame, path: Path) -> dict[str, str]:

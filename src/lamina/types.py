@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -47,9 +48,13 @@ class Span:
 class Edge:
     """One annotated target of any kind: a POS tag, an entity, a dependency, a coreference link.
 
+    One label may be given as a string, several as a list.
+
     Example:
         >>> Edge(("nsubj",), Span(0, 1), Span(1, 2)).arity
         2
+        >>> Edge("positive", Span(0, 1)).labels
+        ('positive',)
     """
 
     labels: tuple[str, ...]
@@ -63,6 +68,18 @@ class Edge:
     value: float | None = None
     """A graded judgement, if the annotation has one (factuality)."""
 
+    def __post_init__(self) -> None:
+        # Readers make millions of edges, with tuples of strings: those pass by a look at their types.
+        if type(self.labels) is not tuple or not set(map(type, self.labels)) <= _PLAIN:
+            object.__setattr__(self, "labels", _labels(self.labels, "labels"))
+        if self.rated is not None and (type(self.rated) is not tuple or not set(map(type, self.rated)) <= _PLAIN):
+            object.__setattr__(self, "rated", _labels(self.rated, "rated"))
+        for span in (self.span, self.other):
+            if type(span) is not Span and not (span is None and self.span is not None):
+                raise SpanError(f"an edge is between spans, as Span(0, 1); got {span!r:.80}")
+        if self.value is not None and not (type(self.value) is float and math.isfinite(self.value)):
+            object.__setattr__(self, "value", _value(self.value))
+
     @property
     def arity(self) -> int:
         """1 for a single span, 2 for a pair."""
@@ -72,6 +89,29 @@ class Edge:
         """The same edge, `by` words further on."""
         other = None if self.other is None else self.other.shift(by)
         return Edge(self.labels, self.span.shift(by), other, self.rated, self.value)
+
+
+_PLAIN = {str}
+
+
+def _labels(given: object, what: str) -> tuple[str, ...]:
+    """One label or several, as a tuple: a string is one label, never a sequence of letters."""
+    if isinstance(given, str):
+        return (str(given),)
+    if isinstance(given, list | tuple) and all(isinstance(label, str) for label in given):
+        return tuple(map(str, given))
+    raise SpanError(f"{what} of an edge are strings, as 'positive' or ('positive', 'strong'); got {given!r:.80}")
+
+
+def _value(given: object) -> float:
+    """A finite number; text and NaN are refused."""
+    try:
+        number = None if isinstance(given, str | bytes | bool) else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or not math.isfinite(number):
+        raise SpanError(f"the value of an edge is a finite number; got {given!r:.80}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +138,8 @@ class Text:
     """What it was made of, where that is more than its words (the uncut context): hashes, separated by spaces."""
 
     def __post_init__(self) -> None:
+        if type(self.words) is not tuple:
+            object.__setattr__(self, "words", _words(self.id, self.words))
         if not self.words:
             raise SpanError(f"text {self.id!r} has no words")
         if not self.segments:
@@ -116,10 +158,24 @@ class Text:
 
     def _check_edges(self) -> None:
         size = len(self.words)
+        if not all(type(edges) is tuple for edges in self.edges.values()):
+            object.__setattr__(self, "edges", {name: _tuple(each) for name, each in self.edges.items()})
         for name, edges in self.edges.items():
             for edge in edges:
+                if not isinstance(edge, Edge):
+                    raise SpanError(f"text {self.id!r}: {name} holds {edge!r:.80}; give a tuple of Edge")
                 if edge.span.end > size or (edge.other is not None and edge.other.end > size):
                     raise SpanError(f"text {self.id!r}: a {name} edge {edge} is outside its {size} words")
+
+
+def _words(id: str, given: object) -> tuple[str, ...]:
+    if isinstance(given, list) and all(isinstance(word, str) for word in given):
+        return tuple(given)
+    raise SpanError(f"text {id!r}: words are a tuple of strings, as ('Dogs', 'bark'); got {given!r:.80}")
+
+
+def _tuple(edges: object) -> tuple[object, ...]:
+    return tuple(edges) if isinstance(edges, list | tuple) else (edges,)
 
 
 def text_key(text: Text) -> bytes:

@@ -18,6 +18,7 @@ from lamina.analyses.runner import run, run_together
 from lamina.analyses.watching import CUT, TOO_LONG, UNKNOWN, Watch, Watched, watch, watch_together
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations, Tokens
+from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, ModelError
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -28,6 +29,7 @@ class Counting(TinyEncoder):
 
     def __init__(self, *, backwards: bool = False, **settings: int) -> None:
         super().__init__(**settings)
+        self.passport = passport_of(TinyEncoder(**settings))  # what it encodes to be examined is not counted
         self.encoded: list[tuple[str, ...]] = []
         self.passes = 0
         self._backwards = backwards

@@ -9,7 +9,7 @@ import pytest
 from lamina.analyses.attention_maps.behaviours import FIRST
 from lamina.analyses.attention_maps.loss_gradients import GRADIENTS
 from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, SHARE_OF_TEXTS, SURFACE
-from lamina.figures import to_svg
+from lamina.figures import captions_for, to_svg
 from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, cell_width, draw
 from lamina.results import Provenance, Result
 
@@ -119,6 +119,40 @@ def test_a_decoder_has_a_first_token_and_no_separators():
     assert special["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["first token", ". and ,"]
     (gradients,) = charts["gradients"].to_dict()["concat"]
     assert gradients["layer"][0]["encoding"]["color"]["scale"]["domain"][0] == "first token"
+
+
+def test_what_no_head_of_a_decoder_could_do_is_not_drawn_and_said():
+    result = made(decoder=True)
+    surface = result.tables["surface"]
+    # No token sees the next one, and the first sees itself alone.
+    surface.loc[surface["measure"].isin(["to_next", "entropy_first"]), ["value", "low", "high", "baseline"]] = 0.0
+    charts = {name: chart.to_dict() for name, chart in draw(result).items()}
+
+    shares, entropies = (part["concat"] for part in charts["atlas"]["concat"])
+    assert [grid["title"]["text"] for grid in (*shares, *entropies)] == [
+        "To oneself",
+        "To the previous token",
+        "To the first token",
+        "To full stops and commas",
+        "Entropy, all tokens",
+    ]
+    _, neighbours = charts["layers"]["concat"]
+    assert neighbours["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["oneself", "previous token"]
+    assert len(charts["entropy"]["concat"]) == 1
+    said = captions_for(result)
+    assert "by construction: to the next token, entropy, first token." in said["atlas"]
+    assert "by construction: entropy, first token." in said["entropy"]
+    assert "by construction" not in captions_for(made())["atlas"]
+
+
+def test_a_type_that_texts_of_one_segment_cannot_have_is_not_drawn():
+    result = made()
+    for table, column in (("patterns", "pattern"), ("layers", "kind")):
+        own = result.tables[table]
+        own.loc[own[column] == "block", own.columns.intersection(["share", "value", "low", "high"])] = 0.0
+    bars = draw(result)["patterns"].to_dict()["concat"][0]
+
+    assert bars["encoding"]["color"]["scale"]["domain"] == [name for name in PATTERNS if name != "block"]
 
 
 def test_measures_that_no_text_has_are_left_out():

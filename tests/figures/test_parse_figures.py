@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from lamina.figures import to_svg
+from lamina.figures import captions_for, to_svg
 from lamina.figures.parse import DIRECTIONS, describe, draw
 from lamina.results import Provenance, Result
 
@@ -29,7 +30,7 @@ def result() -> Result:
     )
     weights = pd.DataFrame(
         [
-            (system, layer, head, direction, (layer - head) / 3)
+            (system, layer, head, direction, (layer - head) / 3 + (direction == "separator") / 9)
             for system in ("attention-only", "attention+words", "attention+words, random blocks")
             for layer in (1, 2)
             for head in (1, 2, 3)
@@ -61,6 +62,17 @@ def test_weights_are_drawn_around_zero_for_the_trained_model_alone(result: Resul
     low, zero, high = spec["concat"][0]["encoding"]["color"]["scale"]["domain"]
     assert (low, zero) == (-high, 0)
     assert "means over scored words" in spec["title"]["subtitle"]
+
+
+def test_separators_that_a_decoder_does_not_have_are_not_drawn(result: Result):
+    weights = result.tables["weights"]
+    own = weights.assign(weight=(weights["layer"] - weights["head"]) / 3)
+    decoder = replace(result, tables={**result.tables, "weights": own})
+    titles = [panel["title"] for panel in draw(decoder)["weights_attention_only"].to_dict()["concat"]]
+
+    assert titles == [said for name, said in DIRECTIONS.items() if name != "separator"]
+    assert "no separators into a text" in captions_for(decoder)["weights_attention_only"]
+    assert "no separators" not in captions_for(result)["weights_attention_only"]
 
 
 def test_words_say_what_is_there_and_nothing_else(result: Result):

@@ -64,7 +64,7 @@ def test_an_annotation_that_is_no_task_is_said():
     mixed = (Edge(("x",), Span(0, 1)), Edge(("x",), Span(0, 1), Span(1, 2)))
     with pytest.raises(TaskError, match="no text carries the annotation 'xpos'"):
         annotation_task("xpos", [_text(pos=())])
-    with pytest.raises(TaskError, match="odd: some targets are one span and others two; a task has one kind of target"):
+    with pytest.raises(TaskError, match="odd: 1 targets are one span and 1 are a pair of spans; a task has one kind"):
         annotation_task("odd", [_text(odd=mixed)])
 
 
@@ -80,8 +80,8 @@ def test_a_task_describes_itself_in_plain_values():
 
 def test_every_task_has_a_corpus():
     assert all(corpora_of(task) for task in TASKS)
-    assert set(corpora_of(get_task("coref"))) == {"gum_open", "gap_coreference"}
-    assert set(corpora_of(get_task("coref_window"))) == {"gum_open"}
+    assert set(corpora_of(get_task("coref"))) == {"gum_open", "gap_coreference", "litbank", "ontogum"}
+    assert set(corpora_of(get_task("coref_window"))) == {"gum_open", "litbank", "ontogum"}
     assert set(corpora_of(get_task("sup"))) == {"squad", "squad_v1.1_dev", "xquad_en", "hotpotqa_sample", "babi_en"}
     assert corpora_of(get_task("ques")) == ("trec_qtypes",)
 

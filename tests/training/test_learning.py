@@ -215,11 +215,11 @@ def test_mistakes_are_said(learn, tmp_path, toy_texts, toy_questions) -> None:
         finetune(TinyEncoder(), by_heart(toy_texts), out=tmp_path / "out")
     with pytest.raises(ModelError, match="no blocks to fine-tune"):
         finetune(TinyEncoder(), by_heart(toy_texts), task="pos", out=tmp_path / "out")
-    with pytest.raises(InputError, match="data is a name, a path or"):
+    with pytest.raises(InputError, match="data is a name, a path, train, dev and test by name"):
         learn("pos", data=7)
     with pytest.raises(InputError, match="lr must be a number of at least 0"):
         learn("pos", lr=-1.0)
-    with pytest.raises(TaskError, match="attention window is for pos and ner"):
+    with pytest.raises(TaskError, match="attention window is for pos, ner and tag"):
         learn("classify", attention_window=2)
     with pytest.raises(TaskError, match="no question with a context"):
         learn("squad", data=by_heart(toy_texts))

@@ -68,7 +68,7 @@ def test_mrpc_columns_make_two_segments(tmp_path) -> None:
     assert text.edges["label"][0].labels == ("1",)
 
 
-@pytest.mark.parametrize(("line", "said"), [("only one", "1 columns"), ("\t1", "empty sentence"), ("x\t", "empty")])
+@pytest.mark.parametrize(("line", "said"), [("only one", "1 columns"), ("\t1", "no words"), ("x\t", "an empty label")])
 def test_glue_faults_name_the_line(tmp_path, line: str, said: str) -> None:
     path = tmp_path / "train.tsv"
     path.write_text(f"sentence\tlabel\nfine\t1\n{line}\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["captions_of", "chart_script", "colour_tokens", "draw", "spec_of", "to_svg"]
+__all__ = ["captions_for", "captions_of", "chart_script", "colour_tokens", "draw", "spec_of", "to_svg"]
 
 
 def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
@@ -42,6 +42,38 @@ def captions_of(analysis: str) -> Mapping[str, str]:
     """
     module = _drawer(analysis)
     return module.CAPTIONS if module else {}
+
+
+def captions_for(result: Result) -> dict[str, str]:
+    """Chart -> how to read it, for this very result: with what its tasks are, what is not drawn, and warnings.
+
+    Example:
+        >>> from lamina.results import Provenance, Result
+        >>> result = Result("geometry", {}, Provenance({}, {}, {}, warnings=("Small sample: 9 texts.",)))
+        >>> captions_for(result)["layers"].endswith("Small sample: 9 texts.")
+        True
+    """
+    try:
+        own, left_out = _own_tasks(result), _not_drawn(result)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        # Tables or provenance that are not as the analysis makes them; whoever draws the charts says so.
+        own, left_out = [], {}
+    return {
+        name: " ".join([said, *own, *filter(None, [left_out.get(name)]), *result.provenance.warnings])
+        for name, said in captions_of(result.analysis).items()
+    }
+
+
+def _own_tasks(result: Result) -> list[str]:
+    """What tasks are that no catalogue explains."""
+    tasks = result.provenance.corpus.get("tasks", {}).values()
+    return [f"{told['in_words']}." for told in tasks if told["definition"] == "own"]
+
+
+def _not_drawn(result: Result) -> Mapping[str, str]:
+    """Chart -> what it leaves out of this result."""
+    say = getattr(_drawer(result.analysis), "not_drawn", None)
+    return {} if say is None else say(result)
 
 
 def _drawer(analysis: str) -> ModuleType | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import FIRST
+from lamina.analyses.attention_maps.surface import constant_measures
 from lamina.figures._by_layer import beside, by_layer, interval_band, layers_axis
 from lamina.figures.theme import COLOURS, FAINT, INK, SHADES, Table, attention_name, themed
 from lamina.results import Result
@@ -28,8 +29,8 @@ CAPTIONS = {
     ),
     "entropy": (
         "How broadly heads look, in nats: one point per head, a line through the mean of a layer's heads, shaded "
-        "for its 95 % interval. 0 is a single token, the dotted line is all tokens alike. In a decoder the first token "
-        "sees only itself, so its entropy is 0. The intervals of heads are in the tooltips."
+        "for its 95 % interval. 0 is a single token, the dotted line is all tokens alike. The intervals "
+        "of heads are in the tooltips."
     ),
     "patterns": (
         "Share of texts on which a head's map is of each type, as the mean over a layer's heads: stacked, and one line "
@@ -145,9 +146,25 @@ PANELS = (
 )
 
 
+def not_drawn(result: Result) -> dict[str, str]:
+    """Chart -> what it leaves out, since no head could be any other way: in a decoder no token sees the next one."""
+    shown = {"atlas": SHARES | ENTROPIES, "layers": SHARES, "entropy": ENTROPIES}
+    constant = constant_measures(result.tables["surface"])
+    found = {}
+    for chart, names in shown.items():
+        left_out = [names[name][0].lower() + names[name][1:] for name in constant if name in names]
+        if left_out:
+            found[chart] = f"Not drawn, since it is the same for every head by construction: {', '.join(left_out)}."
+    return found
+
+
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `atlas`, `layers`, `entropy`, `patterns` and, where there are any, `gradients`."""
+    """The charts `atlas`, `layers`, `entropy`, `patterns` and, where there are any, `gradients`.
+
+    What is the same for every head by construction is not drawn; see `not_drawn`.
+    """
     surface = result.tables["surface"]
+    surface = surface[~surface["measure"].isin(constant_measures(surface))]
     corpus = result.provenance.corpus
     split = f" ({corpus['split']})" if corpus.get("split") else ""
     about = f"{result.provenance.model['name']} on {corpus['name']}{split}"
@@ -165,19 +182,20 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 def _atlas(surface: Table, about: str, share: str) -> alt.ConcatChart:
     broadest = float(np.nanmax(surface.loc[surface["measure"].isin(list(ENTROPIES)), ["value", "baseline"]]))
-    grids = []
+    grids, shares = [], 0
     for measure, title in (SHARES | ENTROPIES).items():
         rows = _of(surface, measure)
         if rows.empty:
             continue
         nats = measure in ENTROPIES
+        shares += not nats
         said = alt.TitleParams(title, subtitle=f"uniform attention: {rows['baseline'].iloc[0]:.2f}")
         top, unit = (math.ceil(broadest), "nats") if nats else (1, share)
         grids.append(head_grid(rows, said, domain=(0, top), unit=unit, digits=1 if nats else 2))
-    shares = alt.concat(*grids[:-2], columns=2, spacing=20) if len(grids) > 2 else alt.concat()
+    # Shares and nats have a legend each.
+    kinds = [grids[:shares], grids[shares:]]
     return alt.concat(
-        shares,
-        alt.concat(*grids[-2:], columns=2, spacing=20),
+        *(alt.concat(*each, columns=2, spacing=20) for each in kinds if each),
         columns=1,
         title=f"Where every head of {about} looks",
         description=_strongest(surface),
@@ -210,6 +228,7 @@ def _entropy(surface: Table, layers: Table | None, about: str) -> alt.ConcatChar
             legend=False,
         )
         for name, title in ENTROPIES.items()
+        if (rows["measure"] == name).any()
     ]
     return beside(panels, f"How broadly heads look: {about}", _means(surface, ENTROPIES))
 
@@ -229,11 +248,16 @@ def _gradients(gradients: Table, layers: Table | None, about: str) -> alt.Concat
 
 def _patterns(patterns: Table, layers: Table | None, about: str) -> alt.ConcatChart:
     rows = patterns.groupby(["layer", "pattern"], as_index=False)["share"].mean()
-    order = [*PATTERN_COLOURS]
+    # A block is within one of two segments: where texts have one, no map can be of that type.
+    never = {"block"} if not (rows.loc[rows["pattern"] == "block", "share"] > 0).any() else set[str]()
+    rows = rows[~rows["pattern"].isin(never)].copy()
+    order = [name for name in PATTERN_COLOURS if name not in never]
     rows["rank"] = [order.index(name) for name in rows["pattern"]]
     last = int(rows["layer"].max())
     legend = alt.Legend(title=None, orient="top", symbolType="square", symbolSize=140, columns=3)
-    colour = alt.Color("pattern:N", scale=alt.Scale(domain=order, range=[*PATTERN_COLOURS.values()]), legend=legend)
+    colour = alt.Color(
+        "pattern:N", scale=alt.Scale(domain=order, range=[PATTERN_COLOURS[name] for name in order]), legend=legend
+    )
     width = max(260, 24 * last)
     bars = (
         alt.Chart(rows, width=width, height=220)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, Table, attention_name, themed
@@ -47,9 +48,30 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     charts: dict[str, alt.TopLevelMixin] = {"systems": themed(_systems(result.tables["uas"], title))}
     for system, rows in result.tables["weights"].groupby("system", sort=False):
         if "random" not in str(system):
-            name = f"weights_{str(system).replace('+', '_').replace('-', '_')}"
-            charts[name] = themed(_weights(str(system), pd.DataFrame(rows), title))
+            charts[_chart(str(system))] = themed(_weights(str(system), pd.DataFrame(rows), title))
     return charts
+
+
+def _chart(system: str) -> str:
+    return f"weights_{system.replace('+', '_').replace('-', '_')}"
+
+
+def not_drawn(result: Result) -> dict[str, str]:
+    """Chart -> what it leaves out: without separators a decoder's first token stands in for them, weight by weight."""
+    said = "Not drawn, since the model puts no separators into a text: the root's attention to separators."
+    weights = result.tables["weights"]
+    return {
+        _chart(str(system)): said
+        for system, rows in weights.groupby("system", sort=False)
+        if "separator" not in _directions(pd.DataFrame(rows))
+    }
+
+
+def _directions(rows: Table) -> dict[str, str]:
+    """The directions with weights of their own."""
+    first, separator = (rows[rows["direction"] == name]["weight"].to_numpy() for name in ("first", "separator"))
+    same = len(first) == len(separator) and np.allclose(first, separator, rtol=1e-5, atol=1e-7)
+    return {name: said for name, said in DIRECTIONS.items() if name != "separator" or not same}
 
 
 def describe(table: Table) -> str:
@@ -108,7 +130,8 @@ def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
     )
     tooltip = ["layer:O", "head:O", alt.Tooltip("weight:Q", format=".3f")]
     panels = []
-    for direction, said in DIRECTIONS.items():
+    directions = _directions(rows)
+    for direction, said in directions.items():
         own = rows[rows["direction"] == direction]
         cells = alt.Chart(own, width=CELL * heads, height=CELL * layers).mark_rect(stroke="white")
         panels.append(
@@ -123,7 +146,7 @@ def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
     said = alt.TitleParams(f"{system}: {title}", subtitle=f"the weight of each head's map{over}")
     description = f"{system}: " + "; ".join(
         f"{said}, largest weight {top['weight']:.2f} of head {top['layer']:.0f}-{top['head']:.0f}"
-        for direction, said in DIRECTIONS.items()
+        for direction, said in directions.items()
         if (top := rows[rows["direction"] == direction].nlargest(1, "weight").iloc[0]) is not None
     )
     return alt.concat(*panels, columns=2, spacing=24, title=said, description=description)

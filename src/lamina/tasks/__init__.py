@@ -11,12 +11,14 @@ from lamina.tasks.control import (
     seen_targets,
     share_seen,
 )
+from lamina.tasks.description import Described, describe_task
 from lamina.tasks.scoring import decisions, label_set, micro_f1
 from lamina.tasks.task import Task
 
 __all__ = [
     "MIN_SEEN",
     "TASKS",
+    "Described",
     "Task",
     "annotation_task",
     "best_constant",
@@ -25,6 +27,7 @@ __all__ = [
     "control_task",
     "corpora_of",
     "decisions",
+    "describe_task",
     "get_task",
     "label_set",
     "micro_f1",

@@ -7,6 +7,7 @@ decisions about scored labels; decisions about labels that annotators did not ra
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -212,28 +213,33 @@ def get_task(name: str, *, faithful: bool = False) -> Task:
 
 
 def annotation_task(annotation: str, texts: Iterable[Text]) -> Task:
-    """An annotation as it comes, as a task: spans or pairs of spans with labels, or with values where all have one.
+    """An annotation as it comes, as a task: spans or pairs of spans with labels, or with values.
+
+    It is graded where every target has a value, or where some have and none has a label.
 
     Example:
         >>> text = Text("s1", ("Dogs", "bark"), edges={"mood": (Edge(("good",), Span(0, 2)),)})
         >>> annotation_task("mood", [text]).arity
         1
     """
-    arities: set[int] = set()
-    valued = set()
+    arities: Counter[int] = Counter()
+    valued = labelled = 0
     for text in texts:
         for edge in text.edges.get(annotation, ()):
-            arities.add(edge.arity)
-            valued.add(edge.value is not None)
+            arities[edge.arity] += 1
+            valued += edge.value is not None
+            labelled += bool(edge.labels)
     if not arities:
         raise TaskError(f"no text carries the annotation {annotation!r}")
     if len(arities) > 1:
-        raise TaskError(f"{annotation}: some targets are one span and others two; a task has one kind of target")
-    graded = valued == {True}
+        raise TaskError(
+            f"{annotation}: {arities[1]:,} targets are one span and {arities[2]:,} are a pair of spans; a task has one "
+            "kind of target: give each its own annotation"
+        )
+    graded = valued == arities.total() or (valued > 0 and not labelled)
     scoring = "R2 and correlation" if graded else _ALL
-    return Task(
-        annotation, annotation, annotation, arities.pop(), scoring, f"the {annotation} of a target", graded=graded
-    )
+    (arity,) = arities
+    return Task(annotation, annotation, annotation, arity, scoring, f"the {annotation} of a target", graded=graded)
 
 
 def tasks_of(annotations: Iterable[str]) -> tuple[Task, ...]:

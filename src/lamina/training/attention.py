@@ -121,7 +121,7 @@ class WindowedEncoder(HuggingFaceEncoder):
             base.tokenizer,
             name=f"{base.name} (window {reach})",
             limit=base.limit,
-            one_segment=base.one_segment,
+            reading=base.reading,
         )
         self._base, self._reach = base, reach
         self._sights: dict[str, Sight] = {}

@@ -15,7 +15,7 @@ from lamina.encoders.contract import SPECIAL
 from lamina.encoders.pieces import Pieces
 from lamina.errors import TaskError
 from lamina.training.objective import IGNORED, UNSEEN, Batch, Item, Objective, Outcome, Row, Sum, text_of, unit_of
-from lamina.types import Edge
+from lamina.types import Edge, Text
 
 CLASSES = {"label", "ques"}
 """The annotations of a whole text: a class, a question's type."""
@@ -119,9 +119,25 @@ def class_of(item: Item) -> str:
             raise TaskError(f"question {item.text.id!r} has no answer to learn")
         return item.answers[0]
     for name in sorted(CLASSES):
-        if item.edges.get(name):
-            return item.edges[name][0].labels[0]
+        labels = [label for edge in item.edges.get(name, ()) for label in edge.labels]
+        if len(labels) > 1:
+            raise TaskError(f"text {item.id!r} has {len(labels)} classes ({name}); classify learns one class per text")
+        if labels:
+            return labels[0]
     raise TaskError(
-        f"text {item.id!r} has no class; classify takes question types (trec), GLUE-style TSV with a label column, "
-        "or bAbI"
+        f"text {item.id!r} has no class; classify takes texts with an annotation of the whole text (a table with a "
+        "column of classes, GLUE, question types), or bAbI"
     )
+
+
+def is_class(text: Text, edges: tuple[Edge, ...]) -> bool:
+    """Whether an annotation is a class of the whole text.
+
+    Example:
+        >>> from lamina.types import Edge, Span, Text
+        >>> text = Text("a", ("So", "so"))
+        >>> is_class(text, (Edge("good", Span(0, 2)),)), is_class(text, (Edge("ADV", Span(0, 1)),))
+        (True, False)
+    """
+    whole = len(edges) == 1 and edges[0].other is None and len(edges[0].span) == len(text.words)
+    return whole and len(edges[0].labels) == 1

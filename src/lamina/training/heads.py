@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.loading import quiet_transformers
+from lamina.encoders.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.encoders.pieces import token_id
+from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.training.objective import Objective
 
@@ -46,7 +46,7 @@ def load_with_head(encoder: HuggingFaceEncoder, objective: Objective, *, seed: i
         settings["problem_type"] = "single_label_classification"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _load(source_of(encoder), objective.head, encoder.name, settings)
+        model = _load(source_of(encoder), objective.head, encoder.name, settings | _commit(encoder))
     _take_body(model, encoder)
     model.config.pad_token_id = token_id(with_padding(encoder.tokenizer).pad_token_id)
     return model
@@ -80,17 +80,20 @@ def load_class_head(encoder: HuggingFaceEncoder) -> PreTrainedModel | None:
 
     Read once more from where the encoder came from: an encoder does without the pooler, which this head reads.
     """
-    import torch
-
     source, classes = encoder.model.name_or_path, encoder.model.config.architectures or ()
     if not source or not any(f"For{_CLASSES}" in name for name in classes):
         return None
-    said = {"output_loading_info": True, "dtype": encoder.model.dtype}
+    said = {"output_loading_info": True, "dtype": encoder.model.dtype, **_commit(encoder)}
     model, info = _load(source, _CLASSES, encoder.name, said)
-    own = model.base_model.state_dict()
-    same = all(name in own and torch.equal(own[name], part.cpu()) for name, part in encoder.model.state_dict().items())
     # A head that is not in the checkpoint is random; a model changed in memory since is another one.
-    return model.eval().requires_grad_(False) if same and not info["missing_keys"] else None
+    own = has_weights_of(model, encoder) and not info["missing_keys"]
+    return model.eval().requires_grad_(False) if own else None
+
+
+def _commit(encoder: HuggingFaceEncoder) -> dict[str, Any]:
+    """The revision that an encoder of the hub was loaded at."""
+    commit = getattr(encoder.model.config, "_commit_hash", None)
+    return {} if commit is None else {"revision": commit}
 
 
 def _load(source: str, head: str, name: str, settings: dict[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from lamina.corpora.stories import STORIES
 from lamina.corpora.views import Setting, View
 from lamina.errors import CorpusError, TaskError
 from lamina.training.classes import CLASSES
+from lamina.training.learned_labels import with_learned_labels
 from lamina.training.objective import Item, text_of, unit_of
 from lamina.training.provenance import is_among
 from lamina.types import Edge, Span, Text
@@ -135,14 +136,18 @@ def load_sets(
     setting: Setting = "distractor",
     babi_tasks: Sequence[int] | None = None,
     length: int = 384,
+    annotation: str | None = None,
 ) -> Sets:
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
     Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` takes the first
-    texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty.
+    texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty. `annotation` is what is learned,
+    where it is not the task's own annotation or the only one that fits.
     """
     source = None if str(data) == STORIES else find_source(data, format)
     asks = _asks(task, source)
+    if asks and annotation is not None:
+        raise TaskError(f"{data} has questions, whose answers are learned; leave --annotation out")
     view = View(
         setting=setting,
         babi="classification" if task == "classify" else "span",
@@ -153,7 +158,7 @@ def load_sets(
     def load(split: str) -> Corpus:
         if asks:
             return load_questions(data, split, format=format, view=view)
-        return load_corpus(data, split, format=format)
+        return with_learned_labels(load_corpus(data, split, format=format), task, annotation)
 
     roles = _roles(task, source, load)
     corpora = {role: load(split) for role, split in roles.splits.items()}
@@ -176,13 +181,21 @@ def load_sets(
     return Sets(scored.name, *items, about=about, left_out=left_out, view=scored.view)
 
 
+def sets_of_splits(corpora: Mapping[str, Corpus], task: str, limit: int | None = None) -> Sets:
+    """The three sets of data in memory, of which train, dev and test are given."""
+    read = {split: with_learned_labels(corpus, task, None) for split, corpus in corpora.items()}
+    items = {split: tuple(corpus if limit is None else corpus.take(limit)) for split, corpus in read.items()}
+    left_out = {f"{split}: {why}": count for split, each in read.items() for why, count in each.left_out().items()}
+    return Sets(corpora["test"].name, items["train"], items["dev"], items["test"], left_out=left_out)
+
+
 def _asks(task: str, source: Source | None) -> bool:
     """Whether the data is read as questions with contexts, with the raw strings that texts do not have."""
     asks = source is None or source.format.name in ANSWERING
     if task in ANSWERING and source is not None and not asks:
         kind = source.format.name
         raise TaskError(f"{source.name} is {kind}; {task} takes questions with contexts (squad|hotpot|babi)")
-    return asks and task not in ("mlm", "pos", "ner")
+    return asks and task not in ("mlm", "pos", "ner", "tag")
 
 
 class _Roles(NamedTuple):

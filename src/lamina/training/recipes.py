@@ -8,7 +8,7 @@ import pandas as pd
 
 from lamina.errors import InputError
 
-Task = Literal["squad", "hotpot", "babi", "pos", "ner", "classify", "pairs", "mlm"]
+Task = Literal["squad", "hotpot", "babi", "pos", "ner", "tag", "classify", "pairs", "mlm"]
 Kind = Literal["span", "class", "tags", "masked"]
 Schedule = Literal["constant", "linear", "warmup"]
 
@@ -59,6 +59,7 @@ RECIPES: dict[Task, Recipe] = {
     "babi": _answering("answer a question about a story (bAbI, generated stories)", 384),
     "pos": _plain("part of speech, read off each word's last piece", "tags", 150),
     "ner": _plain("named entities as BIO tags, read off each word's last piece", "tags", 32),
+    "tag": _plain("any labels of single words, read off each word's last piece", "tags", 32),
     "classify": _plain("the class of a text (question types, SST-2, bAbI answers)", "class", 200),
     "pairs": _plain("the class of two sentences (MRPC; question and answer sentence)", "class", 350),
     "mlm": _plain("15 % of the pieces, hidden (masked language model)", "masked", 32),

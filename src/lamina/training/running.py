@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from lamina.encoders.batching import bucket
-from lamina.encoders.loading import quiet_transformers
 from lamina.encoders.pieces import token_id
+from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import DamagedError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import fresh_folder

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 import pytest
 
 import lamina
+from lamina.analyses.attention_maps.atlas import sentence_atlas
 from lamina.analyses.attention_maps.attention import attention
 from lamina.analyses.attention_maps.pairs import Shown, pair_up
-from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, UNTOLD
+from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, UNTOLD, constant_measures
 from lamina.corpora import Corpus, corpus_from
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.figures import captions_for
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Span, Text
 
@@ -142,3 +146,18 @@ def test_what_cannot_be_asked_is_refused_with_a_reason():
     encoder.heads = 0
     with pytest.raises(ModelError, match="no attention heads"):
         attention(encoder, corpus)
+
+
+def test_what_no_head_of_a_decoder_could_do_is_measured_and_not_drawn():
+    decoder = TinyEncoder(causal=True)
+    result = lamina.attention(decoder, [["Dogs", "bark", "."], ["Cats", "do", "not", "."]] * 6, samples=10)
+
+    # Nor does a word see the separator after the text.
+    assert constant_measures(result.tables["surface"]) == ["to_next", "other_to_separator", "entropy_first"]
+    assert set(result.tables["surface"]["measure"]) == set(MEASURES)
+    titles = json.dumps(result.chart("atlas").to_dict())
+    assert "To the previous token" in titles
+    assert "To the next token" not in titles
+    assert "by construction: to the next token" in captions_for(result)["layers"]
+    assert "to_next" not in {measure.name for measure in sentence_atlas(decoder, "Dogs bark.").measures}
+    assert "to_next" in {measure.name for measure in sentence_atlas(TinyEncoder(), "Dogs bark.").measures}

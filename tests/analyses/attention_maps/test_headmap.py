@@ -13,6 +13,7 @@ from lamina.analyses.attention_maps.corefheads import BESIDE
 from lamina.analyses.attention_maps.headmap import headmap, scale
 from lamina.analyses.attention_maps.relations import BEST
 from lamina.corpora import corpus_from
+from lamina.encoders.passports import passport_of
 from lamina.errors import ModelError
 from lamina.results import Result
 from lamina.testing import TinyEncoder
@@ -142,6 +143,7 @@ def test_the_analysis_runs_all_meters_in_one_pass(tmp_path):
             return super().encode(*args, **kwargs)
 
     encoder = Counting(blocks=3)
+    encoder.passport = passport_of(TinyEncoder(blocks=3))  # what it encodes to be examined is not counted
     result = headmap(encoder, corpus_from(treebank(), name="own"), samples=20)
     assert encoder.passes == 1
     points, pairs, fit = (result.tables[name] for name in ("points", "divergences", "fit"))

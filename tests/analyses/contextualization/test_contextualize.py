@@ -14,6 +14,7 @@ from lamina.analyses.contextualization.answers import PRESETS, Setup, answer
 from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.finetuning import attention_similarity, load_finetuned
 from lamina.analyses.contextualization.words_in_context import find_words
+from lamina.encoders.passports import passport_of
 from lamina.errors import FormatError, InputError, ModelError
 from lamina.probes.mlp import load_probes
 from lamina.results import Result
@@ -29,6 +30,7 @@ class Counting(TinyEncoder):
 
     def __init__(self, **more):
         super().__init__(**more)
+        self.passport = passport_of(TinyEncoder(**more))  # what it encodes to be examined is not counted
         self.encoded = []
 
     def encode(self, texts, want=("states",), *, ordered=True):

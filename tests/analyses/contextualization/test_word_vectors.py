@@ -19,6 +19,7 @@ from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.representations import name_of, random_vectors
 from lamina.analyses.contextualization.vectors import Wanted, Workspace, part_edges, word_vectors
 from lamina.analyses.contextualization.words_in_context import find_words
+from lamina.encoders.passports import passport_of
 from lamina.errors import DamagedError, DiskFullError, ModelError
 from lamina.files.checking import load_tensors
 from lamina.testing import TinyEncoder
@@ -176,6 +177,7 @@ class Counting(TinyEncoder):
 
     def __init__(self, stop_after: int | None = None) -> None:
         super().__init__()
+        self.passport = passport_of(TinyEncoder())  # what it encodes to be examined is not counted
         self.encoded, self.total, self._stop = 0, 60, stop_after
 
     def encode(self, texts, want=("states",), *, ordered=True):

@@ -243,6 +243,7 @@ def test_corpora_that_are_not_at_hand_are_named_with_how_to_get_them(corpora, re
     """Every one at once, before anything is read or written."""
     monkeypatch.setenv("LAMINA_DATA", str(tmp_path / "nothing"))
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LAMINA_OFFLINE", "1")
     tasks = {"pos": str(corpora[0]), "srl": "propbank_ewt", "const": "propbank_ewt", "ner": "gum_open"}
     monkeypatch.setitem(SUITES, "pipeline", Suite(tasks))
     out, store = tmp_path / "out", tmp_path / "store"

@@ -21,6 +21,8 @@ from lamina.analyses.probing.running import PRESETS, QUICK, QUICK_SMALL
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits
 from lamina.errors import InputError, TaskError
+from lamina.figures import captions_for
+from lamina.tasks import describe_task
 from lamina.testing import TinyEncoder
 
 WORDS = {"dog": ("NN", 2.0), "cat": ("NN", 1.5), "ran": ("VBD", -1.0), "sat": ("VBD", -2.5), "the": ("DT", 0.0)}
@@ -81,6 +83,51 @@ def test_any_annotation_and_a_task_of_one_s_own_are_probed(probed: Result) -> No
     assert (summary.loc[["xpos", "factuality", "is_verb"], "f1_full"] > 0.7).all()
     assert read_predictions(probed.files["is_verb.predictions.parquet"]).labels == ("other", "verb")
     assert "start2" in read_predictions(probed.files["edges.predictions.parquet"]).table.dropna(axis=1)
+
+
+def test_what_a_task_turned_out_to_be_is_said_in_the_result(probed: Result) -> None:
+    told = probed.provenance.corpus["tasks"]
+
+    assert {name: (each["arity"], each["metric"], each["target"]) for name, each in told.items()} == {
+        "xpos": (1, "f1", "words"),
+        "factuality": (1, "r2", "words"),
+        "supersense_verb": (1, "f1", "words"),
+        "ques_coarse": (1, "f1", "whole texts"),
+        "edges": (2, "f1", "pairs of words"),
+        "is_verb": (1, "f1", "words"),
+    }
+    assert told["ques_coarse"]["in_words"] == (
+        "ques_coarse: whole texts, 2 classes, one label per target, micro-F1 over all labels"
+    )
+    assert told["factuality"]["in_words"] == "factuality: words, graded values, R2 and correlation"
+    assert told["ques_coarse"]["in_words"] in captions_for(probed)["curves"]
+    assert probed.provenance.corpus["scored"]["factuality"] == 100
+
+
+def test_a_task_on_too_few_targets_says_so(probed: Result) -> None:
+    (warning,) = probed.provenance.warnings
+
+    assert "ques_coarse: 20" in warning
+    assert captions_for(probed)["curves"].endswith(warning)
+    about_words = [each.text for each in probed.findings if each.text.startswith("xpos:")]
+    assert all(text.endswith("Small sample: 100 targets.") for text in about_words)
+
+
+def test_an_annotation_with_the_name_of_a_task_of_another_kind_is_taken_as_it_comes() -> None:
+    def text(number: int, split: str) -> Text:
+        good = number % 2
+        edges = {
+            "rel": (Edge("good" if good else "bad", Span(0, 2)),),
+            "pos": (Edge("A" if good else "B", Span(0, 1)),),
+        }
+        return Text(f"{split}{number}", (f"w{number}{split}", "ran"), edges=edges)
+
+    splits = Splits(*(corpus_from([text(n, each) for n in range(30)], name="own") for each in ("train", "dev")))
+    tasks = {task.name: task for task in planned(splits, None).tasks}
+
+    assert {name: task.arity for name, task in tasks.items()} == {"pos": 1, "rel": 1}
+    assert describe_task(tasks["rel"], splits.scored).in_words().endswith("(not the catalogue's task of this name)")
+    assert describe_task(tasks["pos"], splits.scored).definition == "catalogue"
 
 
 def test_graded_values_are_scored_by_r2_and_correlation(probed: Result) -> None:
@@ -154,7 +201,7 @@ def planned(splits: Splits, tasks: Any, **asked: Any):
         ("chains", "the labels of chains name single things"),
         ("sentence", "the labels of sentence name single things"),
         ("answer", r"the labels of answer name single things \(50 labels on 50 targets\), not kinds of things"),
-        ("odd", "odd: some targets are one span and others two; a task has one kind of target"),
+        ("odd", "odd: 50 targets are one span and 50 are a pair of spans; a task has one kind of target: give each"),
         ("same", "same: every training target of own has the label 'yes'; there is nothing to tell apart, leave it"),
         ("flat", "flat: every training target of own has the value 3; there is nothing to tell apart, leave it out"),
         (Task("mine", "Mine", "mine", 1), "own does not carry the annotation 'mine' of the task mine; it carries .*xp"),

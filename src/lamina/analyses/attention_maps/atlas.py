@@ -13,7 +13,7 @@ from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.analyses.attention_maps.coreference import BASELINES
 from lamina.analyses.attention_maps.look import Chosen, standing_out
 from lamina.analyses.attention_maps.sentences import reach, see
-from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
+from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter, constant_measures
 from lamina.analyses.findings import rows_of
 from lamina.analyses.paired import DIFFERENCE, surely_ahead
 from lamina.analyses.watching import Weighting
@@ -91,10 +91,11 @@ def sentence_atlas(
     surface = SurfaceMeter(encoder, samples=1)
     seen = see(encoder, sentence, [surface], most=most, weights=weights)
     far, measured = reach(seen), surface.measured()
+    constant = constant_measures(surface.table())
     found = [
         Measure(SENTENCE, name, TITLES[name], _unit(name), value, float(baseline))
         for name, value, baseline in zip(MEASURES, measured.value, measured.baseline, strict=True)
-        if np.isfinite(value).any()
+        if np.isfinite(value).any() and name not in constant
     ]
     found.append(Measure(SENTENCE, "reach", TITLES["reach"], SHARE, far.astype(float)))
     return SentenceAtlas(found, standing_out(surface.table(), far), len(seen.tokens.ids))
@@ -116,10 +117,11 @@ def result_atlas(result: Result, blocks: int, heads: int) -> list[Measure]:
 
 def _attention(result: Result, shape: tuple[int, int]) -> list[Measure]:
     found = []
+    constant = constant_measures(result.tables["surface"])
     for name, own in _apart(result.tables["surface"], "measure"):
         values, baseline = _grid(own, "value", shape), float(own["baseline"].to_numpy()[0])
-        # A decoder has no separators.
-        if np.isfinite(values).any():
+        # A decoder has no separators, and no token of it sees the next one.
+        if np.isfinite(values).any() and name not in constant:
             found.append(Measure("attention", name, TITLES.get(name, name), _unit(name), values, baseline))
     for name, own in _apart(result.tables["patterns"], "pattern"):
         values = _grid(own, "share", shape)
@@ -281,6 +283,8 @@ def _each_head(coref: pd.DataFrame | None) -> pd.DataFrame | None:
 def _ranked(surface: pd.DataFrame | None) -> pd.DataFrame | None:
     if surface is None:
         return None
+    # Where all heads are alike by construction, no rank tells anything.
+    surface = surface[~surface["measure"].isin(constant_measures(surface))]
     among = surface.groupby("measure")["value"]
     return surface.assign(
         title=[TITLES.get(str(name), str(name)) for name in surface["measure"]],

@@ -25,7 +25,7 @@ class DistanceMeter:
     """Sums over texts of each head's mean distance, of the distance under uniform attention, and of texts."""
 
     def __init__(self, encoder: Encoder, *, samples: int, seed: int) -> None:
-        self._causal = encoder.causal
+        self._causal = encoder.causal_maps
         self._sums = StreamedBootstrap(encoder.blocks * encoder.heads + 2, samples=samples, seed=seed)
         self.texts = self.short = 0
 

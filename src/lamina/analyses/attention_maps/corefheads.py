@@ -169,7 +169,8 @@ def corefheads(
     skipped["mentions whose antecedents all lie outside their window"] = asked - int(sum(counts))
     best = best_table(meter, encoder.heads, faithful=faithful)
     tables = {"coref": coref_table(meter, encoder.heads, best), "best": best}
-    return Tables(tables, _named(skipped, most), model={"first_token": first_token(encoder)})
+    scored = {"mentions": int(sum(counts))}
+    return Tables(tables, _named(skipped, most), model={"first_token": first_token(encoder)}, scored=scored)
 
 
 @corefheads.finds

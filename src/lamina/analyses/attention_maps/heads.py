@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any, NamedTuple
 
@@ -29,6 +30,7 @@ from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Treebank
 from lamina.analyses.paired import DIFFERENCE, p_in_words, status_of_difference, surely_ahead
 from lamina.analyses.resampling import halve
+from lamina.analyses.sample_size import LEAST_TARGETS, Sample
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watching import (
     From,
@@ -212,7 +214,8 @@ def heads(
         "baselines": baselines_table(meter),
         "examples": examples_table(encoder, corpus, best, rows, weights),
     }
-    return Tables(tables, skipped, model={"first_token": first_token(encoder)})
+    scored = {"dependencies": _counted(meter)}
+    return Tables(tables, skipped, model={"first_token": first_token(encoder)}, scored=scored)
 
 
 @heads.finds
@@ -230,7 +233,10 @@ def _findings(result: Result) -> Iterable[Finding]:
             if ahead.empty
             else f"Heads find {len(ahead)} of {len(own)} relations better than any fixed offset, most clearly"
         )
-        yield _compared(f"{claim} {row.relation}: head {row.layer}-{row.head} finds", f"of {row.count:,}", row)
+        found = _compared(f"{claim} {row.relation}: head {row.layer}-{row.head} finds", f"of {row.count:,}", row)
+        # All dependencies may be many enough, and those of one relation not.
+        few = row.count < LEAST_TARGETS and not Sample.of(result.provenance).few
+        yield replace(found, text=f"{found.text} Small sample: {row.count:,} targets.") if few else found
     for row in rows_of(scored[scored["relation"] == NO_PUNCTUATION]):
         claim = f"Over all relations the best single head, {row.layer}-{row.head}, finds"
         yield _compared(claim, "of dependencies without punctuation", row)

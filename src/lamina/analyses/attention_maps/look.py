@@ -69,6 +69,7 @@ class Chosen(NamedTuple):
         ),
     },
     chapter="heads",
+    needs=("maps",),
     example='lamina look minilm "The dog that chased the cats barked." --head 3-1 --head 3-9',
 )
 def look(

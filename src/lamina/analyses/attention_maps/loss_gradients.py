@@ -30,7 +30,7 @@ class GradientMeter:
     """The mean magnitude of a text's gradients by what attention goes to, then over texts that have such a token."""
 
     def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
-        self._causal = encoder.causal
+        self._causal = encoder.causal_maps
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(TARGETS), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `targets`."""

@@ -72,6 +72,8 @@ class _Run(NamedTuple):
     weights: Mapping[str, np.ndarray]
     choices: Mapping[str, Choice]
     skipped: Counter[str]
+    words: int
+    """Scored."""
 
 
 @analysis(
@@ -95,6 +97,7 @@ class _Run(NamedTuple):
         "chosen": Table("One row per parser without training: the map it reads, chosen on the training texts.", CHOSEN),
     },
     chapter="heads",
+    needs=("maps",),
     example="lamina parse minilm --corpus ewt --out results/parse",
 )
 def parse(
@@ -161,6 +164,7 @@ def parse(
         model={"vectors": static.describe()},
         data={"train": splits.train.describe()},
         files={PROBES: path},
+        scored={"words": made[0].words},
     )
 
 
@@ -217,7 +221,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     The maps are watched here and not by way of the runner: what is learned depends on the order of the texts, which
     would change with whoever shared the pass.
     """
-    maps, causal, seed = encoder.blocks * encoder.heads, encoder.causal, settings.seed
+    maps, causal, seed = encoder.blocks * encoder.heads, encoder.causal_maps, settings.seed
     of = "" if bare else f", {RANDOM}"
     width = settings.vectors.width
     probes: dict[str, ParserProbe] = {
@@ -253,7 +257,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     skipped["training texts of one word, whose only candidate is the root"] = learner.lone
     skipped["scored texts of one word, whose only candidate is the root"] = scorer.lone
     skipped["scored texts of punctuation alone, or without dependencies, that score nothing"] = scorer.empty
-    return _Run(probes, scorer.scores(), scorer.weights(), trees | picks if bare else {}, skipped)
+    return _Run(probes, scorer.scores(), scorer.weights(), trees | picks if bare else {}, skipped, scorer.words)
 
 
 def _disjoint(splits: Splits, skipped: Counter[str]) -> Iterator[Text]:

@@ -352,6 +352,11 @@ class Scorer:
         right = (heads == tree.heads)[:, tree.scored].sum(1)
         self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text.id)
 
+    @property
+    def words(self) -> int:
+        """How many words were scored."""
+        return int(self._sums.value[-2])
+
     def scores(self) -> list[Score]:
         """UAS and UUAS of every system; the interval is of UAS, or of UUAS where there is no UAS."""
         count = len(self.systems)

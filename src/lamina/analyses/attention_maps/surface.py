@@ -47,7 +47,7 @@ class SurfaceMeter:
     """
 
     def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
-        self._causal = encoder.causal
+        self._causal = encoder.causal_maps
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(MEASURES), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `MEASURES`, the baseline is uniform attention over the same texts."""
@@ -74,6 +74,25 @@ class SurfaceMeter:
     def table(self) -> pd.DataFrame:
         """`layer,head,measure,value,low,high,baseline`, blocks and heads counted from 1."""
         return head_table(self.measured(), MEASURES, SURFACE)
+
+
+_EXACT = 1e-6
+
+
+def constant_measures(surface: pd.DataFrame) -> list[str]:
+    """Measures that no head could have otherwise: all are at one bound, and uniform attention is there too.
+
+    In a decoder, attention to the next token and the entropy of the first token, which sees only itself, are 0.
+
+    Example:
+        >>> rows = [(1, "to_next", 0.0, 0.0), (2, "to_next", 0.0, 0.0), (1, "to_self", 0.0, 0.2)]
+        >>> constant_measures(pd.DataFrame(rows, columns=["head", "measure", "value", "baseline"]))
+        ['to_next']
+    """
+    told = surface.dropna(subset=["value"])
+    bounds = told.groupby("measure", sort=False)[["value", "baseline"]].agg(["min", "max"])
+    at = [(name, {round(float(each) / _EXACT) for each in row}) for name, *row in bounds.itertuples(name=None)]
+    return [str(name) for name, values in at if values == {0} or values == {round(1 / _EXACT)}]
 
 
 def measure(
@@ -139,7 +158,7 @@ class PatternMeter:
     """
 
     def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
-        self._causal = encoder.causal
+        self._causal = encoder.causal_maps
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(PATTERNS), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `PATTERNS`."""

@@ -182,6 +182,7 @@ def contextualize(
             data={"used": _used(data), "settings": asdict(chosen)},
             seeds=(seed, *range(chosen.seeds)),
             files={NAME: predicted, **probe_files(setup, asked.whole)},
+            scored={"words": sum(data.split[pair.word] == ("dev" if faithful else "test") for pair in data.pairs)},
         )
 
 

@@ -24,6 +24,7 @@ from lamina.analyses.contextualization.tables import ALL, Scoreboard, Scores, in
 from lamina.analyses.watching import fit
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.passports import passport_of
 from lamina.errors import InputError, ModelError
 from lamina.progress import progress
 from lamina.training.attention import WindowedEncoder
@@ -75,6 +76,7 @@ def load_finetuned(base: Encoder, folders: Sequence[str]) -> list[Finetuned]:
     tuned = []
     for folder, said, name in zip(folders, about, names, strict=True):
         encoder, window = load_encoder(folder), said.get("attention_window")
+        passport_of(encoder)
         before, after = (_shape(model, probe) for model in (base, encoder))
         if before != after:
             raise ModelError(
@@ -123,7 +125,10 @@ def _through(encoder: Encoder, window: int | None) -> Encoder:
         return encoder
     if not isinstance(encoder, HuggingFaceEncoder):
         raise ModelError(f"{encoder.name} has no attention that can be limited to a window; name a transformer")
-    return WindowedEncoder(encoder, window)
+    windowed = WindowedEncoder(encoder, window)
+    # The same blocks and maps: what is refused of the one is refused of the other.
+    windowed.passport = encoder.passport
+    return windowed
 
 
 def _shape(model: Encoder, text: Text) -> str:
@@ -203,7 +208,7 @@ def attention_similarity(tuned: Sequence[Finetuned], texts: Iterable[Text]) -> p
     rows = []
     for each in tuned:
         base = each.base
-        if not base.heads:
+        if not (base.has_maps and each.encoder.has_maps):
             continue
         some = [fit(base, text) for text in first]
         cosines = _cosines(base, each.encoder, some)

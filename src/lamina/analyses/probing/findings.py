@@ -240,6 +240,7 @@ def _title(task: str) -> str:
 def probe_overview(result: Result) -> Iterable[Overview | str]:
     """Scores of the first and the full probe, and where each task is resolved; of single layers alone, the best."""
     corpus = result.provenance.corpus
+    yield from (told["in_words"] for told in corpus.get("tasks", {}).values() if told["definition"] == "own")
     title = f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})"
     if not (result.tables["scores"]["probe"] == "cumulative").any():
         columns = ("task", "score", "best layer", "value", "twin", "constant", "selectivity")

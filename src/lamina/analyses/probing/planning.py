@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from itertools import islice
 from math import ceil, inf
 from typing import Any, NamedTuple
@@ -18,13 +17,13 @@ import torch
 
 from lamina.activations import extract
 from lamina.analyses.estimate import Cost, Estimator, time_call
+from lamina.analyses.probing.asked_tasks import check_learnable, choose_tasks
 from lamina.analyses.probing.breakdown import DISTANCES, FREQUENCIES
 from lamina.analyses.probing.mdl import block_ends
 from lamina.analyses.probing.running import PRESETS, Preset, Setup, loss_of, programs
 from lamina.analyses.probing.statistics import Resampling
 from lamina.analyses.probing.suites import PROBES, Source
 from lamina.corpora import Corpus
-from lamina.corpora.corpus import NAMING
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError, TaskError
@@ -33,7 +32,7 @@ from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import find_targets
-from lamina.tasks import TASKS, Task, annotation_task, get_task, label_set, tasks_of
+from lamina.tasks import Task, label_set
 from lamina.tasks.task import Average
 from lamina.types import Text
 
@@ -149,7 +148,7 @@ def plan_run(
     whole, asked = source
     chosen = amounts.of(preset)
     cuts = _cuts(probes, layers)
-    tasks = _tasks(asked, whole, faithful=faithful)
+    tasks = choose_tasks(asked, whole, faithful=faithful)
     if metric is not None:
         tasks = [task.averaged(metric) for task in tasks]
     splits = Splits(_held(thin(whole.train, chosen.train_texts, seed)), _held(whole.scored))
@@ -158,7 +157,7 @@ def plan_run(
     unusable: dict[str, TaskError] = {}
     for task in tasks:
         try:
-            _check(task, setup)
+            check_learnable(task, setup)
         except TaskError as error:
             unusable[task.name] = error
     if unusable and (asked is not None or len(unusable) == len(tasks)):
@@ -296,49 +295,6 @@ def _validations(schedule: Schedule) -> int:
     return ceil(schedule.max_validations * _STOPPED_AT) if can_stop else schedule.max_validations
 
 
-def _tasks(asked: Sequence[str | Task] | None, splits: Splits, *, faithful: bool) -> list[Task]:
-    """The tasks of the catalogue that a corpus carries, or what was named: those, other annotations, or tasks given."""
-    held = splits.scored.annotations
-    carried = {task.name: get_task(task.name, faithful=faithful) for task in tasks_of(held)}
-    others = [
-        name for name in held if name not in NAMING and name not in {task.annotation for task in carried.values()}
-    ]
-    if asked is None:
-        if not carried and not others:
-            raise TaskError(
-                f"{splits.name} carries no task; its annotations: {', '.join(held) or 'none'}; tasks are made of: "
-                f"{', '.join(dict.fromkeys(task.annotation for task in TASKS))}, or of any other annotation"
-            )
-        return list(carried.values()) or [_annotated(name, splits) for name in others]
-    return [_named(each, carried, splits) for each in dict.fromkeys(asked)]
-
-
-def _named(asked: str | Task, carried: Mapping[str, Task], splits: Splits) -> Task:
-    held = splits.scored.annotations
-    if isinstance(asked, Task):
-        if not asked.available(held):
-            raise TaskError(
-                f"{splits.name} does not carry the annotation {asked.annotation!r} of the task {asked.name}; it "
-                f"carries {', '.join(held) or 'none'}"
-            )
-        return asked
-    if asked in carried:
-        return carried[asked]
-    if asked in held:
-        return _annotated(asked, splits)
-    known = {task.name: task for task in TASKS}
-    windows = asked in known and known[asked].available((*held, "sentence"))
-    hint = "; windows (--unit window:128) carry more" if windows else ""
-    close = get_close_matches(asked, [*carried, *held], n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    others = [name for name in held if name not in carried and name not in NAMING]
-    beside = f", and the annotations {', '.join(others)}" if others else ""
-    raise TaskError(
-        f"{splits.name} does not carry {asked}; it carries {', '.join(carried) or 'no task of the catalogue'}"
-        f"{beside}{hint}{meant}"
-    )
-
-
 _MOST_HELD = 20_000
 """Texts that are kept in memory: every task reads them several times."""
 
@@ -346,48 +302,6 @@ _MOST_HELD = 20_000
 def _held(corpus: Corpus) -> Corpus:
     texts = tuple(islice(corpus, _MOST_HELD + 1))
     return replace(corpus, source=lambda: iter(texts)) if len(texts) <= _MOST_HELD else corpus
-
-
-_MOST_LABELS = 0.5
-"""Labels, as a share of the targets, from which on they name things instead of telling kinds."""
-
-
-def _annotated(name: str, splits: Splits) -> Task:
-    task = annotation_task(name, splits.train)
-    if task.graded:
-        return task
-    targets = [edge for text in splits.train for edge in task.targets(text)]
-    labels = {label for edge in targets for label in edge.labels}
-    if name in NAMING or len(labels) > max(_MOST_LABELS * len(targets), 2):
-        raise TaskError(
-            f"the labels of {name} name single things ({len(labels):,} labels on {len(targets):,} targets), not kinds "
-            "of things: a probe has nothing to learn; name another annotation"
-        )
-    return task
-
-
-def _check(task: Task, setup: Setup) -> None:
-    """Whether there is anything to learn, to stop by and to score, before anything is encoded."""
-    name = setup.splits.name
-    parts = {"training": setup.learned, "scored": setup.splits.scored}
-    for part, texts in parts.items():
-        if not any(task.targets(text) for text in texts):
-            raise TaskError(f"{task.name}: the {part} texts of {name} have no target of this task; leave it out")
-    if not any(task.targets(text) for text in setup.stopping):
-        raise TaskError(
-            f"{task.name}: of the training texts of {name}, those that decide when to stop "
-            f"({len(setup.division.stop):,}) have no target of this task; give more training texts or leave it out"
-        )
-    targets = (edge for text in setup.learned for edge in task.targets(text))
-    answers = {edge.value if task.graded else frozenset(edge.labels) for edge in targets}
-    if len(answers) < 2:
-        (only,) = answers
-        told = (
-            f"the label {' '.join(sorted(only)) or 'none'!r}" if isinstance(only, frozenset) else f"the value {only:g}"
-        )
-        raise TaskError(
-            f"{task.name}: every training target of {name} has {told}; there is nothing to tell apart, leave it out"
-        )
 
 
 def _cuts(probes: Sequence[str], layers: int) -> tuple[Cut, ...]:

@@ -34,7 +34,7 @@ from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError
 from lamina.probes.bank import Schedule
 from lamina.results import Finding, Result, answer_key, question_key
-from lamina.tasks import Task
+from lamina.tasks import Task, describe_task
 from lamina.training.provenance import folder_of, refuse_seen
 from lamina.training.seed_folders import seed_of
 
@@ -85,7 +85,8 @@ def probe(
     tasks: Annotated[  # noqa: ARG001
         Sequence[str | Task] | None,
         Setting(
-            "A task, or any annotation of the corpus; by default the tasks of the catalogue that it carries.",
+            "A task, or any annotation of the corpus; by default the tasks of the catalogue that it carries, and all "
+            "annotations of data that names its own.",
             option="--task",
         ),
     ] = None,
@@ -187,10 +188,18 @@ def probe(
         tables,
         _left_out(probed, plans),
         model={"faithful": told} if faithful else {},
-        data={"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {},
+        data={"tasks": _described(probed)}
+        | ({"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {}),
         seeds=(seed, *range(plans[0].setup.seeds)),
         files=files,
+        scored={run.task.name: len(run.targets.text) for each in probed for run in each.runs},
     )
+
+
+def _described(probed: Sequence[Probed]) -> dict[str, Any]:
+    """Task -> what its targets turned out to be and how they are scored."""
+    told = (describe_task(run.task, each.splits.scored) for each in probed for run in each.runs)
+    return {each.task.name: each.as_json() for each in told}
 
 
 @probe.finds

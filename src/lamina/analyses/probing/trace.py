@@ -14,7 +14,7 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of
 from lamina.analyses.given_data import as_result
 from lamina.analyses.inputs import Input, Loaded, Reads, Sentence
-from lamina.analyses.models import as_encoder
+from lamina.analyses.models import as_encoder, describe_models
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
 from lamina.analyses.probing.live import Marked, SentenceTracer
@@ -76,7 +76,7 @@ class ProbedSentence(Reads):
         encoder = as_encoder(model, options, runtime)
         data = {"name": "a typed sentence", "split": "", "words": list(words), "probes": probed.key}
         data["fingerprint"] = fingerprint_of(probed.key, words)
-        return Loaded((probed, words, encoder), encoder.describe(), data, (Path(encoder.name).name,))
+        return Loaded((probed, words, encoder), describe_models((encoder,)), data, (Path(encoder.name).name,))
 
 
 @analysis(

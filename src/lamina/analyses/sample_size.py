@@ -1,0 +1,145 @@
+"""How much was scored, and a warning where that is too little to rely on: one rule for all analyses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lamina.results import Finding, Provenance, Result
+from lamina.tasks import TASKS
+
+LEAST_TARGETS = 200
+"""Scored targets; the 95 % interval of a share is about 0.14 wide with as many."""
+LEAST_DOCUMENTS = 10
+"""Scored documents; intervals that resample fewer are too narrow."""
+
+_TITLES = {task.name: task.title for task in TASKS}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What an analysis scored.
+
+    Example:
+        >>> Sample({"coref": 120, "pos": 25_000}, 9).warnings()[0]
+        'Small sample: fewer than 200 targets are scored (coref: 120); scores from so few are uncertain.'
+    """
+
+    targets: Mapping[str, int] = field(default_factory=dict)
+    """What was scored (a task, dependencies) -> how many targets."""
+    documents: int | None = None
+    """Documents they come from; None if there are enough, or none were read."""
+    unit: str = "documents"
+    """`texts` where documents are not known."""
+    inherited: tuple[str, ...] = ()
+    """Warnings of the results that were read."""
+
+    def describe(self) -> dict[str, Any]:
+        """What provenance says of the data; `of` reads it back."""
+        few = {} if self.documents is None else {"scored_from": {self.unit: self.documents}}
+        return ({"scored": dict(self.targets)} if self.targets else {}) | few
+
+    @classmethod
+    def of(cls, provenance: Provenance) -> Sample:
+        """The sample of a result."""
+        few: dict[str, int] = provenance.corpus.get("scored_from", {})
+        own = cls(provenance.corpus.get("scored", {}))
+        for unit, count in few.items():
+            own = replace(own, documents=count, unit=unit)
+        known = own.warnings()
+        return replace(own, inherited=tuple(each for each in provenance.warnings if each not in known))
+
+    @property
+    def few(self) -> dict[str, int]:
+        """What was scored on too few targets."""
+        return {name: count for name, count in self.targets.items() if count < LEAST_TARGETS}
+
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for everything there is too little of."""
+        said: list[str] = []
+        if self.few:
+            each = ", ".join(f"{name}: {count:,}" for name, count in self.few.items())
+            said.append(
+                f"Small sample: fewer than {LEAST_TARGETS} targets are scored ({each}); scores from so few are "
+                "uncertain."
+            )
+        if self.documents is not None:
+            one = _counted(self.documents, self.unit.removesuffix("s"))
+            said.append(
+                f"Small sample: {one} (fewer than {LEAST_DOCUMENTS}); intervals that resample so few may be too narrow."
+            )
+        return tuple(dict.fromkeys([*said, *self.inherited]))
+
+    def told_by(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings; those about too small a sample say so."""
+        return tuple(replace(each, text=f"{each.text}{self._remark(each.text)}") for each in findings)
+
+    def _remark(self, text: str) -> str:
+        few = [count for name, count in self.few.items() if len(self.targets) == 1 or _mentions(text, name)]
+        parts = [_counted(min(few), "target")] if few else []
+        if self.documents is not None:
+            parts.append(_counted(self.documents, self.unit.removesuffix("s")))
+        if not parts:
+            return " Small sample." if self.inherited else ""
+        return f" Small sample: {' in '.join(parts)}."
+
+
+def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
+    """What was scored, of what an analysis was given to read.
+
+    Example:
+        >>> from lamina.corpora import corpus_from
+        >>> sample_of([corpus_from([["Dogs", "bark"]] * 9)], {}).warnings()
+        ('Small sample: 9 texts (fewer than 10); intervals that resample so few may be too narrow.',)
+        >>> sample_of([corpus_from([["Dogs", "bark"]] * 10)], {"pos": 200}).warnings()
+        ()
+    """
+    results = [each for given in inputs for each in (given if isinstance(given, list | tuple) else (given,))]
+    inherited = tuple(
+        dict.fromkeys(warning for each in results if isinstance(each, Result) for warning in each.provenance.warnings)
+    )
+    smallest: tuple[int, str] | None = None
+    for texts in _scored(inputs):
+        names: set[str] = set()
+        known = False
+        for text in texts:
+            names.add(text.doc or text.id)
+            known |= text.doc is not None
+            if len(names) >= LEAST_DOCUMENTS:
+                break
+        else:
+            found = (len(names), "documents" if known else "texts")
+            smallest = found if smallest is None else min(smallest, found)
+    if smallest is None:
+        return Sample(targets, inherited=inherited)
+    return Sample(targets, *smallest, inherited=inherited)
+
+
+def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
+    """The scored texts of each corpus among the inputs."""
+    from lamina.corpora import Corpus, Splits
+    from lamina.training.objective import text_of
+    from lamina.training.reading import Sets
+
+    for given in inputs:
+        if isinstance(given, Sets):
+            yield map(text_of, given.scored)
+        elif isinstance(given, Splits):
+            yield given.scored
+        elif isinstance(given, Corpus):
+            yield given
+        elif isinstance(given, list | tuple):
+            yield from _scored(given)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _mentions(text: str, name: str) -> bool:
+    """Whether a sentence is about something, by its name or by its title in figures."""
+    plain = name.partition(" (")[0]
+    said = "|".join(re.escape(each) for each in dict.fromkeys((name, plain, _TITLES.get(plain, plain))))
+    return re.search(rf"(?<!\w)(?:{said})(?!\w)", text, re.IGNORECASE) is not None
