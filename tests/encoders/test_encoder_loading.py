@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from types import SimpleNamespace
 
 import huggingface_hub
 import pytest
@@ -14,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 import lamina
-from lamina.encoders import loading
-from lamina.encoders.loading import check_precision, cpu_multiplies
+from lamina.encoders.devices import check_precision, cpu_multiplies
+from lamina.encoders.hub import check_hub_files
 from lamina.errors import HashError, ModelError
 from lamina.types import Text
 
@@ -142,13 +141,14 @@ def test_a_pipe_or_a_device_is_never_opened(copied, name, kind):
 def test_a_file_of_the_hub_is_compared_with_its_first_download(copied, tmp_path, monkeypatch):
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: str(copied / "config.json"))
-    config = SimpleNamespace(_commit_hash="abc")
-    loading._check_hub_files("me/tiny", config)
-    loading._check_hub_files("me/tiny", config)
+    check_hub_files("me/tiny", "abc")
+    check_hub_files("me/tiny", "abc")
     (copied / "tokenizer.json").write_text("{}")
     with pytest.raises(HashError, match=r"^me/tiny@abc/tokenizer\.json has sha256"):
-        loading._check_hub_files("me/tiny", config)
-    loading._check_hub_files("me/tiny", SimpleNamespace(_commit_hash=None))
+        check_hub_files("me/tiny", "abc")
+    check_hub_files("me/tiny", None)
+    # Another revision has files of its own.
+    check_hub_files("me/tiny", "def")
 
 
 def test_code_that_comes_with_a_model_is_never_run(copied, capfd):
@@ -168,7 +168,7 @@ def test_a_precision_that_is_none(model_folder):
 
 
 def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch):
-    monkeypatch.setattr("lamina.encoders.loading.cpu_multiplies", lambda dtype: False)
+    monkeypatch.setattr("lamina.encoders.devices.cpu_multiplies", lambda dtype: False)
     assert "bfloat16 matrix products do not work on this machine's CPU" in refusal(
         model_folder("bert"), dtype="bfloat16"
     )
@@ -179,7 +179,7 @@ def test_half_precision_needs_a_processor_that_has_it(model_folder, monkeypatch)
 def test_trying_half_precision_never_kills_this_process(monkeypatch):
     assert cpu_multiplies("bfloat16") in (True, False)
     died = subprocess.CompletedProcess([], returncode=-4, stdout="", stderr="")
-    monkeypatch.setattr("lamina.encoders.loading.subprocess.run", lambda *a, **k: died)
+    monkeypatch.setattr("lamina.encoders.devices.subprocess.run", lambda *a, **k: died)
     assert cpu_multiplies.__wrapped__("bfloat16") is False
 
 

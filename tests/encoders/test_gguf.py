@@ -8,8 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lamina.encoders.loading import converted, damaged_conversions
+import lamina
+from lamina.encoders.gguf_files import converted, damaged_conversions
 from lamina.errors import ModelError
+from lamina.types import Text
 
 WIDTH, HEADS, KEY_HEADS, INNER, BLOCKS = 32, 4, 2, 64, 2
 BYTES = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -43,7 +45,7 @@ def tensors() -> dict[str, np.ndarray]:
     return {name: draw.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def write(path, weights) -> None:
+def write(path, weights, *, begins=False) -> None:
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)
     writer.add_embedding_length(WIDTH)
@@ -60,6 +62,7 @@ def write(path, weights) -> None:
     writer.add_token_merges(MERGES)
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
+    writer.add_add_bos_token(begins)
     for name, weight in weights.items():
         heads = {"attn_q": HEADS, "attn_k": KEY_HEADS}.get(name.split(".")[-1])
         writer.add_tensor(f"{name}.weight", interleaved(weight, heads) if heads else weight)
@@ -103,7 +106,7 @@ def test_the_folder_holds_the_weights_of_the_file(packed, capfd):
 def test_the_work_is_done_once(packed, monkeypatch):
     write(packed, tensors())
     first = converted(packed)
-    monkeypatch.setattr("lamina.encoders.loading._convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr("lamina.encoders.gguf_files._convert", lambda *_: pytest.fail("converted again"))
     assert converted(packed) == first
     assert [path.name for path in first.parent.iterdir() if not path.name.endswith(".lock")] == [first.name]
 
@@ -162,3 +165,17 @@ def test_a_file_that_lacks_weights_leaves_nothing_behind(packed):
         converted(packed)
     left = [path for path in (packed.parents[1] / "cache" / "converted").iterdir() if path.suffix != ".lock"]
     assert not left
+
+
+def test_a_file_by_its_path_is_a_model(packed):
+    write(packed, tensors())
+    encoder = lamina.load_encoder(str(packed), device="cpu")
+    assert (encoder.name, encoder.blocks, encoder.heads, encoder.causal) == ("tiny", BLOCKS, HEADS, True)
+    with pytest.raises(ModelError, match="is not an encoder-decoder, so it has no sides"):
+        lamina.load_encoder(f"{packed}:decoder", device="cpu")
+
+
+def test_texts_begin_with_the_token_that_the_file_asks_for(packed):
+    write(packed, tensors(), begins=True)
+    tokens = lamina.load_encoder(str(packed), device="cpu").tokenize(Text("t", ("a", "dog")))
+    assert (tokens.ids[0], tokens.words.tolist()) == (0, [-1, 0, 1])

@@ -1,207 +1,100 @@
-"""From a name to an encoder: an alias, a Hugging Face id, a folder, or a file of word vectors."""
+"""From a name to an encoder: an alias, a Hugging Face id, a folder, a GGUF file, an adapter, or word vectors."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, redirect_stderr
-from functools import cache
-from io import StringIO
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from filelock import FileLock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina import assets
-from lamina.assets.first_download import check_first_download
-from lamina.encoders.bounds import bounded_building, check_config, check_folder, weights_files
+from lamina.encoders.adapters import find_adapter, merge
+from lamina.encoders.bounds import bounded_building, check_folder, weights_files
 from lamina.encoders.contract import Encoder
-from lamina.errors import AssetError, DamagedError, InputError, ModelError
-from lamina.files.checking import changed_files, list_files, read_json, sha256_of, write_json
-from lamina.files.writing import fresh_folder, recover, told
-from lamina.progress import progress, say
+from lamina.encoders.devices import check_precision, choose_device
+from lamina.encoders.gguf_files import converted
+from lamina.encoders.hub import cannot_load, check_hub_files, code_homes, read_config, warn_of_code
+from lamina.encoders.model_names import ModelName, Side, parse_name
+from lamina.encoders.quiet import quiet_transformers
+from lamina.errors import AssetError, ModelError
 from lamina.result_folder import check_listed
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Hide progress bars and log lines below errors; restores the user's settings afterwards.
-
-    Example:
-        >>> with quiet_transformers():
-        ...     pass
-    """
-    from huggingface_hub.utils import logging as hub
-    from transformers.utils import logging
-
-    verbosity, bars, hub_verbosity = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    # No warnings about retries of an unreachable hub: the final error is enough.
-    hub.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        hub.set_verbosity(hub_verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-# Large enough to use the matrix units (AMX) that some machines announce but then refuse.
-_TRY = "import torch; a = torch.ones(64, 64, dtype=torch.{dtype}); print(float((a @ a)[0, 0]))"
-
-
-def check_precision(dtype: str, device: str) -> None:
-    """Raise a ModelError if `device` cannot compute in `dtype`.
-
-    Example:
-        >>> check_precision("float32", "cpu")
-    """
-    if dtype not in ("float32", "bfloat16", "float16"):
-        raise ModelError(f"{dtype!r} is not a supported precision; use float32, bfloat16 or float16")
-    if dtype != "float32" and device.startswith("cpu") and not cpu_multiplies(dtype):
-        raise ModelError(f"{dtype} matrix products do not work on this machine's CPU; use float32 or a GPU")
-
-
-@cache
-def cpu_multiplies(dtype: str) -> bool:
-    """Whether this CPU multiplies matrices in `dtype`; tested in a child process, since a failure kills the process."""
-    tried = subprocess.run(
-        [sys.executable, "-c", _TRY.format(dtype=dtype)], capture_output=True, text=True, check=False
-    )
-    return tried.returncode == 0 and tried.stdout.strip() == "64.0"
-
-
-FORMAT = 2
-_SEAL = "sealed.json"
-"""The file of a converted folder that lists the hashes of the others."""
-
-
-def converted(packed: Path) -> Path:
-    """The folder with the weights, config and tokenizer of a GGUF file, created on first use.
-
-    The weights are those of the quantised file, converted to float32. A damaged folder is converted again.
-    """
-    target = _conversions() / f"{packed.stem}-{sha256_of(packed)[:16]}-{FORMAT}"
-    if _is_sound(target):
-        return target
-    with told(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{target}.lock"):
-        recover(target)
-        # Another process may have converted it while this one waited.
-        if not _is_sound(target):
-            if target.exists():
-                say(f"{target} is damaged; {packed.name} is converted again")
-            _convert(packed, target)
-    return target
-
-
-def conversions() -> list[Path]:
-    """All folders with converted GGUF files."""
-    return sorted(path for path in _conversions().glob(f"*-{FORMAT}") if path.is_dir())
-
-
-def damaged_conversions() -> list[Path]:
-    """Folders with converted GGUF files that are no longer what was written, all hashed now."""
-    return [folder for folder in conversions() if not _is_sound(folder, now=True)]
-
-
-def _conversions() -> Path:
-    return assets.cache_dir() / "converted"
-
-
-def _is_sound(folder: Path, *, now: bool = False) -> bool:
-    try:
-        files = read_json(folder / _SEAL).get("files")
-    except (OSError, DamagedError, InputError):
-        return False
-    return isinstance(files, dict) and not changed_files(folder, files, now=now)
-
-
-def _convert(packed: Path, target: Path) -> None:
-    from transformers import AutoTokenizer
-
-    with progress(f"unpacking {packed.name}"), quiet_transformers(), fresh_folder(target) as fresh:
-        try:
-            model = _unpacked(packed)
-            tokenizer = AutoTokenizer.from_pretrained(packed.parent, gguf_file=packed.name)
-        except Exception as error:
-            # The library that reads GGUF fails in its own ways on what is not GGUF.
-            raise ModelError(f"{packed} cannot be read as a GGUF file ({_reason(error)}); fetch it again") from error
-        model.save_pretrained(fresh)
-        tokenizer.save_pretrained(fresh)
-        write_json(fresh / _SEAL, {"files": list_files(fresh)})
-
-
-def _unpacked(packed: Path) -> PreTrainedModel:
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
-    check_config(load_gguf_checkpoint(str(packed))["config"])
-    config = AutoConfig.from_pretrained(packed.parent, gguf_file=packed.name)
-    # First without memory, where one that is too large ends at once.
-    with bounded_building([packed]), torch.device("meta"):
-        AutoModelForCausalLM.from_config(config)
-    # Not from_pretrained(gguf_file=...): it gives the same weights but needs one more package (accelerate).
-    model = AutoModelForCausalLM.from_config(config)
-    # Its progress bar can only be silenced through its stream; lamina shows its own.
-    with redirect_stderr(StringIO()):
-        weights = load_gguf_checkpoint(str(packed), return_tensors=True, model_to_load=model)["tensors"]
-    absent = set(model.load_state_dict(weights, strict=False).missing_keys) - set(model.all_tied_weights_keys)
-    if absent:
-        raise ModelError(f"it lacks {len(absent)} of the model's weights (first: {min(absent)})")
-    return model
-
+    from lamina.encoders.huggingface import HuggingFaceEncoder
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
 _VECTOR_SUFFIXES = {".txt", ".vec", ".bin"}
+_LEAST_ROOM = 8
+"""Tokens of a text that must fit beside a chat template."""
 
 
 def load_encoder(
-    name: str, *, device: str | None = None, dtype: Precision = "float32", limit: int | None = None
+    name: str | tuple[Any, Any],
+    *,
+    device: str | None = None,
+    dtype: Precision = "float32",
+    limit: int | None = None,
+    chat: bool = False,
+    trust_remote_code: bool = False,
 ) -> Encoder:
     """The encoder called `name`, ready to run.
 
     Args:
-        name: an alias (`lamina assets list`), a Hugging Face id, a model folder, or a file of word vectors.
+        name: an alias (`lamina assets list`); a Hugging Face id, `@` and a branch, tag or commit after it if wanted; a
+            model folder; a GGUF file; a folder or id of a PEFT adapter; a file of word vectors; or a pair
+            `(model, tokenizer)` of transformers in memory. Of an encoder-decoder, `NAME:encoder` (the default) or
+            `NAME:decoder`.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
         dtype: precision of the computation; states are always returned as float32.
         limit: maximum number of tokens, if less than the model's own limit.
+        chat: whether each text is put as the user's message into the tokenizer's chat template.
+        trust_remote_code: whether code that comes with the model may be run, with all your rights.
 
     Example:
         >>> encoder = lamina.load_encoder("minilm")  # doctest: +SKIP
         >>> encoder.blocks, encoder.heads, encoder.width  # doctest: +SKIP
         (6, 12, 384)
     """
-    card = assets.cards().get(name)
-    if card is not None and card.kind == "vectors":
+    if isinstance(name, tuple):
+        return _from_memory(name, device=device, dtype=dtype, limit=limit, chat=chat)
+    parsed = parse_name(name)
+    card = assets.cards().get(parsed.source)
+    vectors = _vectors(parsed, is_card=card is not None and card.kind == "vectors")
+    if vectors is not None:
         from lamina.encoders.static import StaticEncoder
 
-        return StaticEncoder.read(_only_file(assets.locate(name)), name=name)
-    if Path(name).suffix in _VECTOR_SUFFIXES and Path(name).is_file():
-        from lamina.encoders.static import StaticEncoder
-
-        return StaticEncoder.read(Path(name), name=Path(name).stem)
+        if chat or parsed.side or parsed.revision:
+            raise ModelError(f"{parsed.source} holds word vectors: no chat template, no sides, no revisions")
+        return StaticEncoder.read(vectors, name=parsed.source if card is not None else vectors.stem)
     if card is not None and card.kind != "model":
-        raise ModelError(f"{name!r} is a {card.kind}, not a model; `lamina assets list` shows the models")
-    folder = _model_folder(name) if card is not None else None
-    return _from_transformers(str(folder or name), name, device=device, dtype=dtype, limit=limit)
+        raise ModelError(f"{parsed.source!r} is a {card.kind}, not a model; `lamina assets list` shows the models")
+    if card is not None and parsed.revision:
+        raise ModelError(
+            f"{parsed.source} is an alias for one fixed version; for revision {parsed.revision!r}, write the hub id: "
+            f"OWNER/NAME@{parsed.revision} (`lamina assets show {parsed.source}` names it)"
+        )
+    chosen = choose_device(device)
+    check_precision(dtype, chosen)
+    where = replace(parsed, source=str(_source(parsed, is_card=card is not None)))
+    loaded = _load(where, dtype, trust=trust_remote_code)
+    return _encoder(loaded, parsed, chosen, limit=limit, chat=chat)
 
 
-def encoder_from(model: Any, tokenizer: Any, *, name: str | None = None) -> Encoder:
+def encoder_from(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str | None = None,
+    limit: int | None = None,
+    side: Side | None = None,
+    chat: bool = False,
+) -> Encoder:
     """An encoder over a transformers model that is already in memory, with its tokenizer.
 
-    Only the body is used, without a head for masked words or classes; a span head is kept to answer questions. The
-    model is put into evaluation mode; its weights are neither copied nor changed.
+    Layers are those of the body; the whole model, with its head, is kept as `whole`, and a span head answers
+    questions. The model is put into evaluation mode; its weights are neither copied nor changed.
 
     Example:
         >>> model = AutoModel.from_pretrained("gpt2")  # doctest: +SKIP
@@ -210,22 +103,104 @@ def encoder_from(model: Any, tokenizer: Any, *, name: str | None = None) -> Enco
     """
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from lamina.encoders.huggingface import HuggingFaceEncoder
-
     if not isinstance(model, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(
             "a pair must be a transformers (model, tokenizer), in this order; got "
             f"({type(model).__name__}, {type(tokenizer).__name__})"
         )
-    pieces: Any = tokenizer
-    body: Any = model.base_model
-    if body.config.is_encoder_decoder:
-        body = body.get_encoder()
-    if next(body.parameters(), None) is None:
+    whole: Any = model
+    if next(whole.parameters(), None) is None:
         raise ModelError(f"{type(model).__name__} has no weights to run")
     said = name or Path(str(getattr(model, "name_or_path", "") or type(model).__name__)).name
     span_model = model if _has_span_head([type(model).__name__]) else None
-    return HuggingFaceEncoder(body, pieces, name=said, span_model=span_model)
+    loaded = _Loaded(whole.base_model, span_model, tokenizer, {})
+    encoder = _encoder(loaded, ModelName(said, None, side), None, limit=limit, chat=chat)
+    encoder.whole = model
+    return encoder
+
+
+def _from_memory(pair: tuple[Any, ...], *, device: str | None, dtype: str, limit: int | None, chat: bool) -> Encoder:
+    if len(pair) != 2:
+        raise ModelError(f"a pair must be a transformers (model, tokenizer); got {len(pair)} parts")
+    if device is not None or dtype != "float32":
+        raise ModelError("device and dtype are for a model given by name; use model.to(...) on one in memory")
+    return encoder_from(*pair, limit=limit, chat=chat)
+
+
+class _Loaded(NamedTuple):
+    """What was read."""
+
+    model: Any
+    """Without a head."""
+    span_model: Any
+    """The same weights with their span head; None if there is none."""
+    tokenizer: Any
+    origin: dict[str, str]
+    """For provenance."""
+
+
+def _encoder(
+    loaded: _Loaded, name: ModelName, device: str | None, *, limit: int | None, chat: bool
+) -> HuggingFaceEncoder:
+    from lamina.encoders.huggingface import HuggingFaceEncoder
+    from lamina.encoders.pieces import Reading
+
+    model, reading = loaded.model, Reading(chat=chat)
+    if device is not None:
+        for each in (model, loaded.span_model):
+            if each is not None:
+                each.to(device)
+    if model.config.is_encoder_decoder:
+        if name.side == "decoder":
+            from lamina.encoders.decoder_side import decoder_of
+
+            model, reading = decoder_of(model, loaded.tokenizer, reading, name.shown)
+        else:
+            model = model.get_encoder()
+    elif name.side:
+        raise ModelError(
+            f"{name.source} ({type(model).__name__}) is not an encoder-decoder, so it has no sides; leave out "
+            f":{name.side}"
+        )
+    encoder = HuggingFaceEncoder(
+        model, loaded.tokenizer, name=name.shown, limit=limit, span_model=loaded.span_model, reading=reading
+    )
+    room = encoder.limit - sum(map(len, encoder.pieces.around))
+    if chat and room < _LEAST_ROOM:
+        raise ModelError(
+            f"{name.shown}: its chat template leaves room for {max(room, 0)} tokens of a text; leave out --chat"
+        )
+    encoder.origin = loaded.origin | ({"chat": "as the user's message in the chat template"} if chat else {})
+    return encoder
+
+
+def _source(name: ModelName, *, is_card: bool) -> Path | str:
+    """Where a model is loaded from: the folder of an asset or of an unpacked file, or what was named."""
+    if is_card:
+        return _model_folder(name.source)
+    path = Path(name.source)
+    if path.suffix == ".gguf" and path.is_file():
+        return converted(path)
+    if path.is_file():
+        raise ModelError(
+            f"{path} is a file; a model is a folder with config.json, weights and tokenizer, or a .gguf file"
+        )
+    if path.is_dir() and not any((path / config).is_file() for config in ("config.json", "adapter_config.json")):
+        held = sorted(each.parent for each in path.glob("*/config.json"))
+        if held:
+            raise ModelError(
+                f"{path} holds {len(held)} models and is none itself; name one of them, such as {held[0]} (`lamina "
+                "model series` looks at all)"
+            )
+    return name.source
+
+
+def _vectors(name: ModelName, *, is_card: bool) -> Path | None:
+    """The file of word vectors that is named; None for a model."""
+    if is_card:
+        return _only_file(assets.locate(name.source))
+    path = Path(name.source)
+    return path if path.suffix in _VECTOR_SUFFIXES and path.is_file() else None
 
 
 def _model_folder(alias: str) -> Path:
@@ -245,56 +220,80 @@ def _only_file(folder: Path) -> Path:
     return files[0]
 
 
-def _from_transformers(source: str, name: str, *, device: str | None, dtype: Precision, limit: int | None) -> Encoder:
+def _load(name: ModelName, dtype: str, *, trust: bool) -> _Loaded:
+    """Weights, tokenizer and where they come from; an adapter is added to its base."""
     import torch
 
-    from lamina.encoders.huggingface import HuggingFaceEncoder
+    try:
+        adapter = find_adapter(name)
+    except Exception as error:
+        raise cannot_load(name, error) from error
+    if adapter is None:
+        return _load_model(name, getattr(torch, dtype), trust=trust)
+    try:
+        base = _load_model(adapter.base, torch.float32, trust=trust)
+    except ModelError as error:
+        raise ModelError(
+            f"{name.source} is an adapter on {adapter.base.shown}, which cannot be loaded: {error}"
+        ) from error
+    if adapter.commit is not None:
+        check_hub_files(name.source, adapter.commit)
+    model = merge(base.model, adapter, name.shown).to(getattr(torch, dtype))
+    tokenizer = (
+        _load_tokenizer(ModelName(str(adapter.folder)), trust=False) if adapter.has_tokenizer else base.tokenizer
+    )
+    origin = {name if name != "commit" else "base_commit": said for name, said in base.origin.items()}
+    origin |= {"base": adapter.base.shown} | ({"commit": adapter.commit} if adapter.commit else {})
+    # The head that comes with the base was not trained together with these weights.
+    return _Loaded(model, None, tokenizer, origin)
 
-    chosen = _device(device)
-    check_precision(dtype, chosen)
-    model, span_model, tokenizer = _load(source, getattr(torch, dtype))
-    if span_model is not None:
-        span_model.to(chosen)
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    shown = _folder_name(Path(name)) if Path(name).is_dir() else name
-    return HuggingFaceEncoder(model.to(chosen), tokenizer, name=shown, limit=limit, span_model=span_model)
 
-
-def _folder_name(folder: Path) -> str:
-    """What the model of a folder is called; one seed of a fine-tuning together with the fine-tuning.
-
-    Example:
-        >>> _folder_name(Path("runs/squad")), _folder_name(Path("runs/squad/seed-3"))
-        ('squad', 'squad/seed-3')
-    """
-    return "/".join(folder.parts[-2:]) if re.fullmatch(r"seed-\d+", folder.name) else folder.name
-
-
-def _load(source: str, dtype: Any) -> tuple[Any, Any, Any]:
-    """The body, the same weights with their span head (None if there is none), and the tokenizer."""
-    from transformers import AutoTokenizer
-
-    folder = Path(source) if Path(source).is_dir() else None
+def _load_model(name: ModelName, dtype: Any, *, trust: bool) -> _Loaded:
+    folder = Path(name.source) if Path(name.source).is_dir() else None
+    origin: dict[str, str] = {}
     try:
         with quiet_transformers(), _bounded(folder):
-            model, span_model, absent = _read_weights(source, dtype)
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            config, commit = read_config(name.source, name.revision)
+            if commit is not None:
+                origin["commit"] = commit
+            if trust:
+                origin |= _announce_code(name, config, commit)
+            at = replace(name, revision=commit or name.revision)
+            model, span_model, absent = _read_weights(at, dtype, trust=trust)
+            tokenizer = _load_tokenizer(at, trust=trust)
+            # For those who load the same model with its head.
+            model.config._commit_hash = commit
     except Exception as error:
         # Every library that reads a part of a broken folder can fail in its own way.
-        raise ModelError(_cannot_load(source, error)) from error
+        raise cannot_load(name, error) from error
     if folder is None:
-        _check_hub_files(source, model.config)
+        check_hub_files(name.source, commit)
     if absent:
         raise ModelError(
-            f"{source}: {len(absent)} weights are missing from the checkpoint or have another shape (first: "
+            f"{name.source}: {len(absent)} weights are missing from the checkpoint or have another shape (first: "
             f"{absent[0]}), so parts of the model would be random; a folder must hold the weights of the architecture "
             "its config.json names"
         )
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         # Without a tokenizer in the folder, transformers silently makes one up.
-        raise ModelError(f"{source} has no tokenizer, or an empty one; save the model's tokenizer in the same folder")
-    return model, span_model, tokenizer
+        raise ModelError(
+            f"{name.source} has no tokenizer, or an empty one; save the model's tokenizer in the same folder"
+        )
+    return _Loaded(model, span_model, tokenizer, origin)
+
+
+def _announce_code(name: ModelName, config: dict[str, Any], commit: str | None) -> dict[str, str]:
+    """Say whose code will run, if any; returns it for provenance."""
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
+
+    homes = code_homes(name.source, config, get_tokenizer_config(name.source, revision=commit or name.revision))
+    return {"remote_code": warn_of_code(homes, name.source, commit)} if homes else {}
+
+
+def _load_tokenizer(name: ModelName, *, trust: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(name.source, revision=name.revision, trust_remote_code=trust)
 
 
 @contextmanager
@@ -310,30 +309,19 @@ def _bounded(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _check_hub_files(repo: str, config: Any) -> None:
-    """Compare the files of a model of the hub with those that were downloaded first."""
-    from huggingface_hub import try_to_load_from_cache
-
-    commit = getattr(config, "_commit_hash", None)
-    found = try_to_load_from_cache(repo, "config.json", revision=commit)
-    if isinstance(commit, str) and isinstance(found, str):
-        snapshot = Path(found).parent
-        names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()]
-        check_first_download(repo, commit, snapshot, names)
-
-
-def _read_weights(source: str, dtype: Any) -> tuple[Any, Any, list[str]]:
+def _read_weights(name: ModelName, dtype: Any, *, trust: bool) -> tuple[Any, Any, list[str]]:
     """The body, the same weights with their span head, and which weights of the body the checkpoint lacks."""
     from transformers import MODEL_FOR_QUESTION_ANSWERING_MAPPING as ANSWERING
     from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering
 
-    config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    # Without trust, code that comes with a model is never run, and there is no prompt to allow it.
+    where = {"revision": name.revision, "trust_remote_code": trust}
+    config = AutoConfig.from_pretrained(name.source, **where)
     answers = _has_span_head(config.architectures or ()) and type(config) in ANSWERING
-    # Code that comes with a model is never run, and there is no prompt to allow it.
-    settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, "trust_remote_code": False}
+    settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, **where}
     # Read once, with the head: only the head's class knows where the checkpoint keeps the body.
     auto = AutoModelForQuestionAnswering if answers else AutoModel
-    whole, info = auto.from_pretrained(source, dtype=dtype, **settings)
+    whole, info = auto.from_pretrained(name.source, dtype=dtype, **settings)
     mismatched = {key for key, *_ in info["mismatched_keys"]}
     absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
     if not answers:
@@ -353,38 +341,3 @@ def _has_span_head(classes: Iterable[str]) -> bool:
         (True, False)
     """
     return any("ForQuestionAnswering" in name for name in classes)
-
-
-def _cannot_load(source: str, error: Exception) -> str:
-    reason = _reason(error)
-    if Path(source).exists():
-        return f"{source} cannot be loaded as a model: {reason}"
-    aliases = ", ".join(card.name for card in assets.cards().values() if card.kind == "model")
-    return (
-        f"there is no model {source!r} on this machine or on the hub ({reason}); "
-        f"give an alias ({aliases}), a Hugging Face id, or a folder with config.json, weights and tokenizer"
-    )
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error.
-
-    Example:
-        >>> _reason(ValueError("no header\\nand more")), _reason(KeyError())
-        ('no header', 'KeyError')
-    """
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _device(asked: str | None) -> str:
-    import torch
-
-    if asked is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if asked.startswith("cuda") and not torch.cuda.is_available():
-        raise ModelError(f"device {asked!r} is not available: torch sees no GPU; use --device cpu")
-    try:
-        torch.empty(0, device=asked)
-    except (RuntimeError, AssertionError):
-        raise ModelError(f"{asked!r} is not a device of this machine; use cpu, cuda or cuda:N") from None
-    return asked

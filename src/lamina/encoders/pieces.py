@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lamina.encoders.chat import chat_around
 from lamina.encoders.contract import SPECIAL, Tokens
 from lamina.errors import ModelError
 from lamina.types import Text
@@ -28,6 +29,17 @@ class _Template(NamedTuple):
     """The token type of every segment but the first."""
 
 
+class Reading(NamedTuple):
+    """How the words of a text become the tokens that a model reads."""
+
+    one_segment: bool = False
+    """Whether the segments of a text, still separated, all have segment id 0."""
+    chat: bool = False
+    """Whether the text is the user's message in the tokenizer's chat template."""
+    decoder_start: int | None = None
+    """For the decoder of an encoder-decoder: the token before the text; what closes the text is not read."""
+
+
 class Pieces:
     """Splits words into the pieces that the joined text would have, and records which word each came from.
 
@@ -36,8 +48,8 @@ class Pieces:
     joined). The kind is found by testing a sample, not guessed from names.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, one_segment: bool = False) -> None:
-        """With `one_segment`, the segments of a text keep their separators but all have segment id 0."""
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, reading: Reading | None = None) -> None:
+        reading = reading or Reading()
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ModelError(f"{tokenizer.name_or_path}: its tokenizer has no fast version, which word alignment needs")
@@ -48,15 +60,23 @@ class Pieces:
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, bool], tuple[int, ...]] = {}
         self._template = _template(tokenizer)
-        if one_segment:
+        if reading.one_segment:
             self._template = self._template._replace(second_type=0)
+        self._lead = ""
+        """What a chat template writes before a text: the first word may be cut differently after it."""
         self._spaced = self._needs_spaces()
+        if reading.chat:
+            self._chat()
+        if reading.decoder_start is not None:
+            before = (reading.decoder_start, *self._template.before)
+            self._template = self._template._replace(before=before, after=())
         stand_ins = (tokenizer.unk_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, 0)
         self._unknown = next(token_id(token) or 0 for token in stand_ins if token is not None)
 
     def definition(self) -> str:
         """Everything that determines the ids: part of an encoder's fingerprint."""
-        return f"{self._backend.to_str()}|{self._template}|{self._spaced}|{self._unknown}"
+        lead = f"|{self._lead}" if self._lead else ""
+        return f"{self._backend.to_str()}|{self._template}|{self._spaced}|{self._unknown}{lead}"
 
     @property
     def tells_segments(self) -> bool:
@@ -65,7 +85,12 @@ class Pieces:
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
         """The tokenizer's own pieces for the words joined by spaces; `__call__` should give the same."""
-        return self._backend.encode(" ".join(words), add_special_tokens=False).ids
+        return self._after_lead(" ".join(words))
+
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The ids before and after every text."""
+        return self._template.before, self._template.after
 
     def __call__(self, text: Text) -> tuple[Tokens, list[int], int, int]:
         """Tokens of a text, their token types, and the number of tokens before and after the last segment."""
@@ -101,15 +126,43 @@ class Pieces:
         if key not in self._known:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            spaced = self._spaced and not first
-            self._known[key] = tuple(self._backend.encode(" " + word if spaced else word, add_special_tokens=False).ids)
+            if first:
+                ids = self._after_lead(word)
+            else:
+                ids = self._backend.encode(" " + word if self._spaced else word, add_special_tokens=False).ids
+            self._known[key] = tuple(ids)
         return self._known[key]
+
+    def _after_lead(self, text: str) -> list[int]:
+        made = self._backend.encode(self._lead + text, add_special_tokens=False)
+        if not self._lead:
+            return made.ids
+        before = self._template.before
+        if tuple(made.ids[: len(before)]) == before:
+            # What is left, together with a space at the end of the template, which belongs to the first word.
+            return made.ids[len(before) :]
+        return [token for token, (_, stop) in zip(made.ids, made.offsets, strict=True) if stop > len(self._lead)]
+
+    def _chat(self) -> None:
+        """Put texts into the chat template, which is cut around a sample that stands for the user's message."""
+        found = chat_around(self._tokenizer, " ".join(_SAMPLE))
+        between = self._template.between or tuple(self._backend.encode("\n", add_special_tokens=False).ids)
+        self._lead, self._template = found.lead, _Template(found.before, between, found.after, 0)
+        self._known.clear()
+        if self._cut_sample() != found.message:
+            raise ModelError(
+                f"{self._tokenizer.name_or_path}: inside its chat template, words are cut into other pieces than "
+                "outside, so they cannot be aligned; leave out --chat"
+            )
+
+    def _cut_sample(self) -> list[int]:
+        return [piece for i, word in enumerate(_SAMPLE) for piece in self._word(word, first=i == 0)]
 
     def _needs_spaces(self) -> bool:
         expected = self.joined_ids(_SAMPLE)
         for spaced in (False, True):
             self._spaced = spaced
-            made = [piece for i, word in enumerate(_SAMPLE) for piece in self._word(word, first=i == 0)]
+            made = self._cut_sample()
             self._known.clear()
             if made == expected:
                 return spaced

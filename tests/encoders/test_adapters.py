@@ -1,0 +1,104 @@
+"""PEFT adapters: merged into their base, or refused in words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import peft
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+import lamina
+from lamina.errors import ModelError
+from lamina.types import Text
+
+TEXT = Text("t", ("the", "dog", "barked", "unhesitatingly"))
+
+
+def train(base, folder, auto=AutoModel, **settings):
+    """An adapter with random weights of some size, saved as PEFT saves it; returns the adapted model."""
+    torch.manual_seed(3)
+    lora = peft.LoraConfig(r=4, target_modules=["query", "value"], lora_alpha=8, **settings)
+    model = peft.get_peft_model(auto.from_pretrained(base), lora).eval()
+    for name, weight in model.named_parameters():
+        if "lora_" in name or "modules_to_save" in name:
+            weight.data = 0.3 * torch.randn_like(weight)
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.fixture(scope="module")
+def base(model_folder):
+    return model_folder("bert")
+
+
+def states(name):
+    (made,) = lamina.load_encoder(str(name), device="cpu").encode([TEXT])
+    return made.states
+
+
+@pytest.mark.parametrize("auto", [AutoModel, AutoModelForMaskedLM], ids=["body", "with head"])
+def test_the_merged_model_computes_what_peft_computes(base, tmp_path, auto):
+    adapted = train(base, tmp_path / "adapter", auto)
+    encoder = lamina.load_encoder(str(tmp_path / "adapter"), device="cpu")
+    (made,) = encoder.encode([TEXT], ("states", "maps"))
+    ids = torch.from_numpy(made.tokens.ids).long()[None]
+    with torch.no_grad():
+        expected = adapted(input_ids=ids, output_hidden_states=True).hidden_states
+    assert torch.allclose(made.states, torch.stack([layer[0] for layer in expected], 1), atol=1e-5)
+    assert not torch.allclose(made.states, states(base), atol=1e-2)
+    assert encoder.name == "adapter"
+    assert encoder.describe() == {"name": "adapter", "fingerprint": encoder.fingerprint, "base": "bert"}
+
+
+def test_the_fingerprint_is_that_of_the_sum(base, tmp_path):
+    adapted = train(base, tmp_path / "adapter")
+    adapted.merge_and_unload().save_pretrained(tmp_path / "merged")
+    AutoTokenizer.from_pretrained(base).save_pretrained(tmp_path / "merged")
+    fingerprints = [
+        lamina.load_encoder(str(tmp_path / name), device="cpu").fingerprint for name in ("adapter", "merged")
+    ]
+    assert fingerprints[0] == fingerprints[1]
+
+
+def test_a_whole_module_that_was_trained_counts(base, tmp_path):
+    train(base, tmp_path / "adapter", modules_to_save=["word_embeddings"])
+    assert not torch.allclose(states(tmp_path / "adapter")[:, 0], states(base)[:, 0], atol=1e-2)
+
+
+def refusal(name) -> str:
+    with pytest.raises(ModelError) as caught:
+        lamina.load_encoder(str(name), device="cpu")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def rewrite(adapter, **settings) -> None:
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+
+
+def test_what_cannot_be_merged_is_refused_in_words(base, model_folder, tmp_path, monkeypatch):
+    train(base, tmp_path / "sound")
+
+    def broken(name):
+        return shutil.copytree(tmp_path / "sound", tmp_path / name)
+
+    rewrite(other := broken("other"), base_model_name_or_path=str(model_folder("mpnet")))
+    assert "does not fit" in refusal(other)
+    rewrite(wider := broken("wider"), r=8)
+    assert "size mismatch" in refusal(wider) or "does not fit" in refusal(wider)
+    rewrite(lost := broken("lost"), base_model_name_or_path=str(tmp_path / "gone"))
+    assert f"is an adapter on {tmp_path / 'gone'}, which cannot be loaded: " in refusal(lost)
+    rewrite(nameless := broken("nameless"), base_model_name_or_path=None)
+    assert "does not name the model it was trained on" in refusal(nameless)
+    pickled = broken("pickled")
+    (pickled / "adapter_model.safetensors").rename(pickled / "adapter_model.bin")
+    assert "can run code when it is read" in refusal(pickled)
+    shutil.copytree(base, both := broken("both"), dirs_exist_ok=True)
+    assert "holds both a model and an adapter" in refusal(both)
+    monkeypatch.setitem(sys.modules, "peft", None)
+    assert "pip install 'lamina[peft]'" in refusal(tmp_path / "sound")
