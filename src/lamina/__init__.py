@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
     from lamina.corpora.views import View
     from lamina.encoders import Activations, Encoder, load_encoder
+    from lamina.encoders.series import Series, load_series
     from lamina.errors import LaminaError
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
@@ -57,6 +58,7 @@ _HOME = {
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.analyses.inputs",
     "Schedule": "lamina.probes.bank",
+    "Series": "lamina.encoders.series",
     "Sentence": "lamina.analyses.inputs",
     "Setting": "lamina.analyses.settings",
     "Span": "lamina.types",
@@ -76,6 +78,7 @@ _HOME = {
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
     "load_questions": "lamina.corpora",
+    "load_series": "lamina.encoders.series",
     "load_splits": "lamina.corpora",
     "make_report": "lamina.report",
 }

@@ -83,7 +83,7 @@ def test_the_learning_curve_is_drawn(bert: Path, treebanks: Path, tmp_path: Path
         (("--task", "squad"), "takes questions with contexts"),
         (("--task", "pos", "--schedule", "wild"), "'wild' is not one of"),
         (("--task", "babi", "--babi-tasks", "one"), "--babi-tasks takes whole numbers"),
-        (("--task", "classify", "--attention-window", "2"), "an attention window is for pos and ner"),
+        (("--task", "classify", "--attention-window", "2"), "an attention window is for pos, ner and tag"),
     ],
 )
 def test_mistakes_end_in_one_line(

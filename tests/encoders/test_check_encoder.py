@@ -41,7 +41,7 @@ BREACHES = {
     "disagree on tokens": lambda e, m: {"tokens": m.tokens._replace(ids=m.tokens.ids + 1)},
     "not in the order of the texts": lambda e, m: {"text": "x"},
     "maps were requested": lambda e, m: {"maps": None},
-    "attention rows differ from a sum of 1": lambda e, m: {"maps": None if m.maps is None else m.maps * 1.1},
+    "rows of attention sum to 1.10": lambda e, m: {"maps": None if m.maps is None else m.maps * 1.1},
     "maps are not": lambda e, m: {"maps": None if m.maps is None else m.maps[:1]},
     # With its maps: the type of activations ties their shapes together.
     "norms are": lambda e, m: {} if m.norms is None else {"norms": m.norms[:1], "maps": m.maps[:1]},

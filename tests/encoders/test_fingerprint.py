@@ -74,8 +74,9 @@ def test_the_config_changes_it(copied, tiny_encoder):
 
 def test_the_precision_changes_it(copied, tiny_encoder, monkeypatch):
     # Half precision itself may not work on this machine; nothing is multiplied to find the direction either.
-    monkeypatch.setattr("lamina.encoders.loading.cpu_multiplies", lambda dtype: True)
-    monkeypatch.setattr("lamina.encoders.huggingface._is_causal", lambda model: False)
+    monkeypatch.setattr("lamina.encoders.devices.cpu_multiplies", lambda dtype: True)
+    seen = tiny_encoder("bert").anatomy
+    monkeypatch.setattr("lamina.encoders.huggingface.anatomy", lambda model, ids, *, name: seen)
     made = {fingerprint(copied, dtype=dtype) for dtype in ("float32", "bfloat16", "float16")}
     assert len(made) == 3
     assert tiny_encoder("bert").fingerprint in made

@@ -11,6 +11,7 @@ import lamina
 from lamina import assets
 from lamina.corpora import conllu
 from lamina.encoders import SPECIAL
+from lamina.encoders.pieces import Pieces, Reading
 from lamina.testing import SAMPLE_TEXTS, check_encoder
 from lamina.types import Text
 
@@ -76,6 +77,12 @@ def test_smollm2(optional_encoder):
     # What makes float16 a bad home for it: one value of the first token is huge.
     assert 10_000 < made.states.abs().max() < 65_504
     assert made.states.isfinite().all()
+    # Its own chat template: the template is no word.
+    said = [{"role": "user", "content": " ".join(SAMPLE_TEXTS[0].words)}]
+    whole = encoder.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+    tokens, *_ = Pieces(encoder.tokenizer, Reading(chat=True))(SAMPLE_TEXTS[0])
+    assert tokens.ids.tolist() == encoder.tokenizer(whole, add_special_tokens=False)["input_ids"]
+    assert encoder.tokenizer.decode(tokens.ids[tokens.words >= 0]) == said[0]["content"]
 
 
 @pytest.mark.real

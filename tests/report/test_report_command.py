@@ -68,7 +68,7 @@ def test_targets_of_edge_jsonl_get_their_name(run, monkeypatch):
     assert done.exit_code == 0
     assert seen == [("pos",)]
     refused = run("--annotation", "pos")
-    assert "is for the targets of edge-probing JSONL; pets.txt is read as plain" in str(refused.exception)
+    assert "pets.txt: it has no annotation that could be named 'pos'" in str(refused.exception)
 
 
 def test_an_unknown_analysis_is_refused_before_anything_is_loaded(run, monkeypatch):

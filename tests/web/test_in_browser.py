@@ -229,6 +229,28 @@ def test_what_the_server_refuses_is_said_beside_the_button(browser, address):
     page.close()
 
 
+def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page, address):
+    card = httpx.get(f"{address}/api/models/minilm", timeout=60).json()
+    page.goto(f"{address}/results")
+    page.locator("#model-card summary").click()
+    page.locator("#model-card summary", has_text=re.compile(r"minilm: all \d+ checks hold")).wait_for()
+    told = page.locator("#model-card tbody tr td:first-child").all_inner_texts()
+    assert told == [check["name"] for check in card["checks"]]
+    why = "maps look ahead"
+    wrong = card | {
+        "checks": [{"name": "look-ahead", "verdict": "fails", "said": why}],
+        "verdict": [f"look-ahead: {why}"],
+        "refused": {"heads": why},
+    }
+    page.route("**/api/models/minilm", lambda route: route.fulfill(json=wrong))
+    page.goto(f"{address}/results")
+    page.select_option("#analysis", "heads")
+    page.get_by_role("alert").get_by_text(f"Not possible with minilm: {why}").wait_for()
+    assert page.get_by_role("button", name="Compute").is_disabled()
+    page.select_option("#analysis", "geometry")
+    page.wait_for_function("!document.querySelector('#start button.job').disabled")
+
+
 def test_the_map_of_heads_is_drawn_with_the_looks_of_the_report(page, address):
     page.goto(f"{address}/heads?measure=headmap.role&head=3-1")
     page.wait_for_selector("#card .headmap .mark")

@@ -1,9 +1,11 @@
-"""What models compute in: as the server was started, unless a job says otherwise."""
+"""How models are loaded (precision, chat template): as the server was started, unless a job says otherwise."""
 
 from __future__ import annotations
 
 import pytest
 
+from lamina.analyses.requests import read_request
+from lamina.errors import InputError
 from lamina.testing import TinyEncoder
 from lamina.web import Settings, create_app
 from lamina.web.requests import job_request
@@ -11,8 +13,8 @@ from lamina.web.requests import job_request
 WANTED = {"analysis": "geometry", "model": "tiny"}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_models_are_loaded_in_it(monkeypatch, dtype):
+@pytest.mark.parametrize(("dtype", "chat"), [("float32", False), ("bfloat16", True)])
+def test_models_are_loaded_in_it(monkeypatch, dtype, chat):
     asked = []
 
     def load(name, **how):
@@ -20,9 +22,22 @@ def test_models_are_loaded_in_it(monkeypatch, dtype):
         return TinyEncoder()
 
     monkeypatch.setattr("lamina.encoders.load_encoder", load)
-    with create_app(Settings(models=("tiny",), dtype=dtype)).state.lamina.model("tiny"):
+    with create_app(Settings(models=("tiny",), dtype=dtype, chat=chat)).state.lamina.model("tiny"):
         pass
-    assert asked == [("tiny", {"device": None, "dtype": dtype})]
+    # Code that comes with a model is never run here.
+    assert asked == [("tiny", {"device": None, "dtype": dtype, "chat": chat, "trust_remote_code": False})]
+
+
+def test_a_request_cannot_ask_for_remote_code(client):
+    app = client(chat=True).app.state.lamina
+    assert "--chat" in job_request(app, WANTED).command
+    for table in ({"trust_remote_code": True}, {"settings": {"trust_remote_code": True}}):
+        with pytest.raises(InputError, match="trust_remote_code"):
+            job_request(app, WANTED | table)
+        with pytest.raises(InputError, match="trust_remote_code"):
+            read_request(WANTED | table)
+    with pytest.raises(InputError, match="trust_remote_code"):
+        read_request(WANTED | {"data": {"name": "ewt", "trust_remote_code": True}})
 
 
 def test_jobs_compute_in_it_unless_they_say_otherwise(client):

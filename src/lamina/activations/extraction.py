@@ -74,6 +74,7 @@ def extract(
         engine: where to encode; this machine by default.
         repair: verify all stored shards first, and encode the texts of damaged shards again.
     """
+    encoder.refuse(("states",))
     store = ActivationStore.of(encoder, root)
     if repair:
         store.drop(store.damaged())

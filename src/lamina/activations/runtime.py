@@ -26,6 +26,8 @@ class Runtime:
     """cpu, cuda or cuda:N; by default a GPU if there is one."""
     engine: Engine | None = None
     """Where to encode; this machine by default."""
+    trust_remote_code: bool = False
+    """Whether code that comes with a model may run here; never set by a request file or the web app."""
 
     def extract(self, encoder: Encoder, corpus: Corpus) -> StoredActivations:
         """The states of every text of the corpus, encoding only what is not stored yet."""

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina.analyses.inputs import REQUIRED, Input, Loaded, Reads
+from lamina.analyses.passports import refuse_unfit
+from lamina.analyses.sample_size import Sample
 from lamina.analyses.settings import Checker, Declared, settings_of
 from lamina.errors import InputError
 from lamina.results import Finding, Result, strongest_first
@@ -36,7 +38,7 @@ Chapter = Literal["layers", "abilities", "heads", "words", "answering", "compari
 """Where a result is shown."""
 _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
-_PLACES = ("runtime", "store", "device", "engine", "out", "replace")
+_PLACES = ("runtime", "store", "device", "engine", "trust_remote_code", "out", "replace")
 """Keywords of a call that say where things lie and run, and where the result goes."""
 MOST_FINDINGS = 4
 
@@ -57,6 +59,8 @@ class Tables:
     """The random seeds used; the setting `seed` where not given."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files that belong to the result, by name."""
+    scored: Mapping[str, int] = field(default_factory=dict)
+    """What was scored (a task, dependencies) -> how many targets: too few are a warning. See `sample_size`."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ class Analysis:
         self.report: Mapping[str, Any] | None = said["report"]
         self.charts: str = said["charts"] or f"lamina.figures.{self.name}"
         self.example: str = said["example"]
+        self.needs: tuple[str, ...] | None = said["needs"]
         self.__name__, self.__qualname__, self.__module__ = self.name, self.name, function.__module__
         self.__doc__, self.__wrapped__ = function.__doc__, function
         self._findings: Callable[[Result], Iterable[Finding]] | None = None
@@ -230,7 +235,8 @@ class Analysis:
         from dataclasses import replace
 
         found = tuple(self._findings(result)) if self._findings else ()
-        return tuple(replace(each, chapter=self.chapter) for each in strongest_first(found)[:MOST_FINDINGS])
+        told = Sample.of(result.provenance).told_by(strongest_first(found)[:MOST_FINDINGS])
+        return tuple(replace(each, chapter=self.chapter) for each in told)
 
     def wants(self, name: str) -> bool:
         """Whether the function asks for a `runtime` or a `work` folder."""
@@ -263,6 +269,7 @@ class Analysis:
         settings = self.checker.check(keywords)
         runtime = _runtime(places)
         loaded = self.reads.load(given, self._options(given, chosen), settings, runtime)
+        refuse_unfit(self, settings, loaded.arguments)
         return Asked(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))
 
     def _given(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
@@ -309,6 +316,7 @@ def analysis(
     report: Mapping[str, Any] | None = None,
     charts: str | None = None,
     example: str = "",
+    needs: tuple[str, ...] | None = None,
 ) -> Callable[[Callable[..., Any]], Analysis]:
     """Declare a function as an analysis.
 
@@ -325,6 +333,8 @@ def analysis(
         charts: the module whose `draw` draws it and whose `CAPTIONS` explain the charts; by default the one in
             `lamina.figures` with the analysis's name.
         example: a command to show in its help.
+        needs: what it cannot do without of a model's states, maps, norms or ablation, where that is not to be seen from
+            the function: by default maps if it watches them, states otherwise.
     """
     said = dict(locals())
 
@@ -339,11 +349,12 @@ def _runtime(places: dict[str, Any]) -> Runtime:
 
     given = places.pop("runtime", None)
     store, device, engine = (places.pop(name, None) for name in ("store", "device", "engine"))
+    trust = bool(places.pop("trust_remote_code", None))
     if given is not None:
-        if not isinstance(given, Runtime) or (store, device, engine) != (None, None, None):
+        if not isinstance(given, Runtime) or (store, device, engine) != (None, None, None) or trust:
             raise InputError("runtime is a lamina.Runtime(store, device, engine); give it or its parts, not both")
         return given
-    return Runtime(None if store is None else Path(store), device, engine)
+    return Runtime(None if store is None else Path(store), device, engine, trust)
 
 
 def _input(each: Input) -> dict[str, Any]:

@@ -115,7 +115,10 @@ def diff(
     kept, skipped = _unseen(texts, (*a, *b))
     scored = kept.scored if isinstance(kept, Splits) else kept
     rows = list(_layers(pairs, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
-    if attention and a[0].heads:
+    untrusted = next((why for each in (*a, *b) if (why := each.refusal("maps")) is not None), None)
+    if attention and untrusted is not None:
+        skipped[f"heads not compared ({untrusted.rstrip('.')})"] = a[0].blocks * a[0].heads
+    elif attention and a[0].heads:
         heads, left_out = _heads(pairs, scored, samples=samples, seed=seed, weights=weights)
         rows += heads
         skipped |= left_out
@@ -125,7 +128,8 @@ def diff(
         given = (probe([*a], kept, **asked), probe([*b], kept, **asked))
     rows += _probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"}).assign(seeds=len(pairs))
-    return Tables({"diff": table}, skipped, data=kept.describe())
+    scored = given[0].provenance.corpus.get("scored", {}) if given else {}
+    return Tables({"diff": table}, skipped, data=kept.describe(), scored=scored)
 
 
 _PROBED = "probe_difference:"

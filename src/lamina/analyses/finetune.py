@@ -13,8 +13,9 @@ import pandas as pd
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.findings import cell, number, status_of
+from lamina.analyses.given_data import as_part
 from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads
-from lamina.analyses.models import as_encoder, short_name
+from lamina.analyses.models import as_encoder, describe_models, short_name
 from lamina.analyses.settings import Declared, Seed, Setting
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
@@ -24,7 +25,7 @@ from lamina.results import Finding, Result
 from lamina.training.heads import source_of, with_padding
 from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
-from lamina.training.reading import Sets, apart, load_sets
+from lamina.training.reading import Sets, apart, load_sets, sets_of_splits
 from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, by_seed, make_plans
 
 if TYPE_CHECKING:
@@ -37,8 +38,23 @@ _BASELINE = ("metric", "value")
 _GRID = ("lr", "batch", "schedule", "epochs", "step", "metric", "value", "chosen")
 _METRICS = {"f1": "F1", "exact_match": "exact match"}
 """Metric -> its name in a sentence, where that is another."""
-_SCORED = {"pos": "words", "ner": "entities", "classify": "texts", "pairs": "pairs", "mlm": "hidden pieces"}
+_SCORED = {
+    "pos": "words",
+    "tag": "words",
+    "ner": "entities",
+    "classify": "texts",
+    "pairs": "pairs",
+    "mlm": "hidden pieces",
+}
 """Task -> what is counted; questions for all others."""
+
+
+_LEARNED = Declared(
+    "annotation",
+    str | None,
+    None,
+    Setting("The annotation to learn; by default the task's own, or the only one that fits (classify, pairs, tag)."),
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +68,7 @@ class TrainingSets(Reads):
         MODEL,
         Input(
             "data",
-            "A catalogue name (`lamina data list`) or the path of a file or folder.",
+            "A catalogue name (`lamina data list`), the path of a file or folder, or hf:OWNER/NAME.",
             option="--data",
             kind="questions",
         ),
@@ -61,7 +77,7 @@ class TrainingSets(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (FORMAT, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+        return (FORMAT, _LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -71,7 +87,7 @@ class TrainingSets(Reads):
         task: Task = settings["task"]
         _plans(settings)
         if settings["attention_window"] is not None and RECIPES[task].kind != "tags":
-            raise TaskError(f"an attention window is for pos and ner, which label words; {task} does not")
+            raise TaskError(f"an attention window is for pos, ner and tag, which label words; {task} does not")
         encoder = as_encoder(given["model"], {}, runtime)
         if not isinstance(encoder, HuggingFaceEncoder):
             raise ModelError(f"{encoder.name} has no blocks to fine-tune; name a transformer")
@@ -79,7 +95,7 @@ class TrainingSets(Reads):
         sets = apart(_as_sets(given["data"], options, settings, encoder))
         refuse_used(source_of(encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
         names = (short_name(given["model"], encoder), Path(sets.name).stem, task)
-        return Loaded((encoder, sets), encoder.describe(), sets.describe(), names)
+        return Loaded((encoder, sets), describe_models((encoder,)), sets.describe(), names)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report has a model learn to answer the stories that lamina makes."""
@@ -132,8 +148,8 @@ def finetune(
     task: Annotated[
         Task,
         Setting(
-            "Task to learn: answers to questions (squad, hotpot, babi), labels of words (pos, ner), classes of texts "
-            "(classify, pairs) or masked words (mlm)."
+            "Task to learn: answers to questions (squad, hotpot, babi), labels of words (pos, ner; tag for any), "
+            "classes of texts (classify, pairs) or masked words (mlm)."
         ),
     ],
     epochs: Annotated[float | None, Setting("How often each text is seen; the task's own by default.", min=0)] = None,
@@ -155,7 +171,7 @@ def finetune(
     ] = False,
     length: Annotated[int | None, Setting("Most word pieces in one row; the task's own by default.", min=8)] = None,
     attention_window: Annotated[
-        int | None, Setting("For pos and ner: words see at most this many words to each side.", min=0)
+        int | None, Setting("For pos, ner and tag: words see at most this many words to each side.", min=0)
     ] = None,
     setting: Annotated[  # noqa: ARG001 - how `TrainingSets` reads the data
         Literal["distractor", "support"],
@@ -189,7 +205,8 @@ def finetune(
         shutil.rmtree(work)
         work.mkdir()
     made = learning.run(_plans({"task": task, "seed": seed, **asked}), work, seeds=seeds)
-    return Tables(made.tables, made.skipped, files=made.files)
+    counts = made.tables["scores"]["count"]
+    return Tables(made.tables, made.skipped, files=made.files, scored={task: int(counts.max())})
 
 
 @finetune.finds
@@ -277,12 +294,19 @@ def _as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any],
     limit = options["limit"]
     if isinstance(data, Sets):
         return replace(data, train=data.train[:limit], select=data.select[:limit], scored=data.scored[:limit])
-    if not isinstance(data, str | Path):
-        raise InputError(f"data is a name, a path or lamina.training.reading.Sets; got {type(data).__name__}")
     task = settings["task"]
+    if isinstance(data, Mapping):
+        return sets_of_splits({split: as_part(data, split) for split in ("train", "dev", "test")}, task, limit)
+    if not isinstance(data, str | Path):
+        raise InputError(
+            "data is a name, a path, train, dev and test by name (a dict, a datasets.DatasetDict) or "
+            f"lamina.training.reading.Sets; got {type(data).__name__}"
+        )
     chosen = {name: settings[name] for name in ("setting", "babi_tasks")}
     length = _pieces(task, encoder, settings["length"])
-    return load_sets(task, data, format=options["format"], limit=limit, length=length, **chosen)
+    return load_sets(
+        task, data, format=options["format"], limit=limit, length=length, annotation=options["annotation"], **chosen
+    )
 
 
 def _beside_baseline(result: Result, row: Mapping[Any, Any]) -> Finding:

@@ -37,7 +37,7 @@ def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corp
     elif _is_pair(data):
         found = as_splits(data, options).scored
     elif isinstance(data, Mapping):
-        found = _of_split(data, str(asked.get("split", split)))
+        found = as_part(data, str(asked.get("split", split)))
     elif _is_table(data):
         found = corpus_from(data, name="data", split=str(asked.get("split", split)))
     else:
@@ -63,7 +63,7 @@ def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
     if _is_pair(data):
         return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
     if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
-        return Splits(_of_split(data, "train"), _of_split(data, scored))
+        return Splits(as_part(data, "train"), as_part(data, scored))
     corpus = data if isinstance(data, Corpus) else as_corpus(data, options, scored)
     return split_by_document(corpus, scored)
 
@@ -97,7 +97,8 @@ def as_result(given: Any) -> Result:
 _SYNONYMS = {"dev": ("dev", "validation", "valid", "val"), "train": ("train", "training")}
 
 
-def _of_split(data: Mapping[str, Any], split: str) -> Corpus:
+def as_part(data: Mapping[str, Any], split: str) -> Corpus:
+    """One split of data that is given by split; a missing one is an error."""
     if split == "all" and len(data) == 1:
         return _as_part(next(iter(data.values())), "all")
     for name in _SYNONYMS.get(split, (split,)):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lamina.analyses.given_data import SCORED, as_corpus, as_questions, as_result, as_splits
 from lamina.analyses.models import as_encoder, as_encoders, describe_models, each_of, kind_of, short_name
+from lamina.analyses.passport_notes import passports_in
 from lamina.analyses.settings import Declared, Setting
 from lamina.errors import CorpusError, InputError, ModelError
 
@@ -62,20 +63,40 @@ class Loaded:
         return str(self.model.get("fingerprint", "")), str(self.data.get("fingerprint", ""))
 
 
-MODEL = Input("model", "An alias (`lamina assets list`), a Hugging Face id or a folder.", metavar="MODEL", kind="model")
+MODEL = Input(
+    "model",
+    "An alias (`lamina assets list`), a Hugging Face id (`@REVISION` after it if wanted), a folder or a GGUF file; "
+    "`:decoder` after it for the decoder of an encoder-decoder.",
+    metavar="MODEL",
+    kind="model",
+)
 _TEXTS = Input(
     "data",
-    "A catalogue name (`lamina data list`) or the path of a file or folder.",
+    "A catalogue name (`lamina data list`), the path of a file or folder, or hf:OWNER/NAME.",
     option="--corpus",
     kind="texts",
 )
 
-_DTYPE = Declared("dtype", Precision, "float32", Setting("What the model computes in."))
+_MODEL_OPTIONS = (
+    Declared("dtype", Precision, "float32", Setting("What the model computes in.")),
+    Declared(
+        "chat",
+        bool,
+        False,
+        Setting("Put each text as the user's message into the chat template of the model's tokenizer."),
+    ),
+)
 FORMAT = Declared(
-    "format", str | None, None, Setting("The format of a file or folder; detected from its content by default.")
+    "format",
+    str | None,
+    None,
+    Setting("The format of a file or folder, detected by default; table:text=COLUMN,label=COLUMN for columns."),
 )
 ANNOTATION = Declared(
-    "annotation", str | None, None, Setting("The name of the targets in edge-probing JSONL; `edges` by default.")
+    "annotation",
+    str | None,
+    None,
+    Setting("A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 )
 LIMIT = Declared("limit", int | None, None, Setting("Take only the first N texts.", min=1))
 _SHOWN = "by default as the model was fine-tuned"
@@ -127,6 +148,8 @@ class Reads(ABC):
     """In the order of the call."""
     seeds: bool = False
     """Whether the analysis takes the models of several fine-tuning seeds as one."""
+    sampled: ClassVar[bool] = True
+    """Whether what is read stands for more than itself, so that too little of it is a warning."""
 
     @property
     def options(self) -> tuple[Declared, ...]:
@@ -168,7 +191,7 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, _DTYPE)
+        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *_MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -307,7 +330,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), _DTYPE)
+        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), *_MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -334,6 +357,8 @@ class QuestionSet(Reads):
 @dataclass(frozen=True)
 class OneQuestion(QuestionSet):
     """A model, and one question of a data set, or one that was typed with its context."""
+
+    sampled: ClassVar[bool] = False
 
     @property
     def options(self) -> tuple[Declared, ...]:
@@ -373,7 +398,7 @@ class Sentence(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (_DTYPE,)
+        return _MODEL_OPTIONS
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -387,7 +412,7 @@ class Sentence(Reads):
             raise InputError(f"a sentence is text or a list of words; got {kind_of(sentence)}")
         encoder = as_encoder(given["model"], options, runtime)
         about = {"name": "a typed sentence", "fingerprint": fingerprint_of("sentence", sentence), "split": ""}
-        return Loaded((encoder, sentence), encoder.describe(), about, (short_name(given["model"], encoder),))
+        return Loaded((encoder, sentence), describe_models((encoder,)), about, (short_name(given["model"], encoder),))
 
 
 @dataclass(frozen=True)
@@ -406,6 +431,7 @@ class SavedResults(Reads):
         model, data = ([dict(getattr(each.provenance, part)) for each in results] for part in ("model", "corpus"))
         names = tuple(dict.fromkeys(str(each.get("name", "")) for each in model))
         about = {"name": " and ".join(names), "fingerprint": fingerprint_of([each.key for each in results])}
+        about |= passports_in(model)
         texts = " and ".join(dict.fromkeys(str(each.get("name", "")) for each in data))
         fingerprint = fingerprint_of([each.get("fingerprint", "") for each in data])
         shorts = tuple(Path(name).name for name in names)

@@ -15,18 +15,33 @@ if TYPE_CHECKING:
 
 
 def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
-    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer."""
+    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer; examined, if it was not yet."""
+    from lamina.encoders.passports import passport_of
+
+    encoder = _loaded(model, options, runtime)
+    passport_of(encoder)
+    return encoder
+
+
+def _loaded(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
     from lamina.encoders import Encoder, load_encoder
 
+    chat = bool(options.get("chat"))
     if isinstance(model, Encoder):
+        if chat and "chat" not in model.origin:
+            raise ModelError(f"{model.name} is already loaded without its chat template; load it with chat=True")
         return model
     if isinstance(model, str | Path):
         _refuse_seeds(Path(model))
-        return load_encoder(str(model), device=runtime.device, dtype=options.get("dtype", "float32"))
+        return load_encoder(
+            str(model),
+            device=runtime.device,
+            dtype=options.get("dtype", "float32"),
+            chat=chat,
+            trust_remote_code=runtime.trust_remote_code,
+        )
     if isinstance(model, tuple) and len(model) == 2:
-        from lamina.encoders.loading import encoder_from
-
-        return encoder_from(*model)
+        return load_encoder(model, chat=chat)
     raise ModelError(
         f"a model is a name, a folder, an Encoder or a pair (model, tokenizer) of transformers; got {kind_of(model)}"
     )
@@ -84,13 +99,19 @@ def describe_models(encoders: Sequence[Encoder]) -> dict[str, Any]:
     from lamina.corpora.corpus import fingerprint_of
     from lamina.training.provenance import folder_of
 
-    first = encoders[0].describe()
+    first = _described(encoders[0])
     if len(encoders) == 1:
         return first
     homes = [folder_of(each) for each in encoders]
     named = [each.name if home is None else home.name for each, home in zip(encoders, homes, strict=True)]
-    seeds = [{**each.describe(), "name": name} for each, name in zip(encoders, named, strict=True)]
+    seeds = [{**_described(each), "name": name} for each, name in zip(encoders, named, strict=True)]
     return {**first, "fingerprint": fingerprint_of([each.fingerprint for each in encoders]), "seeds": seeds}
+
+
+def _described(encoder: Encoder) -> dict[str, Any]:
+    from lamina.encoders.passports import passport_of, summary
+
+    return {**encoder.describe(), "passport": summary(passport_of(encoder))}
 
 
 def short_name(model: Any, encoder: Encoder) -> str:

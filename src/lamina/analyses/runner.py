@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.analyses.declaration import Asked, Tables
+from lamina.analyses.sample_size import sample_of
 from lamina.errors import LaminaError
 from lamina.results import Provenance, Result
 
@@ -60,7 +61,10 @@ def _result(asked: Asked, made: Tables) -> Result:
     counted = {**_left_out(asked.loaded.arguments), **made.skipped}
     skipped = {reason: int(count) for reason, count in counted.items() if count}
     model = {**asked.loaded.model, **_unguarded(asked.loaded.arguments), **made.model}
-    provenance = Provenance(model, {**asked.loaded.data, **made.data}, asked.parameters, seeds, skipped)
+    read = asked.loaded.arguments if analysis.reads.sampled else ()
+    sample = sample_of(read, {name: int(count) for name, count in made.scored.items()})
+    data = {**asked.loaded.data, **made.data, **sample.describe()}
+    provenance = Provenance(model, data, asked.parameters, seeds, skipped, warnings=sample.warnings())
     result = Result(analysis.name, made.tables, provenance, made.files, version=analysis.version, asked=asked.question)
     return replace(result, findings=analysis.findings(result))
 

@@ -304,6 +304,7 @@ def watch_together(watches: Sequence[Watch]) -> list[Counter[str]]:
     by_model: dict[str, list[int]] = {}
     for at, each in enumerate(watches):
         refuse_without_maps(each.encoder)
+        each.encoder.refuse(wants(each.weights))
         by_model.setdefault(each.encoder.fingerprint, []).append(at)
     for members in by_model.values():
         _one_pass({at: watches[at] for at in members}, skipped)
@@ -346,9 +347,10 @@ def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None
 
 
 def refuse_without_maps(encoder: Encoder) -> None:
-    """An encoder that has no attention maps cannot be asked about them."""
+    """An encoder that has no attention maps, or whose maps cannot be trusted, cannot be asked about them."""
     if not encoder.heads:
         raise ModelError(f"{encoder.name} has no attention heads; name a transformer, for example minilm")
+    encoder.refuse(("maps",))
 
 
 class _Reading(NamedTuple):

@@ -111,6 +111,7 @@ def windows(
         },
         skipped,
         seeds=tuple(range(seed, seed + seeds)),
+        scored={task: max(by_seed[str(seed)].count for by_seed in scores[WHOLE].values())},
     )
 
 

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from lamina import analyses
 from lamina.analyses.requests import NONE
+from lamina.cli.options import TRUST_HELP
 from lamina.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ _OUT = typer.Option("--out", help="Output folder; by default one under results/ 
 _REPLACE = typer.Option("--replace", help="Overwrite a different result in that folder.")
 _STORE = typer.Option("--store", help="Where activations are kept; by default LAMINA_STORE or lamina's cache.")
 _DEVICE = typer.Option("--device", help="cpu, cuda or cuda:N; by default a GPU if there is one.")
+_TRUST = typer.Option("--trust-remote-code", help=TRUST_HELP)
 _DRY_RUN = typer.Option("--dry-run", help="Print the expected time, memory and disk space; compute nothing.")
 _PLACES = (
     ("out", Path | None, None, _OUT),
     ("replace", bool, False, _REPLACE),
     ("store", Path | None, None, _STORE),
     ("device", str | None, None, _DEVICE),
+    ("trust_remote_code", bool, False, _TRUST),
     ("dry_run", bool, False, _DRY_RUN),
 )
 
@@ -88,6 +91,8 @@ def tell(result: Result, folder: Path) -> None:
             print_table(shown.title, Table(shown.columns, shown.rows), ())
     for finding in result.findings:
         print(f"{finding.status:<6} {finding.text}")
+    for warning in result.provenance.warnings:
+        print(f"warning: {warning}")
     for reason, count in result.provenance.skipped.items():
         if count:
             print(f"{count:,} {reason}")
@@ -118,7 +123,8 @@ def _function(declared: Analysis) -> Callable[..., None]:
         named = {each.name: given[each.name] for each in inputs}
         if len(inputs) == 1 and inputs[0].many:
             named = {inputs[0].name: list(named[inputs[0].name])}
-        asked = declared.ask(**named, **values, store=places["store"], device=places["device"])
+        where = {name: places[name] for name in ("store", "device", "trust_remote_code")}
+        asked = declared.ask(**named, **values, **where)
         if places["dry_run"]:
             from lamina.analyses.estimate import estimate
 

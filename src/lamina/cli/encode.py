@@ -25,6 +25,8 @@ def encode(
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
+    chat: options.ChatOption = False,
+    trust_remote_code: options.TrustOption = False,
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", help="Maximum number of tokens, if less than the model's own limit.")
     ] = None,
@@ -42,9 +44,13 @@ def encode(
     from lamina.activations import ActivationStore, extract
     from lamina.corpora import load_corpus
     from lamina.encoders import load_encoder
+    from lamina.encoders.passports import passport_of
 
     texts = load_corpus(corpus, split=split, unit=unit, format=format, limit=limit)
-    encoder = load_encoder(model, device=device, dtype=dtype, limit=max_tokens)
+    encoder = load_encoder(
+        model, device=device, dtype=dtype, limit=max_tokens, chat=chat, trust_remote_code=trust_remote_code
+    )
+    passport_of(encoder)
     if dry_run:
         print(_expected(encoder, texts, store))
         return

@@ -10,7 +10,7 @@ import sys
 import typer
 from safetensors import SafetensorError
 
-from lamina.cli import assets, data, encode, report, requests, results, serve, store, verify
+from lamina.cli import assets, data, encode, model, report, requests, results, serve, store, verify
 from lamina.cli.analyses import AnalysisGroup
 from lamina.errors import InputError, LaminaError
 from lamina.files.writing import error_number
@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(assets.app, name="assets")
 app.add_typer(data.app, name="data")
+app.add_typer(model.app, name="model")
 app.add_typer(store.app, name="store")
 app.add_typer(results.app, name="results")
 app.command()(encode.encode)

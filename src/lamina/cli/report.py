@@ -28,6 +28,8 @@ def report(
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
+    chat: options.ChatOption = False,
+    trust_remote_code: options.TrustOption = False,
     dry_run: options.DryRunOption = False,
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
@@ -47,9 +49,13 @@ def report(
 
     from lamina.activations import Runtime
 
-    runtime = Runtime(store, device)
+    runtime = Runtime(store, device, trust_remote_code=trust_remote_code)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     if dry_run:
-        print(estimate_report(model, corpus, only=wanted, options=data | {"dtype": dtype}, runtime=runtime))
+        print(
+            estimate_report(model, corpus, only=wanted, options=data | {"dtype": dtype, "chat": chat}, runtime=runtime)
+        )
         return
-    print(make_report(model, corpus, out, only=wanted, dtype=dtype, runtime=runtime, replace=replace, **data))
+    print(
+        make_report(model, corpus, out, only=wanted, dtype=dtype, chat=chat, runtime=runtime, replace=replace, **data)
+    )

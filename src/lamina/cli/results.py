@@ -67,6 +67,8 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
     print(f"{result.analysis} (version {result.version}): {about.model.get('name')} on {about.corpus.get('name')}")
     for finding in result.findings:
         print(f"  {finding.status:<6} {finding.text}")
+    for warning in about.warnings:
+        print(f"warning: {warning}")
     print("settings")
     for name, value in about.parameters.items():
         print(f"  {name} = {json.dumps(value, default=str)}")

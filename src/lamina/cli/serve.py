@@ -54,6 +54,7 @@ def serve(
     token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
+    chat: options.ChatOption = False,
 ) -> None:
     """Look inside a model in the browser: sentences, heads, questions, layers and saved results.
 
@@ -92,6 +93,7 @@ def serve(
             token=secret,
             device=device,
             dtype=dtype,
+            chat=chat,
         )
         _run(settings, listener)
 

@@ -179,7 +179,7 @@ def _assets() -> _Part:
 
 def _caches() -> _Part:
     from lamina.corpora.caching import caches, damaged_caches
-    from lamina.encoders.loading import conversions, damaged_conversions
+    from lamina.encoders.gguf_files import conversions, damaged_conversions
 
     kept = len(caches()) + len(conversions())
     damaged = [*damaged_caches(), *damaged_conversions()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from jaxtyping import Float
 
 from lamina.errors import ModelError
 from lamina.types import Text
+
+if TYPE_CHECKING:
+    from lamina.encoders.passport import Passport
 
 Want = Literal["states", "maps", "norms"]
 """What an encoder can return: hidden states by layer, attention maps and norms of values by block and head."""
@@ -46,7 +49,8 @@ class Activations:
     states: Float[torch.Tensor, "token layer width"] | None = None
     """Hidden states; layer 0 is the embedding layer's output. None if not requested."""
     maps: Float[torch.Tensor, "block head token token"] | None = None
-    """Attention from (row) to (column); None if not requested, or if the text needed several windows."""
+    """Attention from (row) to (column), of the encoder's `map_blocks`; None if not requested, or if the text needed
+    several windows."""
     windows: int = 1
     """Number of overlapping windows; more than 1 means that the text is longer than the model's limit."""
     norms: Float[torch.Tensor, "block head token"] | None = None
@@ -69,6 +73,10 @@ class Encoder(ABC):
     """Whether a token sees only the tokens before it."""
     limit: int = sys.maxsize
     """Maximum number of tokens; longer texts are encoded in windows."""
+    origin: Mapping[str, str] = {}
+    """What provenance says of where the model comes from: its revision, the adapter on it, remote code that ran."""
+    passport: Passport | None = None
+    """The verdict on its numbers; None until `lamina.encoders.passports.passport_of` has examined it."""
 
     @property
     @abstractmethod
@@ -84,6 +92,22 @@ class Encoder(ABC):
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
         """Run the model. Yields in the order of the texts or, with `ordered=False` (less memory), in batch order."""
+
+    def refusal(self, need: str) -> str | None:
+        """Why its states, maps, norms or windows cannot be used, as its passport says; None if they can."""
+        return None if self.passport is None else self.passport.refuses(need)
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether it has attention maps that can be used."""
+        return self.heads > 0 and self.refusal("maps") is None
+
+    def refuse(self, needs: Collection[str]) -> None:
+        """Raise a ModelError if its passport refuses something that is needed."""
+        if self.passport is not None:
+            from lamina.encoders.passports import refuse_needs
+
+            refuse_needs(self.passport, needs)
 
     def refuse_maps(self, want: Collection[Want]) -> None:
         """For encoders without attention: an error if maps are requested."""
@@ -107,10 +131,23 @@ class Encoder(ABC):
         return self
 
     @property
+    def causal_maps(self) -> bool:
+        """Whether attention maps only look back.
+
+        Those of an encoder-decoder's decoder do, though it is not causal: cross-attention shows it the whole text.
+        """
+        return self.causal
+
+    @property
+    def map_blocks(self) -> tuple[int, ...]:
+        """Blocks (from 0) that have attention maps: all, none, or those that attend among others that do not."""
+        return tuple(range(self.blocks)) if self.heads else ()
+
+    @property
     def layers(self) -> int:
         """Layers of states: the embedding layer and one per block."""
         return self.blocks + 1
 
     def describe(self) -> dict[str, str]:
         """Its entry in provenance."""
-        return {"name": self.name, "fingerprint": self.fingerprint}
+        return {"name": self.name, "fingerprint": self.fingerprint, **self.origin}

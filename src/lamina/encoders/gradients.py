@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.encoders.contract import SPECIAL, Encoder, Tokens
-from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.loading import quiet_transformers
+from lamina.encoders.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.encoders.pieces import token_id
+from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -128,11 +128,28 @@ def _own_answer(logits: Float[Tensor, "place answer"]) -> Tensor:
     return cross_entropy(logits, logits.argmax(-1))
 
 
-def _head_of(encoder: HuggingFaceEncoder) -> tuple[Kind, str]:
+def head_kind(encoder: HuggingFaceEncoder) -> Kind | None:
+    """The head that a model was saved with, or has in memory, by the name of its class; None if it is not known."""
+    found = _named_head(_class_name(encoder))
+    return None if found is None else found[0]
+
+
+def _class_name(encoder: HuggingFaceEncoder) -> str:
+    if encoder.whole is not None:
+        return type(encoder.whole).__name__
     (architecture, *_) = encoder.model.config.architectures or ("",)
-    for ending, head in _HEADS.items():
-        if architecture.endswith(ending):
-            return head
+    return architecture
+
+
+def _named_head(architecture: str) -> tuple[Kind, str] | None:
+    return next((head for ending, head in _HEADS.items() if architecture.endswith(ending)), None)
+
+
+def _head_of(encoder: HuggingFaceEncoder) -> tuple[Kind, str]:
+    architecture = _class_name(encoder)
+    found = _named_head(architecture)
+    if found is not None:
+        return found
     raise ModelError(
         f"{encoder.name} was saved as {architecture or 'a bare model'}, without a head whose loss lamina knows; use a "
         "checkpoint with its language-modelling or fine-tuned head, or leave out --gradients"
@@ -147,6 +164,7 @@ def _with_head(encoder: HuggingFaceEncoder, loader: str) -> PreTrainedModel:
         with quiet_transformers():
             model, info = getattr(transformers, loader).from_pretrained(
                 source,
+                revision=getattr(encoder.model.config, "_commit_hash", None),
                 dtype=encoder.model.dtype,
                 attn_implementation="eager",
                 output_loading_info=True,
@@ -161,5 +179,10 @@ def _with_head(encoder: HuggingFaceEncoder, loader: str) -> PreTrainedModel:
         raise ModelError(
             f"{encoder.name}: {len(absent)} weights of its head are not in the checkpoint (first: {absent[0]}), so the "
             "loss would be that of a random head; use a checkpoint with its head, or leave out --gradients"
+        )
+    if not has_weights_of(model, encoder):
+        raise ModelError(
+            f"{encoder.name} is not the checkpoint at {source} any more (changed in memory, or with an adapter added), "
+            "so the head there is not its own; save it with its head first, or leave out --gradients"
         )
     return model.eval().to(encoder.model.device)

@@ -7,7 +7,7 @@ weight is a single number, that is `a_ij ||f_h(x_j)||`, and one norm per head an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import Module
 
+from lamina.encoders.anatomy import block_number, run
 from lamina.errors import ModelError
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ CHECKED = (
     "Falcon, Gemma, Llama, Mistral, Phi-3 and Qwen"
 )
 """Architectures that the tests compare with the formula; others work where their parts are found."""
+SHOWN_BY_LAYERS = {
+    *("big_bird", "bloom", "deberta-v2", "falcon", "flaubert", "gpt_neo", "gpt_neox_japanese", "gptj", "imagegpt"),
+    *("luke", "megatron-bert", "mpnet", "mvp", "rembert", "roformer", "tapas", "visual_bert", "xglm", "xlm"),
+}
+"""Model types that compute attention in their own code, and whose values are always found among the linear layers:
+if they are not, the maps are wrong."""
 _TOKENS = 8
 """Of the input that the parts are looked for with."""
 _APART = 0.02
@@ -52,6 +59,8 @@ class _Call(NamedTuple):
     """One use of a linear layer."""
 
     layer: Module
+    block: int | None
+    """Where the layer is, by the first number in its path."""
     given: Float[Tensor, "token wide"]
     made: Float[Tensor, "token wide"]
 
@@ -64,13 +73,18 @@ class _Values(NamedTuple):
     """The first feature that belongs to a value, where values come last (0: it makes values alone) ..."""
     by_head: bool = False
     """... unless query, key and value of each head stand together."""
+    tiled: bool = False
+    """Whether groups of heads are matched in the wrong order, which is only looked for to name a fault."""
 
     def __call__(self, made: Float[Tensor, "*token wide"], heads: int) -> Float[Tensor, "*token head size"]:
         if self.by_head:
             return made.unflatten(-1, (heads, 3, self.size))[..., 2, :]
         values = made[..., self.start :].unflatten(-1, (-1, self.size))
-        # Grouped heads share their values.
-        return values.repeat_interleave(heads // values.shape[-2], -2)
+        # Grouped heads share their values: neighbours have the same.
+        times = heads // values.shape[-2]
+        if self.tiled:
+            return values.repeat(*[1] * (values.dim() - 2), times, 1)
+        return values.repeat_interleave(times, -2)
 
 
 class _Found(NamedTuple):
@@ -87,22 +101,17 @@ class ValueNorms:
     mix into the input of a later layer.
     """
 
-    def __init__(self, model: PreTrainedModel, *, name: str, heads: int) -> None:
+    def __init__(self, model: PreTrainedModel, *, name: str, heads: int, maps: Mapping[int, int] | None = None) -> None:
         self._heads = heads
         self._found: dict[Module, _Found] = {}
-        attentions, calls = _try(model)
-        # Blocks run one after the other: those of the next begin where this one's output projection ends.
-        reach, start = 2 * len(calls) // len(attentions), 0
-        for block, maps in enumerate(attentions, start=1):
-            parts = _find(maps, calls[start : start + reach], heads)
-            if parts is None:
+        for block, mixing in enumerate(mixings(model, heads=heads, maps=maps), start=1):
+            if mixing is None or not mixing.sound:
                 raise ModelError(
                     f"{name} ({type(model).__name__}): the values that the attention of block {block} mixes are not "
                     "among its linear layers, so attention cannot be weighted by their norms; use --weights attention, "
                     f"or a model like {CHECKED}"
                 )
-            self._found[parts.layer] = parts.found
-            start += parts.end
+            self._found[mixing.layer] = _Found(mixing.values, _factors(mixing.out, heads))
 
     @contextmanager
     def taken(self) -> Iterator[list[Float[Tensor, "batch head token"]]]:
@@ -123,42 +132,109 @@ class ValueNorms:
                 handle.remove()
 
 
-def _try(model: PreTrainedModel) -> tuple[list[Tensor], list[_Call]]:
+class Mixing(NamedTuple):
+    """How a block's values, mixed by maps, become the input of its output projection."""
+
+    layer: Module
+    """It makes the values ..."""
+    values: _Values
+    """... in these of its features."""
+    out: Module
+    """The output projection."""
+    groups: int
+    """Heads of values; fewer than heads where some share them."""
+    own: bool
+    """Whether they are mixed by the block's own maps."""
+    maps_of: int
+    """By the maps of which block, counted among those that have maps."""
+
+    @property
+    def tiled(self) -> bool:
+        """Whether groups of heads are matched in the wrong order."""
+        return self.values.tiled
+
+    @property
+    def sound(self) -> bool:
+        """Whether it is as it should be."""
+        return self.own and not self.tiled
+
+
+def mixings(
+    model: PreTrainedModel, *, heads: int, maps: Mapping[int, int] | None = None, bar: float = _APART
+) -> list[Mixing | None]:
+    """For every block with maps, what they mix; None where that is not among the block's linear layers.
+
+    Args:
+        model: of transformers.
+        heads: per block.
+        maps: block -> which of the model's attentions are its maps, where not all blocks have maps.
+        bar: relative error up to which two vectors are the same.
+
+    The right answer is looked for first: values of the block, mixed by its own maps, heads that share values being
+    neighbours. Then the maps of other blocks and the other order of shared heads, so that a fault can be named.
+    """
+    handed, calls = _try(model, None if maps is None else tuple(maps.values()))
+    blocks = tuple(range(len(handed)) if maps is None else maps)
+    return [_mixing(at, handed, _calls_of(at, blocks, calls), heads, bar) for at in range(len(handed))]
+
+
+def _mixing(at: int, maps: list[Tensor], calls: Sequence[_Call], heads: int, bar: float) -> Mixing | None:
+    for tiled in (False, True):
+        for other in (at, *(each for each in range(len(maps)) if each != at)):
+            found = _find(maps[other], calls, heads, bar, tiled=tiled)
+            if found is not None:
+                return Mixing(*found, other == at, other)
+    return None
+
+
+def _calls_of(at: int, blocks: Sequence[int], calls: Sequence[_Call]) -> Sequence[_Call]:
+    """The uses of linear layers within the block of the map `at`."""
+    if {call.block for call in calls} >= set(blocks):
+        return [call for call in calls if call.block == blocks[at]]
+    # Blocks that share their layers, or are not numbered, run one after the other.
+    size = len(calls) // len(blocks)
+    return calls[at * size : (at + 1) * size]
+
+
+def _try(model: PreTrainedModel, places: Sequence[int] | None) -> tuple[list[Tensor], list[_Call]]:
     """The maps [head, token, token] of every block on a few tokens, and all uses of linear layers on the way."""
     calls: list[_Call] = []
 
-    def note(layer: Module, given: Any, made: Tensor) -> None:
-        # Relative positions, for example, have rows that are not tokens.
-        if made.shape[:-1] == ids.shape:
-            calls.append(_Call(layer, given[0][0].float(), made[0].float()))
+    def watch(block: int | None) -> Any:
+        def note(layer: Module, given: Any, made: Any) -> None:
+            # Relative positions, for example, have rows that are not tokens.
+            if isinstance(made, Tensor) and made.shape[:-1] == ids.shape:
+                calls.append(_Call(layer, block, given[0][0].float(), made[0].float()))
+
+        return note
 
     ids = torch.arange(1, 1 + min(_TOKENS, model.config.vocab_size - 1), device=model.device)[None]
-    handles = [layer.register_forward_hook(note) for layer in model.modules() if _is_linear(layer)]
+    linear = [(block_number(path), layer) for path, layer in model.named_modules() if is_linear(layer)]
+    handles = [layer.register_forward_hook(watch(block)) for block, layer in linear]
     try:
         with torch.no_grad():
-            out = model(input_ids=ids, attention_mask=torch.ones_like(ids), output_attentions=True)
+            out = run(model, ids, maps=True)
     finally:
         for handle in handles:
             handle.remove()
-    return [maps[0].float() for maps in out.attentions], calls
+    handed = out.attentions if places is None else [out.attentions[place] for place in places]
+    return [maps[0].float() for maps in handed], calls
 
 
-class _Parts(NamedTuple):
-    """What makes a block's values, and how many calls there are up to its output projection."""
-
-    layer: Module
-    found: _Found
-    end: int
-
-
-def _find(maps: Float[Tensor, "head token token"], calls: Sequence[_Call], heads: int) -> _Parts | None:
+def _find(
+    maps: Float[Tensor, "head token token"], calls: Sequence[_Call], heads: int, bar: float, *, tiled: bool
+) -> tuple[Module, _Values, Module, int] | None:
     """The first two calls of which one makes the values that, mixed by the maps, are what the other is given."""
     for at, one in enumerate(calls):
-        for end, other in enumerate(calls[at + 1 :], start=at + 2):
+        for other in calls[at + 1 :]:
             for values in _layouts(one.made.shape[-1], other.given.shape[-1], heads):
-                mixed = torch.einsum("hij,jhd->ihd", maps, values(one.made, heads)).flatten(1)
-                if (mixed - other.given).norm() < _APART * other.given.norm():
-                    return _Parts(one.layer, _Found(values, _factors(other.layer, heads)), end)
+                groups = heads if values.by_head else (one.made.shape[-1] - values.start) // values.size
+                if tiled and groups in (1, heads):
+                    continue
+                chosen = values._replace(tiled=tiled)
+                mixed = torch.einsum("hij,jhd->ihd", maps, chosen(one.made, heads)).flatten(1)
+                if (mixed - other.given).norm() < bar * other.given.norm():
+                    return one.layer, chosen, other.layer, groups
     return None
 
 
@@ -182,7 +258,8 @@ def _factors(layer: Module, heads: int) -> Float[Tensor, "head size size"]:
     return torch.linalg.qr(by_head.transpose(1, 2), mode="r").R
 
 
-def _is_linear(layer: Module) -> bool:
+def is_linear(layer: Module) -> bool:
+    """Whether a layer multiplies by a matrix."""
     return isinstance(layer, torch.nn.Linear | _conv1d())
 
 

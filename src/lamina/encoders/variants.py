@@ -35,7 +35,7 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
         encoder.tokenizer,
         name=f"{encoder.name} ({twin})",
         limit=encoder.limit,
-        one_segment=encoder.one_segment,
+        reading=encoder.reading,
     )
 
 
@@ -113,6 +113,11 @@ class LexicalFirst(Encoder):
         """See `Encoder.fingerprint`."""
         return hashlib.sha256(f"{self._base.fingerprint} lexical first".encode()).hexdigest()
 
+    @property
+    def map_blocks(self) -> tuple[int, ...]:
+        """See `Encoder.map_blocks`."""
+        return self._base.map_blocks
+
     def tokenize(self, text: Text) -> Tokens:
         """See `Encoder.tokenize`."""
         return self._base.tokenize(text)
@@ -153,7 +158,7 @@ class DropoutEncoder(HuggingFaceEncoder):
         # A copy: the base encoder needs its model in eval mode.
         own = copy.deepcopy(base.model)
         super().__init__(
-            own, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1, one_segment=base.one_segment
+            own, base.tokenizer, name=base.name, limit=base.limit, tokens_per_batch=1, reading=base.reading
         )
         # Other attention implementations draw in other orders; the choice must not matter.
         own.set_attn_implementation("eager")

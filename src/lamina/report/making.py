@@ -61,6 +61,7 @@ def make_report(
     annotation: str | None = None,
     limit: int | None = None,
     dtype: Precision = "float32",
+    chat: bool = False,
     runtime: Runtime | None = None,
     replace: bool = False,
 ) -> Path:
@@ -78,9 +79,10 @@ def make_report(
         split: what is looked at and scored, of data given by name.
         unit: what becomes one text, of data given by name.
         format: of a file or folder; detected by default.
-        annotation: the name of the targets in edge-probing JSONL; `edges` by default.
+        annotation: a name for the only annotation of the data, or `old=new,...` for some of them.
         limit: take only the first texts of each split.
         dtype: what a model given by name computes in; fine-tuning is in float32.
+        chat: put each text as the user's message into the model's chat template.
         runtime: where activations are kept and models run.
         replace: overwrite results of other questions that lie in `out/results`.
 
@@ -89,7 +91,8 @@ def make_report(
         PosixPath('report/index.html')
     """
     names = choose(only)
-    how = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit, "dtype": dtype}
+    of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    how = of_data | {"dtype": dtype, "chat": chat}
     report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
     return report.write(names, asked_for=bool(only))
 
@@ -193,7 +196,13 @@ class _Report:
 
         if "finetune" not in self._made:
             self._answer({"finetune": self.question("finetune")})
-        encoder = load_encoder(str(self._folder("finetune")), device=self.runtime.device, dtype=self._dtype)
+        encoder = load_encoder(
+            str(self._folder("finetune")),
+            device=self.runtime.device,
+            dtype=self._dtype,
+            # It was fine-tuned on texts in this form.
+            chat="chat" in self.encoder.origin,
+        )
         encoder.name = f"{self.encoder.name}, fine-tuned"
         return encoder
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.analyses import get_analysis
+from lamina.analyses.passport_notes import passport_notes
 from lamina.errors import InputError, ResultError
-from lamina.figures import captions_of, chart_script, colour_tokens, draw, spec_of, to_svg
+from lamina.figures import captions_for, chart_script, colour_tokens, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
 from lamina.result_folder import is_as_saved
@@ -93,9 +94,10 @@ def write_report(
         _chapter(f"r{number}-{result.analysis}", result, folder)
         for number, (result, folder) in enumerate(zip_longest(results, folders), start=1)
     ]
+    of_models = dict.fromkeys(note for each in results for note in passport_notes(each.provenance.model))
     html = _template().render(
         title=title,
-        notes=notes,
+        notes=[*of_models, *notes],
         chapters=chapters,
         findings=strongest_first(found for chapter in chapters for found in _linked(chapter)),
         css=colour_tokens() + _part("report.css"),
@@ -107,7 +109,7 @@ def write_report(
 
 def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
     title, question, method = words_of(result.analysis)
-    captions = captions_of(result.analysis)
+    captions = captions_for(result)
     figures = []
     for name, chart in draw(result).items():
         spec = spec_of(chart)

@@ -120,7 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
     models = Models(
         lambda: {name: name for name in settings.models} | results.models(),
         most=settings.limits.loaded,
-        load=partial(_load, device=settings.device, dtype=settings.dtype),
+        load=partial(_load, device=settings.device, dtype=settings.dtype, chat=settings.chat),
         seeds=results.seeds,
     )
     limits = settings.limits
@@ -162,10 +162,11 @@ def _warm(app: AppState) -> None:
     app.words_of("")
 
 
-def _load(name: str, device: str | None, dtype: Precision):
+def _load(name: str, device: str | None, dtype: Precision, chat: bool):
     from lamina.encoders import load_encoder
 
-    return load_encoder(name, device=device, dtype=dtype)
+    # The app never runs code that comes with a model.
+    return load_encoder(name, device=device, dtype=dtype, chat=chat, trust_remote_code=False)
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:

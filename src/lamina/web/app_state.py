@@ -20,6 +20,7 @@ from lamina.web.settings import Settings
 if TYPE_CHECKING:
     from lamina.analyses.declaration import Analysis
     from lamina.encoders import Encoder
+    from lamina.encoders.passports import Examined
 
 
 class TooLongError(InputError):
@@ -43,11 +44,20 @@ class AppState:
     @contextmanager
     def model(self, name: str) -> Iterator[Encoder]:
         """The model, one request at a time; refused if too many are waiting."""
+        with self._place(), self.models.use(name) as encoder:
+            yield encoder
+
+    def examined(self, name: str) -> Examined:
+        """The model's passport; waits as `model` does where the model has to be loaded for it."""
+        with self._place():
+            return self.models.examined(name)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
         if not self.places.acquire(blocking=False):
             raise BusyError("too many requests at once; try again in a moment")
         try:
-            with self.models.use(name) as encoder:
-                yield encoder
+            yield
         finally:
             self.places.release()
 

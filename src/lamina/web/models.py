@@ -12,6 +12,7 @@ from lamina.errors import ModelError
 
 if TYPE_CHECKING:
     from lamina.encoders import Encoder
+    from lamina.encoders.passports import Examined
 
 
 class UnknownModelError(ModelError):
@@ -57,6 +58,7 @@ class Models:
         self.importing = Lock()
         """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._examined: dict[str, Examined] = {}
 
     def names(self, *, seeds: bool = False) -> list[str]:
         """All available models; with `seeds`, also the folders with the models of several."""
@@ -88,7 +90,15 @@ class Models:
             if slot.encoder is None:
                 with self.importing:
                     slot.encoder = self._load(source)
+                    self._examined[name] = _examined(slot.encoder)
             yield slot.encoder
+
+    def examined(self, name: str) -> Examined:
+        """The model's passport; a model that has never been loaded is loaded for it."""
+        if name not in self._examined:
+            with self.use(name):
+                pass
+        return self._examined[name]
 
     def _slot(self, name: str) -> _Slot:
         with self._lock:
@@ -98,3 +108,9 @@ class Models:
                 # A request that still uses it keeps it in memory until it is done.
                 self._slots.popitem(last=False)
             return slot
+
+
+def _examined(encoder: Encoder) -> Examined:
+    from lamina.encoders.passports import Examined
+
+    return Examined.of(encoder)

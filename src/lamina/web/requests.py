@@ -67,10 +67,11 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
         request = read_request({**data, **table, **named})
     except InputError as error:
         raise UnfitRequestError(str(error)) from None
-    request = dataclasses.replace(request, options=_in_precision(app, request))
+    request = dataclasses.replace(request, options=_with_model_options(app, request))
     out = _folder(app.settings.folders[0], request)
     settings = {name: _without_files(app, analysis, name, value) for name, value in request.settings.items()}
     sources = {name: _source(app, inputs[name], given) for name, given in request.inputs.items()}
+    _refuse_unfit(app, request)
     return dataclasses.replace(request, inputs=sources, settings=settings, out=out, device=app.settings.device)
 
 
@@ -94,12 +95,22 @@ def _source(app: AppState, given: Input, name: str) -> str:
     return name
 
 
-def _in_precision(app: AppState, request: Request) -> Mapping[str, Any]:
-    """The data options; models compute in what the server was started with, unless the request says otherwise."""
-    dtype = {each.name: each for each in request.analysis.options}.get("dtype")
-    if dtype is None or app.settings.dtype == dtype.default:
-        return request.options
-    return {"dtype": app.settings.dtype, **request.options}
+def _refuse_unfit(app: AppState, request: Request) -> None:
+    """An error if a model's passport refuses what the analysis needs; the models of several seeds say so themselves."""
+    from lamina.analyses.passports import needs_of
+    from lamina.encoders.passports import refuse_needs
+
+    models = [each.name for each in request.analysis.reads.given if each.kind == "model"]
+    for name in models:
+        if request.inputs[name] in app.models.names():
+            refuse_needs(app.examined(request.inputs[name]).passport, needs_of(request.analysis, request.settings))
+
+
+def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
+    """The data options; models are loaded as the server was told when started, unless the request says otherwise."""
+    usual = {each.name: each.default for each in request.analysis.options}
+    own = {name: getattr(app.settings, name) for name in ("dtype", "chat") if name in usual}
+    return {name: value for name, value in own.items() if value != usual[name]} | dict(request.options)
 
 
 def _without_files(app: AppState, analysis: Analysis, name: str, value: Any) -> Any:

@@ -59,6 +59,8 @@ class Settings:
     device: str | None = None
     dtype: Precision = "float32"
     """What models compute in, unless a job's request says otherwise."""
+    chat: bool = False
+    """Whether texts are put into the chat template, unless a job's request says otherwise."""
     sentence: str = EXAMPLE
     limits: Limits = field(default_factory=Limits)
 

@@ -200,7 +200,7 @@ def phases(
         tables["contrast"] = _contrast(name, read, samples, seed)
         if plan.places:
             tables["failure"] = _failure(name, read, samples, seed)
-    return Tables(tables, _left_out(plan, read, answers))
+    return Tables(tables, _left_out(plan, read, answers), scored={"questions": plan.size})
 
 
 @phases.finds

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import sys
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
 from lamina.web.api.answers import ERRORS
@@ -45,6 +48,71 @@ def about(app: State) -> About:
         for name in app.models.names()
     ]
     return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence)
+
+
+class CheckCard(BaseModel):
+    """One thing that was tried on a model."""
+
+    name: str
+    verdict: str
+    """holds, fails or not applicable."""
+    said: str
+    """One sentence, with the number."""
+
+
+class ModelVerdict(BaseModel):
+    """What a model is, and whether its numbers can be trusted."""
+
+    name: str
+    architecture: str
+    blocks: int
+    heads: int
+    """Per block; 0 if it has no attention."""
+    width: int
+    limit: int | None
+    """Most tokens of a text; null if there is none."""
+    causal: bool
+    """Whether a token sees only the tokens before it."""
+    language_head: str | None
+    """masked or causal; null if it has none."""
+    maps: str
+    """Which blocks have attention maps, in words."""
+    ablatable: list[str]
+    checks: list[CheckCard]
+    verdict: list[str]
+    """What fails, what follows from it, and where attention goes that no token gets; empty if all is well."""
+    refused: dict[str, str]
+    """Analysis -> why it is refused for this model."""
+    seconds: float
+    """That the examination took."""
+    transformers: str
+    """The version that it was examined with."""
+
+
+@router.get("/models/{name:path}", responses={code: ERRORS[code] for code in (400, 404, 429, 503)})
+def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdict:
+    """A model's card and passport; a model that was never examined is loaded for it."""
+    from lamina.analyses.passports import refused_analyses, verdict
+
+    examined = app.examined(name)
+    passport = examined.passport
+    return ModelVerdict(
+        name=name,
+        architecture=passport.architecture,
+        blocks=examined.blocks,
+        heads=examined.heads,
+        width=examined.width,
+        limit=None if examined.limit == sys.maxsize else examined.limit,
+        causal=passport.causal,
+        language_head=passport.language_head,
+        maps=examined.where_maps,
+        ablatable=list(passport.ablatable),
+        checks=[CheckCard(name=each.name, verdict=each.verdict, said=each.said) for each in passport.checks],
+        verdict=verdict(passport),
+        refused=refused_analyses(passport, app.analyses),
+        seconds=passport.seconds,
+        transformers=passport.transformers,
+    )
 
 
 class PassedOver(BaseModel):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from lamina.analyses import get_analysis
 from lamina.analyses.probing.contenders import tasks_of
 from lamina.errors import InputError
-from lamina.figures import captions_of, draw, spec_of
+from lamina.figures import captions_for, draw, spec_of
 from lamina.result_index import Entry, ResultIndex, using
 from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed
@@ -146,7 +146,7 @@ def _comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Resul
 
 
 def _figures(found: Result) -> list[Figure]:
-    captions = captions_of("compare")
+    captions = captions_for(found)
     specs = {name: spec_of(chart) for name, chart in draw(found).items()}
     return [
         Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))

@@ -199,7 +199,7 @@ def word(app: State, asked: OneWord) -> Word:
     words = _words(app, asked)
     _check_word(words, asked.word)
     with app.model(asked.model) as encoder:
-        made = encode_sentence(encoder, words, ("states", "maps") if encoder.heads else ("states",))
+        made = encode_sentence(encoder, words, ("states", "maps") if encoder.has_maps else ("states",))
     paths = token_paths(word_vectors(made, len(words)))
     found = attended(made, asked.word)
     places = [[(round(x, 5), round(y, 5)) for x, y in layer] for layer in paths.places.tolist()]

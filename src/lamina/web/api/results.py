@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from lamina.figures import captions_of, to_svg
+from lamina.figures import captions_for, to_svg
 from lamina.result_index import NAME, Entry, UnknownResultError, using
 from lamina.results import Status
 from lamina.web.api.answers import ERRORS
@@ -92,7 +92,7 @@ def whole(app: State, id: ResultId, tasks: Tasks = None) -> Whole:
     """One result: findings, charts and provenance."""
     entry, result = app.results.entry(id), app.results.result(id)
     _, question, method = app.words_of(result.analysis)
-    captions = captions_of(result.analysis)
+    captions = captions_for(result)
     figures = [
         Figure(name=name, spec=spec, summary=str(spec.get("description", "")), caption=captions.get(name, ""))
         for name, spec in charts_of(app.results, entry, _known(tasks_of(result), tasks, entry)).items()

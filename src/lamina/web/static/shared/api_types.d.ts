@@ -113,6 +113,13 @@ export interface CardWanted {
   weights?: "attention" | "norm";
 }
 
+/** One thing that was tried on a model. */
+export interface CheckCard {
+  name: string;
+  verdict: string;
+  said: string;
+}
+
 /** What the saved results say about several models. */
 export interface Comparison {
   names: string[];
@@ -152,6 +159,10 @@ export interface FindingCard {
 export interface Group {
   source: string;
   title: string;
+}
+
+export interface HTTPValidationError {
+  detail?: ValidationError[];
 }
 
 /** A head's largest weight between the word and another one. */
@@ -278,6 +289,25 @@ export interface ModelCard {
   title: string;
   loaded: boolean;
   finetuned: boolean;
+}
+
+/** What a model is, and whether its numbers can be trusted. */
+export interface ModelVerdict {
+  name: string;
+  architecture: string;
+  blocks: number;
+  heads: number;
+  width: number;
+  limit: number | null;
+  causal: boolean;
+  language_head: string | null;
+  maps: string;
+  ablatable: string[];
+  checks: CheckCard[];
+  verdict: string[];
+  refused: Record<string, string>;
+  seconds: number;
+  transformers: string;
 }
 
 /** A word of the corpus near the one asked about. */
@@ -438,6 +468,14 @@ export interface TokenMap {
   drawn: number;
 }
 
+export interface ValidationError {
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+  input?: any;
+  ctx?: Record<string, any>;
+}
+
 /** What to compute: the same table as `lamina run` reads, its inputs under the names of the analysis. */
 export interface Wanted {
   analysis: string;
@@ -480,6 +518,7 @@ export interface Word {
 
 export interface Get {
   "/about": About;
+  [address: `/models/${string}`]: ModelVerdict;
   "/passed-over": PassedOver[];
   "/theme": Theme;
   "/analyses": AnalysisCard[];

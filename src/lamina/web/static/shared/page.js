@@ -3,6 +3,7 @@
 import { read } from "./api.js";
 import { byId, el, input, message, say, select } from "./dom.js";
 import { watch } from "./jobs.js";
+import { keepCard } from "./model_card.js";
 import * as state from "./state.js";
 
 // Fills the form from the address, or from the example on a first visit.
@@ -26,6 +27,7 @@ async function begin() {
     event.preventDefault();
     if (field) state.set({ sentence: field.value });
   });
+  if (document.getElementById("model-card")) keepCard(about.models);
   return about;
 }
 

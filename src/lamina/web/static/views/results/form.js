@@ -4,6 +4,7 @@
 import { analyses } from "../../shared/analyses.js";
 import { el, replace } from "../../shared/dom.js";
 import { button } from "../../shared/jobs.js";
+import { verdict } from "../../shared/model_card.js";
 import * as state from "../../shared/state.js";
 import { makeField } from "./fields.js";
 
@@ -77,16 +78,32 @@ export async function offer(box) {
   const startable = (await analyses()).filter(({ job }) => job);
   const choice = el("select", { id: "analysis" }, startable.map(({ name, title }) => el("option", { value: name }, title)));
   const about = el("div");
+  const refused = el("p", { class: "wrong", role: "alert", hidden: true });
+  const compute = button("Compute", () => checked(box, wanted));
   let { wanted } = form(startable[0]);
+
+  // An analysis that the model's passport refuses is not offered; where nobody knows yet, the server says so.
+  async function refuse() {
+    const [analysis, model] = [choice.value, state.get("model")];
+    const why = (await verdict(model).catch(() => null))?.refused[analysis];
+    if (analysis !== choice.value || model !== state.get("model")) return;
+    refused.textContent = why ? `Not possible with ${model}: ${why}` : "";
+    refused.hidden = !why;
+    compute.disabled = Boolean(why);
+  }
 
   function choose() {
     const made = form(startable.find(({ name }) => name === choice.value) ?? startable[0]);
     wanted = made.wanted;
     replace(about, made.parts);
+    refuse();
   }
 
   choice.addEventListener("change", choose);
   box.addEventListener("submit", (event) => event.preventDefault());
+  state.onChange((values) => {
+    if ("model" in values) refuse();
+  });
   choose();
-  replace(box, el("label", {}, "Analysis ", choice), about, button("Compute", () => checked(box, wanted)));
+  replace(box, el("label", {}, "Analysis ", choice), about, refused, compute);
 }

@@ -66,13 +66,14 @@ function leftOut(skipped = {}) {
 
 /** @param {Whole} result */
 function whole(result) {
-  const { command, skipped, ...rest } = result.provenance;
+  const { command, skipped, warnings = [], ...rest } = result.provenance;
   return el(
     "div",
     { class: "card" },
     el("h2", {}, `${result.title}: ${result.model} on ${result.corpus}`),
     el("p", {}, result.question),
     found(result.findings),
+    ...warnings.map((/** @type {string} */ warning) => el("p", { class: "note" }, warning)),
     el("p", {}, el("a", { href: `/layers?result=${result.id}` }, "See its charts")),
     el("h3", {}, "Make it again"),
     copyable(command),

@@ -1,0 +1,95 @@
+"""What an analysis needs of a model, and which models are refused for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lamina.analyses.declaration import Analysis
+    from lamina.encoders.passport import Passport
+
+
+def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an analysis needs of every model it reads: states, or attention maps, and norms where maps are weighted.
+
+    One that watches maps is a generator, so it need not say so.
+
+    Example:
+        >>> from lamina.analyses import get_analysis
+        >>> needs_of(get_analysis("heads"), {"weights": "norm"}), needs_of(get_analysis("geometry"), {})
+        (('maps', 'norms'), ('states',))
+    """
+    if all(each.kind != "model" for each in analysis.reads.given):
+        return ()
+    needs = analysis.needs
+    if needs is None:
+        watches = inspect.isgeneratorfunction(inspect.unwrap(analysis.function))
+        needs = ("maps",) if watches else ("states",)
+    return (*needs, "norms") if "maps" in needs and settings.get("weights") == "norm" else needs
+
+
+def refuse_unfit(analysis: Analysis, settings: Mapping[str, Any], arguments: Iterable[Any]) -> None:
+    """Raise a ModelError if the passport of a model refuses what the analysis needs."""
+    from lamina.encoders import Encoder
+
+    needs = needs_of(analysis, settings)
+    for each in arguments:
+        for one in each if isinstance(each, list | tuple) else (each,):
+            if isinstance(one, Encoder):
+                one.refuse(needs)
+
+
+def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[str, str]:
+    """Analysis -> why it is refused for a model, with the settings it has by default.
+
+    Example:
+        >>> from lamina.analyses import all_analyses
+        >>> from lamina.encoders.passports import passport_of
+        >>> from lamina.testing import TinyEncoder
+        >>> refused_analyses(passport_of(TinyEncoder()), all_analyses())
+        {}
+    """
+    found = {}
+    for analysis in analyses:
+        reasons = [why for need in needs_of(analysis, {}) if (why := passport.refuses(need)) is not None]
+        if reasons:
+            found[analysis.name] = reasons[0]
+    return found
+
+
+def verdict(passport: Passport) -> list[str]:
+    """What a passport means in sentences: what fails, what that refuses, what still works, and where attention goes.
+
+    Example:
+        >>> from lamina.encoders.passport import Check, Passport
+        >>> ahead = Check("look-ahead", "fails", "Maps look ahead.", 0.4, ("maps",))
+        >>> made = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), (), None, (ahead,))
+        >>> fails, refused, works = verdict(made)
+        >>> fails, "heads" in refused, works
+        ('look-ahead: Maps look ahead.', True, 'All other analyses work.')
+    """
+    from lamina.analyses import all_analyses
+
+    said = [f"{check.name}: {check.said}" for check in passport.failed]
+    if passport.failed or not passport.maps:
+        declared = [each for each in all_analyses() if needs_of(each, {})]
+        refused = refused_analyses(passport, declared)
+        also = [_ALSO_REFUSED[need] for need in _ALSO_REFUSED if passport.refuses(need) is not None]
+        if not passport.maps:
+            said.append("It has no attention maps.")
+        if refused or also:
+            said.append(f"Refused: {', '.join([*refused, *also])}.")
+        said.append("All other analyses work." if len(refused) < len(declared) else "No analysis works.")
+    if passport.sink:
+        said.append(f"Attention that no token gets goes to {passport.sink}.")
+    return said
+
+
+_ALSO_REFUSED = {
+    "norms": "--weights norm",
+    "windows": "texts longer than the model's limit",
+    "ablation": "ablation",
+}
+"""What no analysis needs with its default settings -> what is refused, in words."""

@@ -1,0 +1,142 @@
+"""`lamina model`: check whether the numbers of a model can be trusted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lamina.cli import options
+from lamina.cli.series import series
+
+if TYPE_CHECKING:
+    from lamina.encoders.passport import Check
+    from lamina.encoders.passports import Examined
+
+app = typer.Typer(no_args_is_help=True, help="Check models: what can be measured on them, and what cannot.")
+
+_WIDE = 300
+"""Characters of a line where there is no terminal: one line per model."""
+_SIGNS = {"holds": "ok", "fails": "FAILS", "not applicable": "n/a"}
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL...",
+        help="Aliases (`lamina assets list`), Hugging Face ids or folders, with `@REVISION` or `:decoder` if needed.",
+    ),
+]
+
+
+app.command()(series)
+
+
+@app.command()
+def check(
+    names: Names,
+    device: options.DeviceOption = None,
+    dtype: options.PrecisionOption = "float32",
+    chat: options.ChatOption = False,
+    trust_remote_code: options.TrustOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the passports as JSON.")] = False,
+) -> None:
+    """Examine models: one row per model, one column per check, then what fails and what follows from it.
+
+    A model is examined once; the verdict is kept by its fingerprint. Exit status: 0 if all checks hold, 1 if one fails,
+    2 if a model cannot be loaded.
+
+    Example: `lamina model check minilm`
+    """
+    from lamina.encoders import load_encoder
+    from lamina.encoders.passports import Examined
+
+    how: dict[str, Any] = {"device": device, "dtype": dtype, "chat": chat, "trust_remote_code": trust_remote_code}
+    examined: dict[str, Examined] = {}
+    errors: dict[str, str] = {}
+    for name in _expanded(names):
+        try:
+            examined[name] = Examined.of(load_encoder(name, **how))
+        except Exception as error:
+            # One model that cannot be loaded does not stop the others.
+            errors[name] = _in_one_sentence(error)
+    if as_json:
+        failed = [{"name": name, "error": said} for name, said in errors.items()]
+        print(json.dumps([*(_described(name, each) for name, each in examined.items()), *failed], indent=2))
+    else:
+        _print(examined)
+    for said in errors.values():
+        print(f"lamina: {said}", file=sys.stderr)
+    status = 2 if errors else int(any(each.passport.failed for each in examined.values()))
+    if status:
+        raise typer.Exit(status)
+
+
+def _expanded(names: Sequence[str]) -> list[str]:
+    """The models of a folder that `lamina finetune --seeds` wrote, one by one; every other name as it is."""
+    from lamina.training.seed_folders import seed_folders
+
+    found: dict[str, None] = {}
+    for name in names:
+        several = () if (Path(name) / "config.json").exists() else seed_folders(name)
+        found |= dict.fromkeys(map(str, several or (name,)))
+    return list(found)
+
+
+def _described(name: str, each: Examined) -> dict[str, Any]:
+    shape = {"blocks": each.blocks, "heads": each.heads, "width": each.width, "limit": each.limit}
+    return {"name": name, **shape, **each.passport.describe()}
+
+
+def _in_one_sentence(error: Exception) -> str:
+    from lamina.cli.main import in_one_sentence
+
+    said = in_one_sentence(error)
+    if said is None:
+        raise error
+    return said
+
+
+def _print(examined: Mapping[str, Examined]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not examined:
+        return
+    columns = list(dict.fromkeys(check.name for each in examined.values() for check in each.passport.checks))
+    table = Table(box=None, pad_edge=False)
+    for at, column in enumerate(("model", "architecture", *columns)):
+        table.add_column(column, no_wrap=not at)
+    for name, each in examined.items():
+        checks = {check.name: check for check in each.passport.checks}
+        table.add_row(name, each.passport.architecture, *(_cell(checks.get(column)) for column in columns))
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False, highlight=False)
+    console.print(table)
+    for name, each in examined.items():
+        for line in _lines(name, each):
+            console.print(line, soft_wrap=True)
+
+
+def _cell(check: Check | None) -> str:
+    if check is None:
+        return _SIGNS["not applicable"]
+    number = "" if check.measured is None or check.verdict == "not applicable" else f" {check.measured:.2g}"
+    return f"{_SIGNS[check.verdict]}{number}"
+
+
+def _lines(name: str, each: Examined) -> Iterator[str]:
+    from lamina.analyses.passports import verdict
+
+    passport = each.passport
+    direction = "causal" if passport.causal else "sees the whole text"
+    heads = f"{each.heads} heads" if each.heads else "no attention heads"
+    head = f"{passport.language_head} language-model head" if passport.language_head else "no language-model head"
+    parts = ", ".join(passport.ablatable) or "nothing"
+    yield ""
+    yield f"{name}: {direction}; {each.blocks} blocks, {heads}, {each.width} wide; {each.where_maps}"
+    made = f"examined in {passport.seconds:.1f} s (transformers {passport.transformers})"
+    yield f"  {head}; can be ablated: {parts}; {made}"
+    yield from (f"  {said}" for said in verdict(passport))

@@ -1,0 +1,31 @@
+"""Loading without the log lines and progress bars of transformers and the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hide progress bars and log lines below errors; restores the user's settings afterwards.
+
+    Example:
+        >>> with quiet_transformers():
+        ...     pass
+    """
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging
+
+    verbosity, bars, hub_verbosity = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    # No warnings about retries of an unreachable hub: the final error is enough.
+    hub.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        hub.set_verbosity(hub_verbosity)
+        if bars:
+            logging.enable_progress_bar()
