@@ -120,6 +120,11 @@ def recover(target: Path) -> None:
         time.sleep(0.005)
 
 
+def is_being_replaced(target: Path) -> bool:
+    """Whether a folder is missing because a process has moved it away and the new one is not there yet."""
+    return not target.exists() and any(_moved_aside(target))
+
+
 def sweep(folder: Path, target: str | None = None) -> int:
     """Remove what killed processes left in a folder, of one target or of all; returns the bytes freed.
 
