@@ -14,12 +14,13 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export NO_MKDOCS_2_WARNING := 1
 export DISABLE_MKDOCS_2_WARNING := true
 
-.PHONY: report test test-any-cpu faults record-versions lint format docs bench clean
+.PHONY: report test coverage test-any-cpu faults record-versions lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make report   fetch the default model and corpus, run every analysis, write report/index.html"
 	@echo "make test     run the whole test suite"
+	@echo "make coverage   the same, and count the branches that no test takes: half as long again"
 	@echo "make test-any-cpu   run it four more times, imitating other CPUs"
 	@echo "make faults   kills, full disks, malformed files, attacks on the app: the long form, two to three hours"
 	@echo "make lint     check formatting, types (Python and scripts), import order of the folders, docs"
@@ -32,6 +33,10 @@ report: $(VENV)/run.stamp
 	$(BIN)/lamina report minilm --corpus ewt --out report
 
 test: $(VENV)/test.stamp
+	$(PYTEST)
+
+# Apart from `test`, since tracing every line makes the suite half as long again.
+coverage: $(VENV)/test.stamp
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 # Other vector instructions and thread counts round differently. In turn: a CPU without AVX, one with AVX2, one thread

@@ -87,7 +87,7 @@ def _flip_bits(campaign: Campaign, made: _Made) -> None:
     paths = sorted(readers)
     for path in campaign.random.sample(paths, min(len(paths), campaign.count(12, len(paths)))):
         expected, content = readers[path](), path.read_bytes()
-        for _ in range(campaign.count(8, 40)):
+        for _ in range(campaign.count(4, 40)):
             at, bit = campaign.random.randrange(len(content)), campaign.random.randrange(8)
             path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
             fault = _difference(expected, readers[path])

@@ -25,7 +25,7 @@ def run(campaign: Campaign) -> None:
         for stop in (signal.SIGKILL, signal.SIGINT)
         for exchange in (True, False)
     ]
-    for number in range(campaign.count(6, 200)):
+    for number in range(campaign.count(3, 200)):
         # Ctrl-C takes the way of an exception, which tests try at every step; kills come more often.
         for way in ways if number % 4 == 0 else ways[:2]:
             if number == 0 or campaign.left() > 0:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ LESS = {
     "geometry": ["--limit", "30"],
     "report": ["--limit", "20", "--only", "geometry"],
     "data stats": ["--split", "dev"],
-    "probe": ["--limit", "100", "--task", "pos", "--task", "dep", "--steps", "4", "--seeds", "1", "--samples", "20"],
+    "probe": ["--limit", "100", "--steps", "4", "--seeds", "1", "--samples", "20"],
     "trace": ["--samples", "20", "--shuffles", "20"],
     "attention": ["--limit", "30", "--samples", "20"],
     "heads": ["--limit", "30", "--samples", "20"],
@@ -58,6 +58,12 @@ ARCS = """{"text": "Dogs bark", "targets": [{"span1": [0, 1], "span2": [1, 2], "
 """
 
 
+REVIEWS = "review,stars,label\n" + "".join(
+    f"Visit number {visit} was {'not bad at all' if visit % 2 else 'the last one'},{1 + visit % 5},{visit % 2}\n"
+    for visit in range(60)
+)
+
+
 def commands(page: Path, program: str) -> list[list[str]]:
     """The lines of a page's shell blocks that call a program, as words, without comments."""
     lines = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8"))).splitlines()
@@ -66,11 +72,12 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 
 def at_hand(words: tuple[str, ...]) -> bool:
-    """Whether its data can be had: some corpora are not published, and come from the reader's `LAMINA_DATA` alone."""
-    from lamina.assets import cards
+    """Whether its data can be had without the web: from `LAMINA_DATA`, the cache or the package registry."""
+    from lamina.assets import cards, held
+    from lamina.assets.sources import Registry
 
-    unpublished = {name for name, card in cards().items() if not card.sources}
-    return bool(os.environ.get("LAMINA_DATA")) or unpublished.isdisjoint(words)
+    named = [card for name, card in cards().items() if name in words]
+    return all(held(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
 
 
 @pytest.mark.real
@@ -84,6 +91,9 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("my-treebank.conllu", "my-corpus.conllu"):
         Path(name).write_text(TREEBANK, encoding="utf-8")
     Path("arcs.jsonl").write_text(ARCS, encoding="utf-8")
+    Path("reviews.csv").write_text(REVIEWS, encoding="utf-8")
+    Path("words.csv").write_text("Sentence #,Word,Tag\nSentence: 1,Oslo,B-geo\n,rains,O\n", encoding="utf-8")
+    Path("pairs.tsv").write_text("Dogs bark\tCats mew\t2\nCows moo\tA cow moos\t5\n", encoding="utf-8")
     # One folder for all pages, each command once: pages repeat each other, and later commands use earlier results.
     shown = dict.fromkeys(tuple(words) for page in PAGES for words in commands(page, "lamina"))
     for words in shown:
@@ -95,9 +105,13 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         # Pages write different results to the same folder; a reader would be told so.
         again = ["--replace"] if "--out" in words and words[1] in (*names(), "report") else []
         less = LESS.get(" ".join(words[1:3]), LESS.get(words[1], []))
+        if words[1] == "probe" and "--task" not in words:
+            less = [*less, "--task", "pos", "--task", "dep"]
         if words[1] in ("finetune", "windows") and "--seeds" in words:
             less = [*less, "--seeds", "2" if words[1] == "finetune" else "1"]
-        told = CliRunner().invoke(app, [*words[1:], *less, *again], catch_exceptions=False)
+        # One window is enough; the option can be given again only to add more.
+        asked = ["2" if before == "--windows" else word for before, word in pairwise(words)]
+        told = CliRunner().invoke(app, [*asked, *less, *again], catch_exceptions=False)
         assert told.exit_code == 0, f"{' '.join(words)}\n{told.output}"
 
 
