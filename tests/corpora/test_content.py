@@ -26,6 +26,7 @@ PROSE = [
     "Question, I have one.\nAnswer, I have none.\n",
     "Word\nanother\nthird\n",
     "One line only\tyes\n",
+    "In 1990 and 1991\nIn 2000 and 2001\n",
 ]
 DATA = {
     "a table": [
@@ -35,6 +36,7 @@ DATA = {
         "word|tag\nDogs|NOUN\nbark|VERB\n",
         "\tDT\tThe\n\tNN\tdog\n",
         "0,Dogs bark\n1,Cats mew\n0,Cows moo\n",
+        "the 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n",
     ],
     "JSON": ['{"a": 1}\n{"a": 2}\n', '[\n {"text": "x"}\n]\n', '["a", "b"]'],
     "XML": ["<?xml version='1.0'?>\n<a>text</a>\n", "<doc id='1'>\ntext\n</doc>\n"],

@@ -45,10 +45,24 @@ def not_running_text(path: Path) -> str | None:
     lines = [line.strip() for line in head_lines(path, _SAMPLE) if line.strip()]
     if len(lines) > 1 and all(map(_NUMBER.fullmatch, lines)):
         return "a list of numbers, such as the labels of texts in another file"
+    if len(lines) > 1 and (columns := _numbered_columns(lines)):
+        return f"a table of {columns} columns separated by spaces, most of them numbers, as word vectors are"
     layout = layout_of(path)
     if layout is None or len(lines) < 2:
         return None
     return f"a table of {len(layout.columns)} columns separated by {layout.separator}"
+
+
+def _numbered_columns(lines: list[str]) -> int:
+    """The number of columns, if every line has the same and more than half of each line are numbers; otherwise 0."""
+    rows = [line.split() for line in lines]
+    columns = len(rows[0])
+    alike = columns > 2 and all(len(row) == columns for row in rows)
+    return columns if alike and all(2 * sum(map(_is_number, row)) > columns for row in rows) else 0
+
+
+def _is_number(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None
 
 
 def why_not_read(path: Path) -> str | None:
