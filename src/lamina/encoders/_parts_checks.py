@@ -39,8 +39,7 @@ def check_ablation(encoder: HuggingFaceEncoder, trial: Trial, mixing: Mixing | N
         try:
             with _cutting(module, cut):
                 without = _states(encoder, trial)
-        except Exception:  # noqa: S112
-            # Whatever a model's code does with a part that is not there: it cannot be switched off.
+        except Exception:  # noqa: S112 - whatever a model's code does without a part: it cannot be switched off
             continue
         before, own = apart(without[:1], plain[:1]), apart(without[1:], plain[1:])
         if part not in found and before <= trial.bar < own and torch.isfinite(without).all():
