@@ -48,7 +48,7 @@ def same(one: tuple[list[EdgeProbes], list[Learned]], other: tuple[list[EdgeProb
 
 def kill_at(validation: int, patch: pytest.MonkeyPatch) -> None:
     seen = 0
-    validated = bank._validated
+    validated = bank._StepsByBatch.losses
 
     def killed(*args):
         nonlocal seen
@@ -57,7 +57,7 @@ def kill_at(validation: int, patch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return validated(*args)
 
-    patch.setattr(bank, "_validated", killed)
+    patch.setattr(bank._StepsByBatch, "losses", killed)
 
 
 def kill_and_resume(validation: int, run: Run, path: Path, monkeypatch) -> tuple[list[EdgeProbes], list[Learned]]:
@@ -69,8 +69,8 @@ def kill_and_resume(validation: int, run: Run, path: Path, monkeypatch) -> tuple
             run(Checkpoint(path))
     assert path.exists()
     steps = []
-    step = bank._Learner.step
-    monkeypatch.setattr(bank._Learner, "step", lambda *args: (steps.append(args[2]), step(*args)))
+    step = bank.Learner.step
+    monkeypatch.setattr(bank.Learner, "step", lambda *args: (steps.append(args[2]), step(*args)))
     resumed = run(Checkpoint(path))
     assert min(steps) == 5 * (validation - 1) + 1, "what was done is not done again"
     return resumed
@@ -101,7 +101,7 @@ def test_a_stack_that_has_shrunk_goes_on_to_the_last_bit(validation, run: Run, t
             stacks[learner.full.seeds[0], number] = learner.members.tolist()
         return told
 
-    monkeypatch.setattr(bank, "_validated", falling)
+    monkeypatch.setattr(bank._StepsByBatch, "losses", lambda _, learners: falling(learners))
     expected = run(None)
     # Member 3 stops after 5 validations, which leaves too many for a smaller stack; 1 after 6.
     shrunk = [stacks[0, number] for number in range(1, 10)]
@@ -117,7 +117,7 @@ def test_a_stack_that_has_shrunk_goes_on_to_the_last_bit(validation, run: Run, t
 def test_a_finished_training_is_only_read(run: Run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(bank, "SECONDS", 0.0)
     expected = run(Checkpoint(tmp_path / "pos.partial"))
-    monkeypatch.delattr(bank._Learner, "step")
+    monkeypatch.delattr(bank.Learner, "step")
 
     same(run(Checkpoint(tmp_path / "pos.partial")), expected)
 

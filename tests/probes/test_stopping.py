@@ -35,7 +35,7 @@ class Driven(NamedTuple):
 def drive(find, stored, monkeypatch):
     """Trains with validation losses given by hand: [validation, member]."""
     found = find("pos")
-    taken = bank._Learner.validate
+    taken = bank.Learner.validate
 
     def drive(schedule: Schedule, losses, cuts: list[Cut] = CUTS) -> Driven:
         probes = EdgeProbes(cuts, layers=3, width=16, labels=3, arity=1, seed=0, hidden=16)
@@ -56,8 +56,8 @@ def drive(find, stored, monkeypatch):
             rates.append(np.where(self.running, self.rates, 0.0))
             stacks.append(self.members.tolist())
 
-        monkeypatch.setattr(bank, "_validated", validated)
-        monkeypatch.setattr(bank._Learner, "validate", validate)
+        monkeypatch.setattr(bank._StepsByBatch, "losses", lambda _, learners: validated(learners))
+        monkeypatch.setattr(bank.Learner, "validate", validate)
         (learned,) = train([group], schedule, order_seed=0, what="test")
         return Driven(probes, learned, seen, np.array(rates), stacks)
 
@@ -172,7 +172,7 @@ def test_members_that_have_stopped_leave_the_stack_and_nothing_else_changes(driv
     few = drive(STOPPING, STAGGERED, SIX)
     assert few.stacks == [[0, 1, 2, 3, 4, 5]] * 2 + [[1, 3, 4]] * 4 + [[4]] * 2
     with monkeypatch.context() as patch:
-        patch.setattr(bank._Learner, "shrink", lambda self: None)
+        patch.setattr(bank.Learner, "shrink", lambda self: None)
         whole = drive(STOPPING, STAGGERED, SIX)
     assert whole.stacks == [[0, 1, 2, 3, 4, 5]] * 8
 

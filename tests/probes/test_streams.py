@@ -143,6 +143,11 @@ class Constant:
     def size(self, index: int) -> int:
         return 30
 
+    held = None
+
+    def start(self, index: int) -> int:
+        return 0
+
     def load(self, index: int) -> torch.Tensor:
         return self._states[index]
 

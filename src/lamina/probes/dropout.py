@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -20,11 +20,16 @@ def kept(shape: tuple[int, ...], rate: float, *, key: tuple[int, ...], device: s
         >>> torch.equal(one, same), torch.equal(one, other)
         (True, False)
     """
+    return kept_from(torch.tensor([draw_start(key)], device=device), shape, rate)[0]
+
+
+def kept_from(starts: Int64[Tensor, " draw"], shape: tuple[int, ...], rate: float) -> Bool[Tensor, ...]:
+    """Several draws at once, each from its own start; on a GPU nothing but the starts has to be copied there."""
     count = torch.Size(shape).numel()
-    counters = torch.arange(1, -(-count // _LANES) + 1, device=device)
-    bits = _mixed(counters * _signed(_GOLDEN) + _signed(_start(key))).view(torch.int16)
+    counters = torch.arange(1, -(-count // _LANES) + 1, device=starts.device)
+    bits = _mixed(counters * _signed(_GOLDEN) + starts.unsqueeze(1)).view(torch.int16)
     # The smallest share of the 2**16 values, from the least one up, is dropped.
-    return (bits[:count] >= round(rate * 2**16) - 2**15).view(shape)
+    return (bits[:, :count] >= round(rate * 2**16) - 2**15).view(len(starts), *shape)
 
 
 def _mixed(z: Tensor) -> Tensor:
@@ -39,15 +44,15 @@ def _shifted(z: Tensor, by: int) -> Tensor:
     return (z >> by) & ((1 << (64 - by)) - 1)
 
 
-def _start(key: tuple[int, ...]) -> int:
-    """One number of 64 bits out of several."""
+def draw_start(key: tuple[int, ...]) -> int:
+    """One number of 64 bits, with a sign, out of several: where a draw begins."""
     state = 0
     for part in key:
         z = (state + part * _GOLDEN + _GOLDEN) % 2**64
         z = (z ^ (z >> 30)) * _FIRST % 2**64
         z = (z ^ (z >> 27)) * _SECOND % 2**64
         state = z ^ (z >> 31)
-    return state
+    return _signed(state)
 
 
 def _signed(number: int) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from lamina.probes.targets import Targets
 
@@ -16,6 +16,8 @@ _CHUNK = 4096
 """Texts shuffled together: neighbours in the corpus are neighbours on disk, so a chunk is read from few shards."""
 _LEAST_DEVIATION = 1e-4
 """Of a dimension, as a share of the layer's largest."""
+_MOST_CELLS = 2**19
+"""Targets times tokens of a batch on a GPU, where spans are pooled by one product of the two; see `applied`."""
 
 
 class SpanTokens(NamedTuple):
@@ -31,15 +33,47 @@ class SpanTokens(NamedTuple):
     """Whether every span is one token, so that there is nothing to pool."""
 
 
+class SpanBounds(NamedTuple):
+    """One span of every target, by its first token and one past its last: what a GPU pools by."""
+
+    bounds: Int[torch.Tensor, "target 2"]
+
+
+Spans = tuple[SpanTokens, ...] | tuple[SpanBounds, ...]
+"""First and, for pairs, second spans of some targets."""
+
+
 class Batch(NamedTuple):
     """The targets of some texts."""
 
     states: Float[torch.Tensor, "layer token width"]
     """The states of the tokens that the spans need, by layer."""
-    spans: tuple[SpanTokens, ...]
-    """First and, for pairs, second spans."""
+    spans: Spans
     rows: np.ndarray
     """[target] Which targets these are."""
+
+
+class Layout(NamedTuple):
+    """Some batches, one after the other: where their tokens' states lie and where their spans are."""
+
+    tokens: Int[np.ndarray, " token"]
+    """Where the states of the tokens are in the stream's memory."""
+    rows: Int[np.ndarray, " target"]
+    """Which targets these are."""
+    bounds: Int[np.ndarray, "target span 2"]
+    """First token and one past the last, counted within the batch."""
+    token_ends: Int[np.ndarray, " batch"]
+    """Where the tokens of each batch end."""
+    target_ends: Int[np.ndarray, " batch"]
+    """Where the targets of each batch end."""
+
+    def __len__(self) -> int:
+        return len(self.token_ends)
+
+    def of(self, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tokens, rows and bounds of one batch."""
+        token, target = (slice(ends[batch - 1] if batch else 0, ends[batch]) for ends in self[3:])
+        return self.tokens[token], self.rows[target], self.bounds[target]
 
 
 class Standard(NamedTuple):
@@ -68,11 +102,20 @@ class Looked(NamedTuple):
 
 @runtime_checkable
 class Source(Protocol):
-    """The part of stored activations that a stream uses."""
+    """The part of stored or held activations that a stream uses."""
 
     @property
     def token_bytes(self) -> int:
         """Size of one token's states in bytes, all layers together."""
+        ...
+
+    @property
+    def held(self) -> torch.Tensor | None:
+        """The states of all texts, [token, layer, width], where they are in memory in one piece."""
+        ...
+
+    def start(self, index: int) -> int:
+        """The first token of a text in `held`."""
         ...
 
     def size(self, index: int) -> int:
@@ -85,10 +128,11 @@ class Source(Protocol):
 
 
 class Stream:
-    """A task's targets with stored activations, batch by batch.
+    """A task's targets with activations, batch by batch.
 
-    States that fit into `resident_bytes` (by default a gigabyte of memory, or half of a GPU's free memory) are moved to
-    the device once and stay there; otherwise each batch is read from the store. The numbers are the same either way.
+    States that are held on the stream's device are used where they lie. Others that fit into `resident_bytes` (by
+    default a gigabyte of memory, or half of a GPU's free memory) are moved to the device once and stay there;
+    otherwise each batch is read from the store. The numbers are the same either way.
     """
 
     def __init__(
@@ -107,12 +151,15 @@ class Stream:
         self._batch_texts = batch_texts
         self._standard: Standard | None = None
         """What is still to be done to states: nothing where those in memory are standardised."""
-        order = np.argsort(targets.text, kind="stable")
-        self._texts, starts = np.unique(targets.text[order], return_index=True)
-        self._rows = dict(zip(self._texts.tolist(), np.split(order, starts[1:]), strict=True))
-        self._resident: Float[torch.Tensor, "layer token width"] | None = None
-        self._offset: dict[int, int] = {}
+        self._order = np.argsort(targets.text, kind="stable")
+        self._texts, self._row_starts = np.unique(targets.text[self._order], return_index=True)
+        self._row_counts = np.diff([*self._row_starts, len(self._order)])
+        self._look_up_tokens()
         self._room = _room(device) if resident_bytes is None else resident_bytes
+        self._by_token: Float[torch.Tensor, "token layer width"] | None = None
+        """The states in memory, as they are held ..."""
+        self._resident: Float[torch.Tensor, "layer token width"] | None = None
+        """... or as a CPU reads them fastest: of the tokens that are needed, by layer."""
         self._settle()
         if standard is not None:
             self._standardise(standard)
@@ -122,20 +169,47 @@ class Stream:
         """Batches per epoch."""
         return -(-len(self._texts) // self._batch_texts)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether batches are taken from memory, so that all that changes from one to the next are numbers."""
+        return self._by_token is not None or self._resident is not None
+
     def epoch(self, seed: int, number: int, *, skip: int = 0) -> Iterator[Batch]:
         """All targets once, shuffled: chunks of neighbouring texts, and the texts within each chunk.
 
         The first `skip` batches are skipped without building them.
         """
+        return self._made(self.shuffled(seed, number, skip=skip))
+
+    def shuffled(self, seed: int, number: int, *, skip: int = 0) -> Layout:
+        """The layout of an epoch's batches."""
         rng = np.random.default_rng([seed, number])
-        chunks = np.split(self._texts, range(_CHUNK, len(self._texts), _CHUNK))
+        chunks = np.split(np.arange(len(self._texts)), range(_CHUNK, len(self._texts), _CHUNK))
         rng.shuffle(chunks)
-        order = np.concatenate([rng.permutation(chunk) for chunk in chunks])
-        return self._batches(order[skip * self._batch_texts :])
+        order = np.concatenate([rng.permutation(chunk) for chunk in chunks])[skip * self._batch_texts :]
+        return self._laid(order, np.arange(0, len(order), self._batch_texts))
 
     def in_order(self) -> Iterator[Batch]:
         """All targets once, text by text."""
-        return self._batches(self._texts)
+        return self._made(self.applied())
+
+    def applied(self) -> Layout:
+        """The layout of batches for applying probes: texts in order; on a GPU, fewer where they have many targets."""
+        starts = np.arange(0, len(self._texts), self._batch_texts)
+        if self.device != "cpu":
+            starts = self._small_batches()
+        return self._laid(np.arange(len(self._texts)), starts)
+
+    def states_of(self, places: torch.Tensor) -> Float[torch.Tensor, "layer token width"]:
+        """The states at some places of the stream's memory, standardised, in float32."""
+        if self._resident is not None:
+            states = self._resident.index_select(1, places)
+        elif self._by_token is not None:
+            states = self._by_token.index_select(0, places).transpose(0, 1)
+        else:
+            raise ValueError("the stream's states are not in memory")
+        seen = states.float() if self._standard is None else self._standard.of(states.float())
+        return seen.contiguous()
 
     def standardised(self, standard: Standard) -> Stream:
         """The same stream of standardised states."""
@@ -159,71 +233,134 @@ class Stream:
         standard = Standard(mean.float(), (length * deviation.clamp_min(least)).float())
         return Looked(standard, (torch.as_tensor(lengths) / count).cpu().numpy())
 
-    def _batches(self, order: np.ndarray) -> Iterator[Batch]:
-        for at in range(0, len(order), self._batch_texts):
-            yield self._batch(order[at : at + self._batch_texts].tolist())
+    def _look_up_tokens(self) -> None:
+        """Which tokens of each text its spans need, and where the spans are among them."""
+        self._sizes = np.array([self._stored.size(text) for text in self._texts.tolist()], int)
+        begins = np.cumsum(self._sizes) - self._sizes
+        spans = self.targets.tokens[self._order] + np.repeat(begins, self._row_counts)[:, None, None]
+        # Each span opens at its first token and closes after its last: needed is what lies in any.
+        depth = np.zeros(self._sizes.sum() + 1, int)
+        np.add.at(depth, spans[..., 0].ravel(), 1)
+        np.add.at(depth, spans[..., 1].ravel(), -1)
+        needed = np.cumsum(depth[:-1]) > 0
+        self._needed = np.flatnonzero(needed) - np.repeat(begins, self._sizes)[needed]
+        """[needed token] Of every text, by the token's number in the text."""
+        rank = np.concatenate([[0], np.cumsum(needed)])
+        self._token_starts, ends = rank[begins], rank[begins + self._sizes]
+        self._token_counts = ends - self._token_starts
+        # A span ends one past its last token, which is needed.
+        bounds = rank[spans] - np.repeat(self._token_starts, self._row_counts)[:, None, None]
+        self._bounds = bounds
+        """[target in text order, span, 2] Among the needed tokens of the text."""
 
-    def _batch(self, texts: list[int]) -> Batch:
-        rows = np.concatenate([self._rows[text] for text in texts])
-        sizes = [self._stored.size(text) for text in texts]
-        starts = dict(zip(texts, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
-        shift = np.array([starts[text] for text in self.targets.text[rows].tolist()])
-        pairs = [_pairs(self.targets.tokens[rows, span] + shift[:, None]) for span in range(self.targets.arity)]
-        needed, places = np.unique(np.concatenate([token for _, token in pairs]), return_inverse=True)
-        cuts = np.cumsum([len(token) for _, token in pairs])[:-1]
-        spans = tuple(
-            SpanTokens(self._to(target), self._to(place), self._to(np.bincount(target)), len(target) == len(rows))
-            for (target, _), place in zip(pairs, np.split(places, cuts), strict=True)
+    def _laid(self, texts: np.ndarray, starts: np.ndarray) -> Layout:
+        """Batches of these texts, by their place in `_texts`; `starts` are where batches begin."""
+        token_counts, row_counts = self._token_counts[texts], self._row_counts[texts]
+        edges = [*starts[1:], len(texts)]
+        token_ends, target_ends = (np.cumsum(each)[np.array(edges, int) - 1] for each in (token_counts, row_counts))
+        # Where a text's tokens begin within its batch.
+        begins = np.cumsum(token_counts) - token_counts
+        begins -= np.repeat(begins[starts], np.diff([*starts, len(texts)]))
+        rows = _ranges(self._row_starts[texts], row_counts)
+        bounds = self._bounds[rows] + np.repeat(begins, row_counts)[:, None, None]
+        tokens = self._places[_ranges(self._token_starts[texts], token_counts)]
+        return Layout(tokens, self._order[rows], bounds, token_ends, target_ends)
+
+    def _small_batches(self) -> np.ndarray:
+        """Where batches begin that have at most `_MOST_CELLS` and `_batch_texts`, or a single text."""
+        starts, tokens, targets = [0], 0, 0
+        for at, (more_tokens, more_targets) in enumerate(zip(self._token_counts, self._row_counts, strict=True)):
+            cells = (tokens + more_tokens) * (targets + more_targets)
+            if at > starts[-1] and (cells > _MOST_CELLS or at - starts[-1] == self._batch_texts):
+                starts.append(at)
+                tokens = targets = 0
+            tokens, targets = tokens + int(more_tokens), targets + int(more_targets)
+        return np.array(starts)
+
+    def _made(self, layout: Layout) -> Iterator[Batch]:
+        for number in range(len(layout)):
+            tokens, rows, bounds = layout.of(number)
+            yield Batch(self._states(tokens), self._spans(bounds), rows)
+
+    def _spans(self, bounds: np.ndarray) -> Spans:
+        if self.device != "cpu":
+            return tuple(SpanBounds(self._to(bounds[:, span])) for span in range(bounds.shape[1]))
+        pairs = [_pairs(bounds[:, span]) for span in range(bounds.shape[1])]
+        return tuple(
+            SpanTokens(self._to(target), self._to(token), self._to(np.bincount(target)), len(target) == len(bounds))
+            for target, token in pairs
         )
-        return Batch(self._states(texts, needed, starts), spans, rows)
 
-    def _states(self, texts: list[int], needed: np.ndarray, starts: dict[int, int]) -> torch.Tensor:
-        if self._resident is None:
-            states = torch.cat([self._stored.load(text) for text in texts])[torch.from_numpy(needed)].to(self.device)
-            states = states.transpose(0, 1)
-        else:
-            begins = np.array([starts[text] for text in texts])
-            owner = np.searchsorted(begins, needed, side="right") - 1
-            moved = np.array([self._offset[text] for text in texts])[owner] + needed - begins[owner]
-            states = self._resident.index_select(1, self._to(moved))
+    def _states(self, places: np.ndarray) -> torch.Tensor:
+        if self.in_memory:
+            return self.states_of(self._to(places))
+        # Numbers of needed tokens of texts that follow each other, as they are laid out.
+        owner = np.searchsorted(self._token_starts, places, side="right") - 1
+        texts, first = np.unique(owner, return_index=True)
+        parts = []
+        for text in texts[np.argsort(first)].tolist():
+            own = self._needed[places[owner == text]]
+            parts.append(self._stored.load(int(self._texts[text]))[torch.from_numpy(own)])
+        states = torch.cat(parts).to(self.device).transpose(0, 1)
         seen = states.float() if self._standard is None else self._standard.of(states.float())
         return seen.contiguous()
 
     def _settle(self) -> None:
-        """Move all states to the device if they fit."""
-        total = 0
-        for text in self._texts.tolist():
-            self._offset[text] = total
-            total += self._stored.size(text)
-        if not total or total * self._stored.token_bytes > self._room:
+        """Use states that are held on the device; move others there if they fit."""
+        self._places = np.arange(len(self._needed))
+        """[needed token] Where its states are in memory, or its own number where they are not."""
+        held, fits = self._stored.held, len(self._needed) * self._stored.token_bytes <= self._room
+        # A CPU is faster with a copy of what it needs, by layer, wherever there is room for one.
+        if held is not None and _same_device(held, self.device) and not (self.device == "cpu" and fits):
+            begins = np.array([self._stored.start(text) for text in self._texts.tolist()], int)
+            self._places = np.repeat(begins, self._token_counts) + self._needed
+            self._by_token = held
+            return
+        if not len(self._needed) or not fits:
             return
         first = self._stored.load(int(self._texts[0]))
         # Filled text by text: gathering in a list first would need twice the memory.
-        resident = torch.empty(first.shape[1], total, first.shape[2], dtype=first.dtype, device=self.device)
-        for text, at in self._offset.items():
-            resident[:, at : at + self._stored.size(text)] = self._stored.load(text).transpose(0, 1)
+        resident = torch.empty(first.shape[1], len(self._needed), first.shape[2], dtype=first.dtype, device=self.device)
+        for at, (start, count) in enumerate(zip(self._token_starts, self._token_counts, strict=True)):
+            own = torch.from_numpy(self._needed[start : start + count])
+            resident[:, start : start + count] = self._stored.load(int(self._texts[at]))[own].transpose(0, 1)
         self._resident = resident
 
     def _standardise(self, standard: Standard) -> None:
-        """Once and for all where single precision fits into memory, otherwise batch by batch."""
+        """Once and for all where a CPU has room for single precision, otherwise batch by batch."""
         moved = Standard(*(each.to(self.device) for each in standard))
         resident = self._resident
-        if resident is None or resident.numel() * 4 > self._room:
+        if resident is None or self.device != "cpu" or resident.numel() * 4 > self._room:
             self._standard = moved
         else:
             self._resident = moved.of(resident.float())
 
     def _to(self, indices: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(indices).to(self.device)
+        return torch.from_numpy(np.ascontiguousarray(indices)).to(self.device)
 
 
 def _room(device: str) -> int:
     return 2**30 if device == "cpu" else torch.cuda.mem_get_info(device)[0] // 2
 
 
+def _same_device(states: torch.Tensor, device: str) -> bool:
+    """Whether states lie on a device; "cuda" is the current one of several."""
+    asked = torch.device(device)
+    if asked.type != states.device.type:
+        return False
+    return asked.type == "cpu" or states.device.index == (
+        torch.cuda.current_device() if asked.index is None else asked.index
+    )
+
+
+def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The numbers from each start on, as many as it counts, one range after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+
+
 def _pairs(ranges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(target, token) for every token of every range."""
     sizes = ranges[:, 1] - ranges[:, 0]
     target = np.repeat(np.arange(len(ranges)), sizes)
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return target, ranges[target, 0] + within
+    return target, _ranges(ranges[:, 0], sizes)

@@ -48,7 +48,8 @@ class Tally:
         if weights is None:
             parts = self.sums.sum(2, dtype=float)
         else:
-            parts = np.stack([np.tensordot(weights, part, (1, 1)) for part in self.sums])
+            # One product for all parts: [sample, text] by [text, part, member, ...].
+            parts = np.moveaxis(np.tensordot(weights, self.sums, (1, 2)), 1, 0)
         return _SCORES[self.metric](*parts)
 
     def among(self, texts: np.ndarray) -> Tally:

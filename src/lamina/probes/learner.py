@@ -1,0 +1,328 @@
+"""One group of a bank while it learns: optimiser, patience and best weights of each probe."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lamina.probes.adam import StackedAdam
+from lamina.probes.edge import HIDDEN, EdgeProbes, Masks
+from lamina.probes.gradients import set_gradients
+from lamina.probes.streams import Batch, SpanBounds, Spans, Stream
+from lamina.probes.targets import Targets
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How probes are trained. The defaults are the pipeline paper's, but for what chooses the weights: loss, not F1."""
+
+    learning_rate: float = 1e-4
+    mixing_rate: float = 1.0
+    """Learning rate of the mixing weights, as a multiple of the others'."""
+    validate_every: int = 1000
+    """Steps between validations."""
+    max_validations: int = 250
+    halve_after: int = 5
+    """Validations without gain before the learning rate is halved."""
+    stop_after: int = 20
+    """Validations without gain before the probe stops: it has converged."""
+    min_gain: float = 1e-4
+    """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
+    min_learning_rate: float = 1e-6
+    """Below this, the rate is not halved any more."""
+    clip: float = 5.0
+    """Maximum gradient norm of a probe."""
+    batch_texts: int = 32
+    """Texts of a step."""
+    batch_targets: int | None = None
+    """About how many targets a step has, in whole texts; None: `batch_texts` texts."""
+    hidden: int = HIDDEN
+    """Width of the probe."""
+
+    @property
+    def max_steps(self) -> int:
+        """Upper limit for all probes."""
+        return self.validate_every * self.max_validations
+
+    def describe(self) -> dict[str, float | int | None]:
+        """Its fields, for provenance and keys."""
+        return asdict(self)
+
+    def texts_of(self, targets: Targets) -> int:
+        """Texts of a step on these targets."""
+        if self.batch_targets is None:
+            return self.batch_texts
+        carrying = len(np.unique(targets.text))
+        return max(1, round(self.batch_targets * carrying / max(len(targets), 1)))
+
+
+class Learned(NamedTuple):
+    """How the training of a group's members went; each [member]."""
+
+    loss: Float[np.ndarray, " member"]
+    """The lowest on the texts that decide when to stop, that of the weights that were kept."""
+    steps: Int[np.ndarray, " member"]
+    best_step: Int[np.ndarray, " member"]
+    """After which the weights were kept."""
+    last_gain: Float[np.ndarray, " member"]
+    """Share by which the last `stop_after` validations lowered the loss."""
+    converged: Bool[np.ndarray, " member"]
+    """Whether training ended because the loss fell no more; otherwise it was cut off by the most steps."""
+
+    def of(self, members: np.ndarray) -> Learned:
+        """Of these members only."""
+        return Learned(*(each[members] for each in self))
+
+
+Loss = Literal["binary", "categorical", "squared"]
+"""Cross-entropy of a yes or no about every label; of one label out of all; or the squared error of a value."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Probes that learn the same labels from the same states and run as one module."""
+
+    probes: EdgeProbes
+    learn: Targets
+    """What they learn: the labels may be others than the stream's own, as control labels are."""
+    stop: Targets
+    """What decides when they stop."""
+    streams: tuple[Stream, Stream]
+    """Of the same targets, for learning and for stopping. All groups trained together have the same texts in both."""
+    loss: Loss = "binary"
+
+
+class Learner:
+    """Training state of one group: optimiser, patience and best weights of each member.
+
+    Members that have stopped cost nothing once they are half of the stack: the rest goes on in a smaller one.
+    """
+
+    def __init__(self, group: Group, schedule: Schedule) -> None:
+        device = group.streams[0].device
+        self.group = group
+        self.schedule = schedule
+        self.full = group.probes.to(device)
+        self.probes = self.full
+        count = len(self.full.cuts)
+        self.members = np.arange(count)
+        """Those still in the stack."""
+        self.stacked = np.ones(count, bool)
+        """The same, one yes or no per member."""
+        self.optimiser = self._optimiser()
+        self.rates = np.full(count, schedule.learning_rate)
+        self.since = np.zeros(count, int)
+        self.running = np.ones(count, bool)
+        self.best_step = np.zeros(count, int)
+        self.history = np.full((schedule.max_validations, count), np.nan)
+        """[validation, member] The lowest loss so far."""
+        self.kept = {name: value.detach().clone() for name, value in self.full.named_parameters()}
+        self.unit = _unit(group) if group.loss == "squared" else (0.0, 1.0)
+        self._learn, self._stop = (_told(each, group.loss, self.unit, device) for each in (group.learn, group.stop))
+        self._rates = torch.zeros(count, device=device)
+        """[member of the stack] The rates of those still running, where they are needed."""
+        self._tell_rates()
+
+    def step(self, batch: Batch, number: int) -> None:
+        """One gradient step of every member still running."""
+        self.learn(batch.states, batch.spans, self.probes.draw_masks(batch, number), self._at(batch))
+
+    def learn(self, states: Tensor, spans: Spans, masks: Masks, at: Tensor) -> None:
+        """The same from its parts; `at` are the targets by number, one past the last for none."""
+        if bounds := tuple(span for span in spans if isinstance(span, SpanBounds)):
+            set_gradients(
+                self.probes, states, bounds, masks, partial(_slopes, told=self._learn, at=at, loss=self.group.loss)
+            )
+        else:
+            sums, count = _losses(self.probes.logits(states, spans, masks), self._learn, at, self.group.loss)
+            (sums / count.clamp_min(1)).sum().backward()
+        self.optimiser.step(self._rates, self.schedule.clip)
+
+    def stopping_losses(self, batch: Batch) -> tuple[Float[Tensor, " member"], Tensor]:
+        """Sums of every member's loss in the stack over some stopping texts, and how much they are of."""
+        return self.stopping_loss(batch.states, batch.spans, self._at(batch))
+
+    def stopping_loss(self, states: Tensor, spans: Spans, at: Tensor) -> tuple[Float[Tensor, " member"], Tensor]:
+        """The same from its parts."""
+        with torch.no_grad():
+            return _losses(self.probes.logits(states, spans), self._stop, at, self.group.loss)
+
+    def validate(self, losses: Float[np.ndarray, " member"], number: int) -> None:
+        """Process the losses of validation `number` (from 1): keep weights that improve, slow down or stop others."""
+        told = np.full(len(self.running), np.inf)
+        told[self.members] = losses
+        before = self.history[number - 2] if number > 1 else np.full(len(told), np.inf)
+        better = self.running & (told < before * (1 - self.schedule.min_gain))
+        self._keep(np.flatnonzero(better))
+        self.best_step[better] = number * self.schedule.validate_every
+        self.history[number - 1] = np.where(better, told, before)
+        self.since = np.where(better, 0, self.since + self.running)
+        halved = self.running & (self.since > 0) & (self.since % self.schedule.halve_after == 0)
+        self.rates = np.where(halved, np.maximum(self.rates / 2, self.schedule.min_learning_rate), self.rates)
+        self.running &= self.since < self.schedule.stop_after
+        self.shrink()
+        self._tell_rates()
+
+    def shrink(self) -> None:
+        """Leave stopped members behind where at least half of the stack has stopped."""
+        left = np.flatnonzero(self.running[self.members])
+        # With several seeds in one stack, which a GPU has, the seeds must keep the same number of members.
+        if len(self.full.seeds) > 1 or not len(left) or 2 * len(left) > len(self.members):
+            return
+        self._go_on_with(left)
+
+    def resume(self) -> None:
+        """Have the stack that the restored state was saved with: in another one, numbers would round otherwise."""
+        if not self.stacked.all():
+            self._go_on_with(np.flatnonzero(self.stacked))
+        self._tell_rates()
+
+    def _go_on_with(self, left: np.ndarray) -> None:
+        """Members of the stack, by their places in it."""
+        few = left.tolist()
+        self.probes = self.probes.some(few)
+        self.optimiser = self._optimiser(few)
+        self.members = self.members[left]
+        self.stacked = np.isin(np.arange(len(self.stacked)), self.members)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything one validation passes to the next.
+
+        As long as all members are in the stack, the tensors and arrays themselves; after that, copies with what has
+        been left behind as zeros.
+        """
+        weights, adam = dict(self.probes.named_parameters()), self.optimiser.state()
+        if len(self.members) < len(self.running):
+            sizes = {name: len(value) for name, value in self.full.named_parameters()}
+            of = list(sizes.values())
+            weights = {name: self._widened(value, sizes[name]) for name, value in weights.items()}
+            adam = {
+                # Moments are named by the number of their parameter.
+                name: value if name == "steps" else self._widened(value, of[int(name.partition("/")[0])])
+                for name, value in adam.items()
+            }
+        told = {
+            name: torch.from_numpy(getattr(self, name))
+            for name in ("rates", "since", "running", "best_step", "history", "stacked")
+        }
+        parts = {"weights": weights, "kept": self.kept, "adam": adam, "told": told}
+        return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
+
+    def finish(self) -> Learned:
+        """Give every member its best weights; of graded targets, in the values' own unit."""
+        with torch.no_grad():
+            for name, value in self.full.named_parameters():
+                value.copy_(self.kept[name])
+            mean, deviation = self.unit
+            self.full.outer.mul_(deviation)
+            self.full.outer_bias.mul_(deviation).add_(mean)
+        self.full.zero_grad(set_to_none=True)
+        return self._learned()
+
+    def _learned(self) -> Learned:
+        done = (~np.isnan(self.history)).any(1).sum()
+        steps = np.empty(len(self.running), int)
+        gain = np.full(len(self.running), np.nan)
+        for member in range(len(self.running)):
+            # A member that has stopped has the same lowest loss ever after: it was trained `since` validations longer.
+            last = min(done, self.best_step[member] // self.schedule.validate_every + self.since[member])
+            steps[member] = last * self.schedule.validate_every
+            own = self.history[:last, member]
+            if len(own):
+                before = own[max(0, len(own) - 1 - self.schedule.stop_after)]
+                # Infinite where no loss has been a number.
+                with np.errstate(invalid="ignore"):
+                    gain[member] = (before - own[-1]) / abs(before) if before else 0.0
+        loss = self.history[done - 1] if done else np.full(len(self.running), np.nan)
+        return Learned(loss, steps, self.best_step, gain, ~self.running & np.isfinite(loss))
+
+    def _at(self, batch: Batch) -> Tensor:
+        return torch.from_numpy(batch.rows).to(self._rates.device)
+
+    def _tell_rates(self) -> None:
+        now = torch.from_numpy(np.where(self.running, self.rates, 0.0)[self.members]).float()
+        if len(now) != len(self._rates):
+            self._rates = self._rates[: len(now)].clone()
+        # In place: a recorded step goes on reading from the same memory.
+        self._rates.copy_(now)
+
+    def _optimiser(self, some: list[int] | None = None) -> StackedAdam:
+        parameters = list(self.probes.parameters())
+        if some is not None:
+            return self.optimiser.some(parameters, some)
+        boosts = {
+            at: self.schedule.mixing_rate
+            for at, (name, _) in enumerate(self.probes.named_parameters())
+            if name in ("mix", "gamma")
+        }
+        return StackedAdam(parameters, len(self.members), boosts)
+
+    def _widened(self, value: Tensor, members: int) -> Tensor:
+        whole = torch.zeros(members, *value.shape[1:], dtype=value.dtype, device=value.device)
+        whole[self.members[self.members < members]] = value.detach()
+        return whole
+
+    def _keep(self, members: np.ndarray) -> None:
+        place = {member: at for at, member in enumerate(self.members.tolist())}
+        for name, value in self.probes.named_parameters():
+            # Only cumulative members, which come first, have mixing weights.
+            some = [member for member in members.tolist() if member < len(self.kept[name])]
+            self.kept[name][some] = value.detach()[[place[member] for member in some]]
+
+
+class _Told(NamedTuple):
+    """What targets are compared with; one more row, which counts for nothing, fills batches up."""
+
+    gold: Tensor
+    """[target, label] As numbers: 1 where a label holds, or the value in its unit."""
+    rated: Tensor
+    """[target, label] Which decisions count."""
+
+
+def _told(targets: Targets, loss: Loss, unit: tuple[float, float], device: str) -> _Told:
+    gold = targets.gold
+    if loss == "squared":
+        gold = (np.asarray(targets.values)[:, None] - unit[0]) / unit[1]
+    filled = (
+        np.concatenate([each, np.zeros_like(each[:1], shape=(1, each.shape[1]))]) for each in (gold, targets.rated)
+    )
+    return _Told(*(torch.from_numpy(each).float().to(device) for each in filled))
+
+
+def _unit(group: Group) -> tuple[float, float]:
+    """Mean and deviation of the values learned from."""
+    values = np.asarray(group.learn.values)
+    return float(values.mean()), float(values.std()) or 1.0
+
+
+def _losses(
+    logits: Float[Tensor, "member target label"], told: _Told, at: Int[Tensor, " target"], loss: Loss
+) -> tuple[Float[Tensor, " member"], Tensor]:
+    """Every member's loss, summed over what counts, and how much that is."""
+    gold, rated = told.gold[at], told.rated[at]
+    if loss == "categorical":
+        asked = rated[:, 0]
+        each = -(logits.log_softmax(-1) * gold).sum(-1)
+        return (each * asked).sum(1), asked.sum()
+    if loss == "squared":
+        return ((logits - gold).square() * rated).sum((1, 2)), rated.sum()
+    each = torch.nn.functional.binary_cross_entropy_with_logits(logits, gold.expand_as(logits), rated, reduction="none")
+    return each.sum((1, 2)), rated.sum()
+
+
+def _slopes(
+    logits: Float[Tensor, "member target label"], told: _Told, at: Int[Tensor, " target"], loss: Loss
+) -> Float[Tensor, "member target label"]:
+    """The derivatives of every member's mean loss by its logits."""
+    gold, rated = told.gold[at], told.rated[at]
+    if loss == "categorical":
+        asked = rated[:, :1]
+        return (logits.softmax(-1) * gold.sum(-1, keepdim=True) - gold) * (asked / asked.sum().clamp_min(1))
+    share = rated / rated.sum().clamp_min(1)
+    return (logits - gold) * (2 * share) if loss == "squared" else logits.sigmoid().sub_(gold).mul_(share)
