@@ -181,7 +181,8 @@ def warm() -> None:
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     os.environ |= {"LAMINA_OFFLINE": "1", "COLUMNS": "200"}
     import torch
-    import transformers  # noqa: F401
+    from transformers import AutoModel, AutoTokenizer, BertModel  # noqa: F401
+    from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
     import lamina.activations
     import lamina.analyses
@@ -189,6 +190,8 @@ def warm() -> None:
     import lamina.encoders.huggingface
 
     torch.set_num_threads(1)
+    # Compiles hundreds of patterns, half the time of loading a tiny model.
+    get_checkpoint_conversion_mapping("bert")
     lamina.analyses.all_analyses()
 
 

@@ -109,12 +109,12 @@ def _difference(expected: object, read: Callable[[], object]) -> str:
 
 
 def _shard_content(shard: Path) -> bytes:
+    from lamina.activations.places import Place
     from lamina.activations.reading import StoredActivations
     from lamina.activations.shards import Entry
-    from lamina.activations.store import Place
 
     place = Place(shard, Entry(b"", 0, 1, 0, 1))
-    (first,) = StoredActivations([place], ["text"])
+    (first,) = StoredActivations([place], ["text"], kept="float16")
     return first.states.numpy().tobytes() + first.tokens.ids.tobytes() if first.states is not None else b""
 
 

@@ -28,6 +28,7 @@ def run(campaign: Campaign) -> None:
     encoded = _Encoding.of(campaign)
     _kill_encoding(campaign, encoded, campaign.count(4, 200), until=0.5 * campaign.seconds)
     _write_together(campaign, encoded)
+    _kill_a_rank(campaign, encoded, campaign.count(1, 20), until=0.25 * campaign.seconds)
     corpus, model = campaign.tiny_corpus(40, 20), campaign.tiny_model(width=16)
     probe = ["probe", model, "--corpus", corpus, "--task", "pos", "--seeds", 1, "--samples", 50]
     _kill_command(
@@ -164,6 +165,30 @@ def _write_together(campaign: Campaign, encoding: _Encoding) -> None:
         campaign.judge(f"readers beside writers: {command}", done.said if done.code or done.traceback else "")
     codes = [os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) for writer in writers]
     campaign.judge("writers at once: 2", f"exit status {codes}" if any(codes) else encoding.fault(root))
+
+
+def _kill_a_rank(campaign: Campaign, encoding: _Encoding, rounds: int, *, until: float) -> None:
+    """Two ranks write at once, and one of them is killed and started again."""
+    landed = 0
+    for number in range(rounds):
+        if campaign.left() < until:
+            break
+        root = campaign.folder / f"ranks-{number}"
+        other = os.fork()
+        if other == 0:
+            done = campaign.lamina(*encoding.words, root, "--shard", "1/2", before=encoding.before, seconds=600)
+            os._exit(0 if done.code == 0 and not done.traceback else 1)
+        words = (*encoding.words, root, "--shard", "0/2")
+        moment = campaign.random.uniform(0.1, 0.9) * encoding.seconds
+        killed = campaign.lamina(*words, before=encoding.before, kill_after=moment, seconds=600)
+        landed += killed.code == -signal.SIGKILL
+        campaign.judge(f"kills of a rank: {number}", _fault_of_stopped(killed))
+        again = campaign.lamina(*words, before=encoding.before, seconds=600)
+        code = os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
+        fault = again.said if again.code else f"the other rank ended with {code}" if code else encoding.fault(root)
+        campaign.judge(f"ranks resumed: {number}", fault)
+        shutil.rmtree(root)
+    campaign.note(f"{landed} of {rounds} kills of a rank landed")
 
 
 class _Command(NamedTuple):

@@ -6,6 +6,7 @@
     │   ├── CorpusError        a corpus that is unknown or lacks what was requested
     │   │   └── FormatError    a file that breaks its format: path, line, what was expected
     │   ├── ModelError         a model that cannot be loaded or cannot do what was requested
+    │   ├── RoomError          what was asked for does not fit the card, the memory or the disk
     │   ├── TaskError          a task that is unknown or not in the corpus
     │   └── ResultError        a result folder that cannot be read or written
     ├── AssetError             an asset that is unknown or cannot be fetched
@@ -51,6 +52,10 @@ class FormatError(CorpusError):
 
 class ModelError(InputError):
     """A model that cannot be loaded or cannot do what was requested."""
+
+
+class RoomError(InputError):
+    """What was asked for does not fit the card, the memory or the disk; said before the work begins."""
 
 
 class TaskError(InputError):

@@ -18,6 +18,7 @@ def output(*args: object) -> str:
     return result.stdout
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_a_map_is_written_and_read_again(bert: Path, treebank: Path, tmp_path: Path):
     folder = tmp_path / "map"
     said = output("headmap", bert, "--corpus", treebank, "--out", folder, "--samples", 10)
@@ -37,6 +38,7 @@ def test_a_dry_run_of_a_map_computes_nothing(bert: Path, treebank: Path, tmp_pat
     assert not (tmp_path / "map").exists()
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_a_look_writes_its_svg(bert: Path, tmp_path: Path):
     folder = tmp_path / "look"
     said = output(

@@ -93,7 +93,7 @@ def test_stopping_by_hand_says_that_work_is_kept(
     capsys: pytest.CaptureFixture[str],
     ended: list[str],
 ) -> None:
-    def stopped(*args: object) -> ActivationStore:
+    def stopped(*args: object, **settings: object) -> ActivationStore:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ActivationStore, "of", stopped)

@@ -34,6 +34,7 @@ def treebank(folder: Path, seed: int) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_a_suite_is_one_result_with_the_papers_values(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tasks = {"pos": str(treebank(tmp_path / "first", 0)), "dep": str(treebank(tmp_path / "second", 1))}
     monkeypatch.setitem(SUITES, "pipeline", Suite(tasks))

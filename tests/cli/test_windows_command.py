@@ -51,6 +51,7 @@ def done(bert: Path, treebanks: Path, tmp_path_factory: pytest.TempPathFactory) 
     return out, told.output
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_one_row_per_window_and_seed(done: tuple[Path, str]) -> None:
     out, told = done
     assert (out / "scores.csv").read_text().splitlines()[0] == "window,seed,metric,count,value,low,high"

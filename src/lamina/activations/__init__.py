@@ -1,7 +1,8 @@
 """Encode once, store, read: extraction, the store, engines."""
 
 from lamina.activations.extraction import Engine, Estimate, ThisMachine, estimate, extract
-from lamina.activations.reading import StoredActivations
+from lamina.activations.held import HeldActivations
+from lamina.activations.reading import ReadActivations, StoredActivations
 from lamina.activations.runtime import Runtime
 from lamina.activations.store import ActivationStore, default_root, problems, stores
 
@@ -9,6 +10,8 @@ __all__ = [
     "ActivationStore",
     "Engine",
     "Estimate",
+    "HeldActivations",
+    "ReadActivations",
     "Runtime",
     "StoredActivations",
     "ThisMachine",

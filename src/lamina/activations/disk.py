@@ -6,7 +6,7 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,14 @@ PAGE = mmap.PAGESIZE
 
 def page_aligned(size: int) -> np.ndarray:
     """A buffer that starts at a page, as direct writing needs."""
-    return np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)[:size]
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return np.frombuffer(mmap.mmap(-1, max(1, size)), np.uint8)[:size]
+    memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Fewer and larger pages are made, and locked for a GPU, in a fraction of the time. Not every kernel has them.
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)[:size]
 
 
 @contextmanager

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from lamina.activations.reading import StoredActivations
+from lamina.activations.room import check_disk
 from lamina.activations.shards import SHARD_BYTES, HalfOverflowError
-from lamina.activations.store import ActivationStore
+from lamina.activations.store import ActivationStore, Kept
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.progress import progress
 from lamina.types import Text, text_key
+
+GPU_SHARD_BYTES = 128 * 2**20
+"""A GPU needs larger batches, which a shard has to hold; larger ones take longer to be made ready than they save."""
 
 
 class Engine(Protocol):
@@ -28,30 +32,36 @@ class Engine(Protocol):
 class ThisMachine:
     """Encodes on this machine, on the encoder's device, and writes a shard for every `shard_bytes`."""
 
-    def __init__(self, *, shard_bytes: int = SHARD_BYTES) -> None:
+    def __init__(self, *, shard_bytes: int | None = None) -> None:
         self._shard_bytes = shard_bytes
 
     def fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, *, total: int | None = None) -> int:
         """See `Engine.fill`."""
-        # One lock around both attempts: no other process may write float16 in between.
-        with store.locked():
-            try:
-                return self._fill(encoder, texts, store, total)
-            except HalfOverflowError:
-                # Some value exceeds float16's 65504: the whole store starts again in float32.
-                store.widen()
-                return self._fill(encoder, texts, store, total)
+        done = 0
+        try:
+            for stored in self._fill(encoder, texts, store, total):
+                done += stored
+        except HalfOverflowError:
+            # Some value exceeds float16's 65504, here or at another writer: what is not stored yet goes in as float32.
+            store.widen()
+            for stored in self._fill(encoder, texts, store, None if total is None else total - done):
+                done += stored
+        return done
 
-    def _fill(self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, total: int | None) -> int:
+    def _fill(
+        self, encoder: Encoder, texts: Iterable[Text], store: ActivationStore, total: int | None
+    ) -> Iterator[int]:
+        """The number of texts of each batch, when it is stored or on its way."""
         # Identified by content, not by an id that two texts could share.
         missing = (Text(text_key(text).hex(), text.words, text.segments) for text in store.missing(texts))
-        with store.writing(self._shard_bytes) as writer, progress(f"encoding with {encoder.name}", total) as advance:
-            done = 0
-            for activations in encoder.encode(missing, ordered=False):
-                writer.add(bytes.fromhex(activations.text), activations)
-                done += 1
-                advance()
-        return done
+        on_gpu = encoder.device.type == "cuda"
+        shard_bytes = self._shard_bytes or (GPU_SHARD_BYTES if on_gpu else SHARD_BYTES)
+        said = f"encoding with {encoder.name}"
+        with store.writing(shard_bytes, pinned=on_gpu) as writer, progress(said, total) as advance:
+            for packed in encoder.packed(missing, dtype=writer.dtype, room=writer.room, most=writer.most):
+                writer.add_packed(packed)
+                advance(len(packed.texts))
+                yield len(packed.texts)
 
 
 _TIMED_TEXTS = 64
@@ -64,6 +74,7 @@ def extract(
     root: str | os.PathLike[str] | None = None,
     engine: Engine | None = None,
     repair: bool = False,
+    kept: Kept | None = None,
 ) -> StoredActivations:
     """The states of every text of the corpus, encoding only what is not stored yet.
 
@@ -73,14 +84,16 @@ def extract(
         root: where stores are kept; `lamina.activations.default_root()` by default.
         engine: where to encode; this machine by default.
         repair: verify all stored shards first, and encode the texts of damaged shards again.
+        kept: precision of a new store: float16 by default, bfloat16 for a model that computes in it.
     """
     encoder.refuse(("states",))
-    store = ActivationStore.of(encoder, root)
+    store = ActivationStore.of(encoder, root, kept=kept)
     if repair:
         store.drop(store.damaged())
-    missing = sum(1 for _ in store.missing(corpus))
+    missing = check_disk(encoder, corpus, store)
     if missing:  # a complete store need not be writable
-        (engine or ThisMachine()).fill(encoder, corpus, store, total=missing)
+        with store.only_once(f"{corpus.fingerprint[:8]}-0-of-1"):
+            (engine or ThisMachine()).fill(encoder, corpus, store, total=missing)
     return store.open(corpus)
 
 
@@ -98,9 +111,11 @@ class Estimate(NamedTuple):
     disk_bytes: int
 
 
-def estimate(encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None) -> Estimate:
+def estimate(
+    encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] | None = None, kept: Kept | None = None
+) -> Estimate:
     """Count the texts and time a few, without storing anything."""
-    store = ActivationStore.of(encoder, root)
+    store = ActivationStore.of(encoder, root, kept=kept)
     texts = words = tokens = 0
     for text in corpus:
         texts, words, tokens = texts + 1, words + len(text.words), tokens + len(encoder.tokenize(text).ids)
@@ -108,8 +123,7 @@ def estimate(encoder: Encoder, corpus: Corpus, *, root: str | os.PathLike[str] |
     for text in store.missing(corpus):
         missing_texts, missing_tokens = missing_texts + 1, missing_tokens + len(encoder.tokenize(text).ids)
     seconds = missing_tokens / _tokens_per_second(encoder, corpus) if missing_tokens else 0.0
-    value = 2 if store.head["kept"] == "float16" else 4
-    disk = missing_tokens * encoder.layers * encoder.width * value
+    disk = missing_tokens * encoder.layers * encoder.width * store.value_bytes
     return Estimate(texts, words, tokens, missing_texts, missing_tokens, seconds, disk)
 
 

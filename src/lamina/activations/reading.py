@@ -1,4 +1,4 @@
-"""Reading stored activations, in the order asked for: every read is complete and of verified bytes, or an error.
+"""Reading activations, in the order asked for. From a store, every read is complete and of verified bytes, or an error.
 
 Shards are read, not memory-mapped: a file that is cut while it is mapped ends the process, and one that is overwritten
 changes the numbers of everything that was read from it.
@@ -10,20 +10,21 @@ import math
 import os
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from lamina.activations.shards import Array, digest_of, read_header
+from lamina.activations.shards import Array, as_tensor, digest_of, read_header
 from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.errors import DamagedShardError, StoreError
 
 if TYPE_CHECKING:
-    from lamina.activations.store import Place
+    from lamina.activations.places import Place
 
 _READ_AT_ONCE = 1 << 28
 """Bytes per system call; Linux reads at most 2 GiB in one."""
@@ -127,20 +128,81 @@ class _Shard:
         )
 
 
-class StoredActivations:
-    """Activations of a list of texts. Opening reads no data; states have the precision they are stored in."""
+class ReadActivations(ABC):
+    """Activations of a list of texts, in its order: from a store, or held on a GPU or in memory."""
 
-    def __init__(self, places: list[Place], names: list[str], *, verify: bool = True) -> None:
+    held: Float[torch.Tensor, "token layer width"] | None = None
+    """All states in one piece where they are held, on their device; a text's begin at `start`. None for a store."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Activations]:
+        return (self[index] for index in range(len(self)))
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Activations: ...
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """Tokens in all texts together, special ones included."""
+
+    @property
+    @abstractmethod
+    def unknown(self) -> int:
+        """Words replaced by the unknown token."""
+
+    @property
+    @abstractmethod
+    def windowed(self) -> int:
+        """Texts longer than the model's limit, encoded in overlapping windows."""
+
+    @property
+    @abstractmethod
+    def token_bytes(self) -> int:
+        """Size of one token's states in bytes, all layers together."""
+
+    @abstractmethod
+    def size(self, index: int) -> int:
+        """Tokens of one text."""
+
+    @abstractmethod
+    def start(self, index: int) -> int:
+        """First row of one text in `held`; in a store, its first token in its shard."""
+
+    @abstractmethod
+    def name(self, index: int) -> str:
+        """The id of one text."""
+
+    @abstractmethod
+    def tokenized(self) -> Iterator[Tokens]:
+        """The tokens of every text; states are not read."""
+
+    @abstractmethod
+    def load(self, index: int) -> torch.Tensor:
+        """One text's states: [token, layer, width]."""
+
+    @abstractmethod
+    def layer(self, number: int) -> Float[torch.Tensor, "token width"]:
+        """One layer of all texts, concatenated, where the states are."""
+
+
+class StoredActivations(ReadActivations):
+    """Activations in a store. Opening reads no data.
+
+    All states have the store's precision `kept`, also those of shards from before the store was widened to float32.
+    """
+
+    def __init__(self, places: Sequence[Place], names: Sequence[str], *, kept: str, verify: bool = True) -> None:
         self._places = places
         self._names = names
+        self._dtype: torch.dtype = getattr(torch, kept)
         self._verify = verify
         self._shards: dict[Path, _Shard] = {}
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __iter__(self) -> Iterator[Activations]:
-        return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> Activations:
         states = self.load(index)
@@ -165,6 +227,10 @@ class StoredActivations:
         """Tokens of one text."""
         return self._places[index].entry.size
 
+    def start(self, index: int) -> int:
+        """See `ReadActivations.start`."""
+        return self._places[index].entry.start
+
     def name(self, index: int) -> str:
         """The id of one text."""
         return self._names[index]
@@ -172,7 +238,9 @@ class StoredActivations:
     @property
     def token_bytes(self) -> int:
         """Size of one token's states in bytes, all layers together."""
-        return self._shard(self._places[0].shard).row_bytes if self._places else 0
+        if not self._places:
+            return 0
+        return math.prod(self._shard(self._places[0].shard).states.shape[1:]) * self._dtype.itemsize
 
     def tokenized(self) -> Iterator[Tokens]:
         """The tokens of every text; states are not read."""
@@ -184,23 +252,27 @@ class StoredActivations:
         shard = self._shard(path)
         states = np.empty((entry.size, *shard.states.shape[1:]), shard.states.dtype)
         shard.read_states(states, entry.start)
-        return torch.from_numpy(states)
+        return as_tensor(states).to(self._dtype)
 
     def layer(self, number: int) -> Float[torch.Tensor, "token width"]:
         """One layer of all texts, concatenated."""
         if not self._places:
             return torch.empty(0, 0)
         first = self._shard(self._places[0].shard).states
-        found = np.empty((self.tokens, first.shape[2]), first.dtype)
-        # One buffer for all texts: new memory for each would take longer than reading.
-        buffer = np.empty((max(place.entry.size for place in self._places), *first.shape[1:]), first.dtype)
+        found = torch.empty(self.tokens, first.shape[2], dtype=self._dtype)
+        longest, buffers = max(place.entry.size for place in self._places), {}
         at = 0
         for path, entry in self._places:
-            rows = buffer[: entry.size]
-            self._shard(path).read_states(rows, entry.start)
-            found[at : at + entry.size] = rows[:, number]
+            shard = self._shard(path)
+            kind = shard.states.dtype
+            # One buffer for all texts of a precision: new memory for each would take longer than reading.
+            if kind not in buffers:
+                buffers[kind] = np.empty((longest, *first.shape[1:]), kind)
+            rows = buffers[kind][: entry.size]
+            shard.read_states(rows, entry.start)
+            found[at : at + entry.size] = as_tensor(rows)[:, number]
             at += entry.size
-        return torch.from_numpy(found)
+        return found
 
     def _tokens(self, index: int) -> Tokens:
         path, entry = self._places[index]
@@ -216,31 +288,51 @@ class StoredActivations:
         return self._shards[path]
 
 
+def sum_rows(
+    rows: Float[torch.Tensor, "row width"], group: Int[torch.Tensor, " row"], groups: int
+) -> Float[torch.Tensor, "group width"]:
+    """The sum of the rows of each group, the same to the last bit when repeated: on a GPU `index_add_` is not.
+
+    Example:
+        >>> sum_rows(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1, 0, 1]), 2).tolist()
+        [[2.0], [5.0]]
+    """
+    if rows.device.type == "cpu":
+        return rows.new_zeros(groups, rows.shape[1]).index_add_(0, group, rows)
+    return _sum_sorted(rows[group.argsort(stable=True)], torch.bincount(group, minlength=groups))
+
+
+def _sum_sorted(
+    rows: Float[torch.Tensor, "row width"], sizes: Int[torch.Tensor, " group"]
+) -> Float[torch.Tensor, "group width"]:
+    """The sums of so many rows after each other; on a CPU several times slower than `index_add_`."""
+    return torch.segment_reduce(rows, "sum", lengths=sizes, initial=0)
+
+
 class WordVectors:
     """Every word of a list of texts as the mean of its pieces, without special tokens; one layer at a time.
 
-    The words of all texts are concatenated.
+    The words of all texts are concatenated. Computed where the states are.
     """
 
     text: torch.Tensor
     """[word] The text each word belongs to."""
 
-    def __init__(self, stored: StoredActivations, lengths: Sequence[int]) -> None:
+    def __init__(self, stored: ReadActivations, lengths: Sequence[int]) -> None:
         """`lengths` are the numbers of words of the texts."""
         self._stored = stored
-        sizes = torch.tensor(lengths)
-        starts = sizes.cumsum(0) - sizes
-        self.text = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-        owners = []
-        for start, tokens in zip(starts.tolist(), stored.tokenized(), strict=True):
-            words = torch.from_numpy(tokens.words).long()
-            owners.append(torch.where(words == SPECIAL, SPECIAL, words + start))
-        owner = torch.cat(owners)
-        self._pieces = owner != SPECIAL
-        self._owner = owner[self._pieces]
-        self._counts = torch.bincount(self._owner, minlength=len(self.text)).unsqueeze(1)
+        device = "cpu" if stored.held is None else stored.held.device
+        sizes = np.array(lengths, np.int64)
+        starts = np.repeat(sizes.cumsum() - sizes, [stored.size(index) for index in range(len(stored))])
+        words = np.concatenate([tokens.words for tokens in stored.tokenized()]).astype(np.int64)
+        inside = words != SPECIAL
+        owner = torch.from_numpy((words + starts)[inside])
+        self.text = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(device)
+        self._pieces = torch.from_numpy(np.flatnonzero(inside)).to(device)
+        self._owner = owner.to(device)
+        self._counts = torch.bincount(owner, minlength=int(sizes.sum())).unsqueeze(1).to(device)
 
     def layer(self, number: int) -> Float[torch.Tensor, "word width"]:
         """All words at one layer, in float32."""
         pieces = self._stored.layer(number)[self._pieces].float()
-        return torch.zeros(len(self.text), pieces.shape[1]).index_add_(0, self._owner, pieces) / self._counts
+        return sum_rows(pieces, self._owner, len(self.text)) / self._counts

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gc
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from lamina.activations.extraction import Engine, extract
-from lamina.activations.reading import StoredActivations
+from lamina.activations.held import Block, HeldActivations, Listed, Shelf, hold, hold_stored, store_held
+from lamina.activations.reading import ReadActivations
+from lamina.activations.residence import Residence, choose_residence
+from lamina.activations.room import check_disk
+from lamina.activations.shards import HalfOverflowError
+from lamina.activations.store import ActivationStore, default_kept
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
+from lamina.errors import InputError
+from lamina.progress import say
 
 
 @dataclass(frozen=True)
@@ -28,14 +38,76 @@ class Runtime:
     """Where to encode; this machine by default."""
     trust_remote_code: bool = False
     """Whether code that comes with a model may run here; never set by a request file or the web app."""
+    keep: bool | None = None
+    """Whether states are stored: by default on a CPU; on a GPU they are held on the card, or in memory, if they fit."""
+    shelf: Shelf = field(default_factory=Shelf, repr=False, compare=False)
+    """States that are held, for the next analysis with this runtime."""
 
-    def extract(self, encoder: Encoder, corpus: Corpus) -> StoredActivations:
-        """The states of every text of the corpus, encoding only what is not stored yet."""
-        return extract(encoder, corpus, root=self.store, engine=self.engine)
+    def __post_init__(self) -> None:
+        if self.engine is not None and self.keep is False:
+            raise InputError("the workers of an engine write states to a store; leave out --no-keep, or the engine")
+
+    def extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
+        """The states of every text of the corpus; what is stored or held already is not encoded again."""
+        if self.residence(encoder, 0).device is None:
+            return extract(encoder, corpus, root=self.store, engine=self.engine)
+        encoder.refuse(("states",))
+        listed = Listed.of(corpus)
+        block = self.shelf.find(encoder, listed)
+        if block is None:
+            block = self._held(encoder, corpus, listed)
+            if block is None:
+                return extract(encoder, corpus, root=self.store)
+            self.shelf.add(encoder, block)
+        return HeldActivations(block, listed)
+
+    def residence(self, encoder: Encoder, need: int, *, complete: bool = False) -> Residence:
+        """Where states of so many bytes would live now; `complete` if all are stored."""
+        return choose_residence(encoder, need, keep=self.keep, engine=self.engine is not None, complete=complete)
+
+    def _held(self, encoder: Encoder, corpus: Corpus, listed: Listed) -> Block | None:
+        """The states in one piece on the card or in memory; None if they fit neither."""
+        store = ActivationStore.existing(encoder, self.store)
+        complete = store if store and next(store.missing(listed.texts.values()), None) is None else None
+        if self.keep and complete is None:
+            check_disk(encoder, listed.texts.values(), ActivationStore.of(encoder, self.store))
+        expected = listed.expected_tokens(encoder)
+        kept = getattr(torch, default_kept(encoder) if store is None else store.head["kept"])
+        try:
+            block = self._settled(encoder, corpus, listed, expected, kept, complete)
+        except HalfOverflowError:
+            # As in a store: values that float16 cannot represent are kept in float32.
+            block = self._settled(encoder, corpus, listed, expected, torch.float32, None)
+        if block is not None and self.keep and complete is None:
+            store_held(block, ActivationStore.of(encoder, self.store), listed)
+        return block
+
+    def _settled(
+        self,
+        encoder: Encoder,
+        corpus: Corpus,
+        listed: Listed,
+        expected: int,
+        dtype: torch.dtype,
+        complete: ActivationStore | None,
+    ) -> Block | None:
+        need = expected * encoder.layers * encoder.width * dtype.itemsize
+        chosen = self.residence(encoder, need, complete=complete is not None)
+        if chosen.device != self.residence(encoder, 0).device:
+            # What earlier analyses have held gives way.
+            self.shelf.clear()
+            gc.collect()
+            chosen = self.residence(encoder, need, complete=complete is not None)
+        say(f"states of {corpus.name} ({corpus.split}) in {encoder.name} are {chosen.why}")
+        if chosen.device is None:
+            return None
+        if complete is not None:
+            return hold_stored(complete.open(corpus), listed, chosen.device)
+        return hold(encoder, listed, device=chosen.device, dtype=dtype, expected=expected)
 
     @property
     def training_device(self) -> str:
         """Where probes are trained."""
-        import torch
-
-        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if self.device in (None, "auto"):
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return self.device

@@ -7,23 +7,25 @@ does not count, so a kill at any moment leaves a valid store.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
 import xxhash
 
-from lamina.activations.disk import PAGE, fresh_file, page_aligned, write_all, write_past_cache
-from lamina.encoders import Activations
-from lamina.errors import DamagedError, ModelError, StoreError
+from lamina.activations.disk import PAGE, fresh_file, write_all, write_past_cache
+from lamina.errors import DamagedError
 from lamina.files.reading import open_regular, read_regular
 
-_DTYPES = {"float16": "F16", "float32": "F32", "int32": "I32"}
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# numpy has no bfloat16: its bits are handled as whole numbers.
+_DTYPES = {"float16": "F16", "uint16": "BF16", "float32": "F32", "int32": "I32"}
 _NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
 _PIECE = 16 * 2**20
 _KEY = 16
@@ -46,8 +48,26 @@ class Entry(NamedTuple):
     """Windows the text needed."""
 
 
-def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[Entry]) -> Path:
+class Publisher(Protocol):
+    """Lets shards appear in a store that others write to as well."""
+
+    @property
+    def widened(self) -> bool:
+        """Whether another writer has met a value that the precision of this one cannot represent."""
+        ...
+
+    def publish(self, entries: Sequence[Entry]) -> AbstractContextManager[Sequence[Entry]]:
+        """A lock around the moment a shard appears; gives the entries that no other writer has stored meanwhile."""
+        ...
+
+
+def write_shard(
+    folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[Entry], publisher: Publisher | None = None
+) -> Path:
     """Write arrays and index; both files are complete and synced before they are renamed.
+
+    The publisher's lock is held from when all data is on the disk until the index has appeared. A shard that it leaves
+    no entry of does not appear.
 
     The last array, which is large, is written without a copy. That is why the header is built here and not by the
     safetensors library, which copies (tests check that the library reads the files back).
@@ -59,10 +79,22 @@ def write_shard(folder: Path, arrays: dict[str, np.ndarray], entries: Sequence[E
     for part in parts:
         digest.update(part)
     data = folder / f"{digest.hexdigest()}.safetensors"
-    with fresh_file(data) as file:
-        write_past_cache(file, b"".join((header, *parts[:-1])), parts[-1])
-    write_index(data.with_suffix(".arrow"), entries, data.stat().st_size)
+    with ExitStack() as publishing:
+        with suppress(_NothingNewError), fresh_file(data) as file:
+            write_past_cache(file, b"".join((header, *parts[:-1])), parts[-1])
+            # Now and not only when it is renamed: others wait from here on.
+            os.fsync(file)
+            if publisher is not None:
+                entries = publishing.enter_context(publisher.publish(entries))
+            if not entries:
+                raise _NothingNewError
+        if entries:
+            write_index(data.with_suffix(".arrow"), entries, data.stat().st_size)
     return data
+
+
+class _NothingNewError(Exception):
+    """Every text of a shard was stored by another writer meanwhile."""
 
 
 def write_index(path: Path, entries: Sequence[Entry], size: int) -> None:
@@ -90,6 +122,34 @@ def read_index(path: Path) -> list[Entry]:
 
 def load_index(path: Path) -> list[Entry]:
     """The entries of a shard; a DamagedError if the index is damaged, or if the data file is not as long as it says."""
+    table = _load_table(path)
+    # By column, not by value: opening a store of 50,000 texts has to be fast.
+    columns = (table[field].to_numpy().tolist() for field in Entry._fields)
+    return [Entry(*row) for row in zip(*columns, strict=True)]
+
+
+class IndexColumns(NamedTuple):
+    """The entries of a shard as columns."""
+
+    keys: bytes
+    """All keys, one after the other."""
+    numbers: list[np.ndarray]
+    """The other fields of `Entry`."""
+
+
+def index_columns(shard: Path) -> IndexColumns | None:
+    """The entries of a shard; None where `read_index` has none."""
+    try:
+        table = _load_table(shard.with_suffix(".arrow"))
+    except (OSError, DamagedError):
+        return None
+    keys, *numbers = (table[field].combine_chunks() for field in Entry._fields)
+    # A table of one stream has no offset: its keys are the first bytes of their buffer.
+    joined = keys.buffers()[1].to_pybytes()[: len(keys) * _KEY] if len(keys) else b""
+    return IndexColumns(joined, [column.to_numpy() for column in numbers])
+
+
+def _load_table(path: Path) -> pa.Table:
     import pyarrow as pa
 
     content = read_regular(path)
@@ -100,9 +160,7 @@ def load_index(path: Path) -> list[Entry]:
     size, data = int(table.schema.metadata[b"bytes"]), path.with_suffix(".safetensors")
     if data.stat().st_size != size:
         raise DamagedError(f"shard {data} is damaged ({data.stat().st_size:,} bytes, not {size:,})")
-    # By column, not by value: opening a store of 50,000 texts has to be fast.
-    columns = (table[field].to_numpy().tolist() for field in Entry._fields)
-    return [Entry(*row) for row in zip(*columns, strict=True)]
+    return table
 
 
 class Array(NamedTuple):
@@ -130,7 +188,31 @@ def shape_of(path: Path) -> tuple[int, int, str]:
     """Layers, width and precision of the states of a shard; an error if it has no header that can be read."""
     with open_regular(path) as file:
         states = read_header(file.fileno())["states"]
-    return states.shape[1], states.shape[2], states.dtype.name
+    return states.shape[1], states.shape[2], str(as_tensor(np.empty(0, states.dtype)).dtype).removeprefix("torch.")
+
+
+def as_tensor(states: np.ndarray) -> torch.Tensor:
+    """States as they were read, without a copy.
+
+    Example:
+        >>> as_tensor(np.array([0x3F80], np.uint16))
+        tensor([1.], dtype=torch.bfloat16)
+    """
+    if states.dtype == np.uint16:
+        return torch.from_numpy(states.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(states)
+
+
+def as_array(states: torch.Tensor) -> np.ndarray:
+    """States as they are written, without a copy.
+
+    Example:
+        >>> as_array(torch.ones(1, dtype=torch.bfloat16))
+        array([16256], dtype=uint16)
+    """
+    if states.dtype == torch.bfloat16:
+        return states.view(torch.int16).numpy().view(np.uint16)
+    return states.numpy()
 
 
 def digest_of(descriptor: int) -> str:
@@ -178,107 +260,10 @@ def _layout(arrays: dict[str, np.ndarray], about: dict[str, str]) -> tuple[bytes
 SHARD_BYTES = 64 * 2**20
 """Approximate size of a shard; also how much a kill can lose."""
 
-_CHECKED_AT_ONCE = 2**20
-_HALF_EXPONENT = 0x7C00
-
 
 class HalfOverflowError(Exception):
     """A value that float16 cannot represent; the engine catches it and uses float32 for that store."""
 
 
-class _Gathered(NamedTuple):
-    """The content of one shard."""
-
-    states: torch.Tensor
-    ids: list[np.ndarray]
-    words: list[np.ndarray]
-    entries: list[Entry]
-
-
-class ShardWriter:
-    """Alternates between two buffers: a separate thread writes one while the other is filled.
-
-    The buffers are reused: allocating new memory for every shard would make writing slow.
-    """
-
-    def __init__(self, folder: Path, layers: int, width: int, kept: str, shard_bytes: int = SHARD_BYTES) -> None:
-        self._folder = folder
-        self._shape = (layers, width)
-        self._half = kept == "float16"
-        row = layers * width * (2 if self._half else 4)
-        self._room = max(1, shard_bytes // row)
-        self._buffer = self._allocate(self._room)
-        self._spare: torch.Tensor | None = None
-        self._thread = ThreadPoolExecutor(1)
-        self._writing: Future[None] | None = None
-        self._entries: list[Entry] = []
-        self._ids: list[np.ndarray] = []
-        self._words: list[np.ndarray] = []
-        self._filled = 0
-
-    def add(self, key: bytes, activations: Activations) -> None:
-        """Add one text's states."""
-        states, tokens = activations.states, activations.tokens
-        if states is None:
-            raise StoreError(f"text {activations.text!r} has no states to store")
-        count = len(states)
-        if self._filled + count > len(self._buffer):
-            self.flush()
-        if count > len(self._buffer):
-            self._buffer = self._allocate(count)
-        self._buffer[self._filled : self._filled + count].copy_(states)
-        self._entries.append(Entry(key, self._filled, count, tokens.unknown, activations.windows))
-        self._ids.append(tokens.ids)
-        self._words.append(tokens.words)
-        self._filled += count
-
-    def flush(self) -> None:
-        """Write the gathered texts as one shard; an error from the previous shard is raised here."""
-        self._wait()
-        if not self._entries:
-            return
-        gathered = _Gathered(self._buffer[: self._filled], self._ids, self._words, self._entries)
-        self._writing = self._thread.submit(self._write, gathered)
-        self._buffer, self._spare = self._allocate(self._room) if self._spare is None else self._spare, self._buffer
-        self._entries, self._ids, self._words, self._filled = [], [], [], 0
-
-    def finish(self) -> None:
-        """Write the gathered texts, and wait until everything is on disk."""
-        self.flush()
-        self._wait()
-
-    def stop(self) -> None:
-        """Finish the shard being written and drop the gathered texts."""
-        self._thread.shutdown()
-
-    def _wait(self) -> None:
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
-
-    def _write(self, gathered: _Gathered) -> None:
-        states = gathered.states.numpy()
-        self._check(states)
-        # Two-byte numbers last: after an odd number of them, other readers could not map four-byte numbers.
-        arrays = {"ids": np.concatenate(gathered.ids), "words": np.concatenate(gathered.words), "states": states}
-        write_shard(self._folder, arrays, gathered.entries)
-
-    def _allocate(self, tokens: int) -> torch.Tensor:
-        dtype = np.dtype(np.float16 if self._half else np.float32)
-        memory = page_aligned(tokens * math.prod(self._shape) * dtype.itemsize)
-        return torch.from_numpy(memory.view(dtype).reshape(tokens, *self._shape))
-
-    def _check(self, states: np.ndarray) -> None:
-        """Check for Inf and NaN by their exponent bits, all ones, which is many times faster for float16."""
-        flat = states.reshape(-1)
-        for at in range(0, len(flat), _CHECKED_AT_ONCE):
-            part = flat[at : at + _CHECKED_AT_ONCE]
-            if self._half and (part.view(np.int16) & _HALF_EXPONENT).max() < _HALF_EXPONENT:
-                continue
-            if self._half and not np.isnan(flat).any():
-                raise HalfOverflowError
-            if not np.isfinite(part).all():
-                raise ModelError(
-                    "the model gave values that are not finite (inf or nan); they were not stored. "
-                    "Compute in float32 (--dtype float32), or check the model's weights"
-                )
+class WidenedError(HalfOverflowError):
+    """Another writer met such a value: what was gathered is written, and what follows belongs into float32."""

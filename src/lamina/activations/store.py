@@ -2,33 +2,42 @@
 
 A store is a folder named by the encoder's fingerprint. Texts are found by content (their words and segments), so that
 a sentence that occurs in two corpora, or in two runs, is encoded once.
+
+Any number of processes, of any number of machines, may write to it. The lock is held only while the head is read or
+written and while a shard appears; whoever comes second with a text leaves it out of its index.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from filelock import FileLock
+import torch
+from filelock import FileLock, Timeout
 
+from lamina.activations.places import Chosen, Names, Places
 from lamina.activations.reading import StoredActivations
+from lamina.activations.shard_writer import ShardWriter
 from lamina.activations.shards import (
     SHARD_BYTES,
     Entry,
-    ShardWriter,
+    HalfOverflowError,
     is_sound,
     load_index,
     read_index,
     remove_shard,
     shape_of,
 )
-from lamina.errors import DamagedError, StoreError
+from lamina.errors import DamagedError, InputError, StoreError
 from lamina.files.checking import Problem, read_json, write_json
+from lamina.files.locks import check_locks
 from lamina.files.places import cache_dir
-from lamina.files.writing import sweep, told
+from lamina.files.writing import is_being_written, sweep, told
+from lamina.keys import KeySet
 from lamina.progress import say
 from lamina.types import Text, text_key
 
@@ -42,14 +51,22 @@ _FIELDS = {"encoder": str, "fingerprint": str, "kept": str, "layers": int, "widt
 
 _SHARD_FILES = (".arrow", ".safetensors")
 
-Kept = Literal["float16", "float32"]
+Kept = Literal["float16", "bfloat16", "float32"]
+"""Precision of stored states."""
 
 
-class Place(NamedTuple):
-    """The shard that holds a text, and the text's position in it."""
+def default_kept(encoder: Encoder) -> Kept:
+    """The precision that an encoder's states are kept in if none is asked for.
 
-    shard: Path
-    entry: Entry
+    A bfloat16 model's states are kept as they are: float16 would take as much room, could not hold values above 65,504,
+    and would round small ones. All others are kept in float16, at half the size of float32.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> default_kept(TinyEncoder())
+        'float16'
+    """
+    return "bfloat16" if encoder.dtype == torch.bfloat16 else "float16"
 
 
 def default_root() -> Path:
@@ -76,13 +93,22 @@ class ActivationStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = FileLock(folder / _LOCK)
-        self._places: dict[bytes, Place] | None = None
+        self._locks_checked = False
+        self._places: Places | None = None
+        self._known: set[str] = set()
+        """Shards whose index was read."""
+        self._later = KeySet()
+        """Texts of shards that have appeared since `_places` was read."""
 
     @classmethod
     def of(
-        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept = "float16"
+        cls, encoder: Encoder, root: str | os.PathLike[str] | None = None, *, kept: Kept | None = None
     ) -> ActivationStore:
-        """The store of an encoder's states under `root`, created if needed; `kept` is the precision.
+        """The store of an encoder's states under `root`, created if needed.
+
+        `kept` is the precision: by default what the store has, or `default_kept` for a new one. An error if the store
+        has another one, which nothing is gained from mixing; but what float16 cannot hold is kept in float32 in any
+        case.
 
         A head (`store.json`) that is missing or damaged is written again: the encoder and the shards tell all that is
         in it.
@@ -96,10 +122,27 @@ class ActivationStore:
                 raise StoreError(f"cannot create a store in {folder}: {error.strerror}; give another folder") from error
             with store.locked():
                 if fault := store._head_fault(encoder):
-                    store._write_head(encoder, kept, fault)
-        if store.head["fingerprint"] != encoder.fingerprint:
-            raise StoreError(f"{folder} belongs to another encoder ({store.head['encoder']}); give another folder")
+                    store._write_head(encoder, kept or default_kept(encoder), fault)
+        head = store.head
+        if head["fingerprint"] != encoder.fingerprint:
+            raise StoreError(f"{folder} belongs to another encoder ({head['encoder']}); give another folder")
+        if kept not in (None, head["kept"]) and not (kept == "float16" and head["kept"] == "float32"):
+            with store.locked():
+                if not store.shards:
+                    write_json(folder / _HEAD, head | {"kept": kept})
+                    return store
+            raise InputError(
+                f"{folder} keeps {head['kept']}, not {kept}; leave out --kept, give another folder (--store), or "
+                "delete this one to encode its texts again"
+            )
         return store
+
+    @classmethod
+    def existing(cls, encoder: Encoder, root: str | os.PathLike[str] | None = None) -> ActivationStore | None:
+        """The store of an encoder's states if there is one that can be read; nothing is created."""
+        store = cls((Path(root) if root is not None else default_root()) / encoder.fingerprint[:32])
+        readable = store._head_fault(encoder) is None and store.head["fingerprint"] == encoder.fingerprint
+        return store if readable else None
 
     @property
     def head(self) -> dict:
@@ -116,26 +159,35 @@ class ActivationStore:
         return head
 
     @property
+    def value_bytes(self) -> int:
+        """Size of one stored number."""
+        return getattr(torch, self.head["kept"]).itemsize
+
+    @property
     def shards(self) -> list[Path]:
         """The data files that have an index."""
         return sorted(path.with_suffix(".safetensors") for path in self.folder.glob("*.arrow"))
 
     def __len__(self) -> int:
+        if len(self._later):
+            self.refresh()
         return len(self._index())
 
     def missing(self, texts: Iterable[Text]) -> Iterator[Text]:
         """The texts that are not stored yet, each once, as a stream."""
-        seen: set[bytes] = set()
+        met = KeySet()
         for text in texts:
             key = text_key(text)
-            if key not in self._index() and key not in seen:
-                seen.add(key)
+            if key not in self and met.add(key):
                 yield text
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """A lock for changing the store; other processes wait. Blocks may be nested."""
+        """A lock for changing the store, held for moments; other processes and threads wait. Blocks may be nested."""
         with told(self.folder / _LOCK):
+            if not self._locks_checked:
+                check_locks(self.folder / _LOCK)
+                self._locks_checked = True
             self._lock.acquire()
         try:
             yield
@@ -143,40 +195,68 @@ class ActivationStore:
             self._lock.release()
 
     @contextmanager
-    def writing(self, shard_bytes: int = SHARD_BYTES) -> Iterator[ShardWriter]:
-        """A writer, for one process at a time; added texts are stored when the block ends.
+    def only_once(self, work: str) -> Iterator[None]:
+        """A lock on a piece of work, by name: who starts the same work meanwhile waits, and finds it done."""
+        path = self.folder / f"{_LOCK}-{work}"
+        with told(path):
+            check_locks(path)
+            lock = FileLock(path)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                say(f"another process is encoding the same texts into {self.folder}; waiting for it")
+                lock.acquire()
+        try:
+            self.refresh()
+            yield
+        finally:
+            # Who waits for a file that is gone may start as well; even then, nothing is stored twice.
+            path.unlink(missing_ok=True)
+            lock.release()
+
+    @contextmanager
+    def writing(self, shard_bytes: int = SHARD_BYTES, *, pinned: bool = False) -> Iterator[ShardWriter]:
+        """A writer, one of any number; added texts are stored when the block ends. `pinned`: a GPU copies to it.
 
         If the block fails or is interrupted, complete shards are kept and the unfinished one is dropped.
         """
         with self.locked():
             sweep(self.folder)
-            self.refresh()
+            self.look_again()
             head = self.head
-            writer = ShardWriter(self.folder, head["layers"], head["width"], head["kept"], shard_bytes)
-            try:
-                yield writer
-                writer.finish()
-            finally:
-                writer.stop()
-                self.refresh()
+        publisher = _Publisher(self, head["kept"])
+        writer = ShardWriter(
+            self.folder, head["layers"], head["width"], head["kept"], shard_bytes, publisher, pinned=pinned
+        )
+        try:
+            yield writer
+            writer.finish()
+        except HalfOverflowError:
+            # What was gathered before fits.
+            writer.finish()
+            raise
+        finally:
+            writer.stop()
+            self.look_again()
 
     def open(self, texts: Iterable[Text], *, verify: bool = True) -> StoredActivations:
         """States of these texts, in their order; read when asked for. Each shard is verified when first read."""
-        places, names = [], []
+        if len(self._later):
+            self.refresh()
+        places, rows, names = self._index(), array("q"), Names()
         for text in texts:
-            place = self._index().get(text_key(text))
-            if place is None:
+            row = places.find(text_key(text))
+            if row is None:
                 raise StoreError(f"text {text.id!r} is not in {self.folder}; encode the corpus first (`lamina encode`)")
-            places.append(place)
+            rows.append(row)
             names.append(text.id)
-        return StoredActivations(places, names, verify=verify)
+        return StoredActivations(Chosen(places, rows), names, verify=verify, kept=self.head["kept"])
 
     def widen(self) -> None:
-        """Switch to float32: float16 shards are dropped, so their texts are missing again."""
+        """Switch to float32 for what is written from now on; shards that are there stay, and are read as float32."""
         with self.locked():
             head = self.head
             if head["kept"] != "float32":
-                self.drop(self.shards)
                 write_json(self.folder / _HEAD, head | {"kept": "float32"})
             self.refresh()
 
@@ -197,7 +277,8 @@ class ActivationStore:
         return [
             path
             for path in sorted(self.folder.iterdir())
-            if path.name.endswith(".tmp") or (path.suffix in _SHARD_FILES and path.stem not in readable)
+            if (path.name.endswith(".tmp") and not is_being_written(path))
+            or (path.suffix in _SHARD_FILES and path.stem not in readable)
         ]
 
     def sweep(self) -> int:
@@ -213,7 +294,25 @@ class ActivationStore:
 
     def refresh(self) -> None:
         """Discard the index; it is read again when needed."""
-        self._places = None
+        self._places, self._known, self._later = None, set(), KeySet()
+
+    def look_again(self) -> None:
+        """Read the indexes that have appeared since the last look; all of them if one is gone."""
+        # Names only: there may be thousands, and this is done for every shard that is written.
+        with os.scandir(self.folder) as files:
+            found = {file.name.removesuffix(".arrow") for file in files if file.name.endswith(".arrow")}
+        if not self._known <= found:
+            self.refresh()
+        self._index()
+        for name in sorted(found - self._known):
+            if entries := read_index(self.folder / f"{name}.arrow"):
+                self._known.add(name)
+                for entry in entries:
+                    self._later.add(entry.key)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether a text is stored, as of the last look."""
+        return key in self._index() or key in self._later
 
     def _head_fault(self, encoder: Encoder) -> str | None:
         """Why the head has to be written: missing, damaged, or not what the encoder gives; None if it is sound."""
@@ -231,22 +330,44 @@ class ActivationStore:
     def _write_head(self, encoder: Encoder, kept: Kept, fault: str) -> None:
         """Write the head of a new store, or again; the shards tell in which precision they are."""
         shapes = {shape_of(shard) for shard in self.shards if is_sound(shard)}
-        if len(shapes) > 1 or any(shape[:2] != _shape(encoder) for shape in shapes):
+        if any(shape[:2] != _shape(encoder) for shape in shapes):
             raise StoreError(f"{fault}, and its shards are not all of {encoder.name}; delete {self.folder}")
         head = {"format": FORMAT, "encoder": encoder.name, "fingerprint": encoder.fingerprint}
-        head |= {"kept": next((shape[2] for shape in shapes), kept), "layers": encoder.layers, "width": encoder.width}
+        found = {shape[2] for shape in shapes} or {kept}
+        # Of several precisions, the one that holds them all.
+        head |= {
+            "kept": found.pop() if len(found) == 1 else "float32",
+            "layers": encoder.layers,
+            "width": encoder.width,
+        }
         write_json(self.folder / _HEAD, head)
         if shapes:
             say(f"{self.folder / _HEAD} was missing or damaged and is written again; the shards are kept")
 
-    def _index(self) -> dict[bytes, Place]:
-        if self._places is None:
-            self._places = {
-                entry.key: Place(shard, entry)
-                for shard in self.shards
-                for entry in read_index(shard.with_suffix(".arrow"))
-            }
-        return self._places
+    def _index(self) -> Places:
+        places = self._places
+        if places is None:
+            self._places = places = Places(self.shards)
+            self._known = set(places.read)
+        return places
+
+
+class _Publisher:
+    """Lets the shards of one writer appear in a store; see `shards.Publisher`."""
+
+    def __init__(self, store: ActivationStore, kept: str) -> None:
+        self._store = store
+        self._kept = kept
+        self.widened = False
+        """See `shards.Publisher.widened`."""
+
+    @contextmanager
+    def publish(self, entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+        """See `shards.Publisher.publish`."""
+        with self._store.locked():
+            self._store.look_again()
+            self.widened = self._store.head["kept"] != self._kept
+            yield [entry for entry in entries if entry.key not in self._store]
 
 
 def stores(root: str | os.PathLike[str] | None = None) -> list[ActivationStore]:

@@ -6,17 +6,19 @@ import inspect
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lamina import analyses
 from lamina.analyses.requests import NONE
-from lamina.cli.options import TRUST_HELP
+from lamina.cli.options import DEVICE_HELP, ENGINE_HELP, KEEP_HELP, TRUST_HELP, WORKERS_HELP
 from lamina.errors import InputError
 
 if TYPE_CHECKING:
+    from lamina.activations import Engine
+    from lamina.activations.engines import EngineName
     from lamina.analyses.declaration import Analysis, Asked
     from lamina.analyses.inputs import Input
     from lamina.analyses.settings import Declared
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 _OUT = typer.Option("--out", help="Output folder; by default one under results/ with the question's key in its name.")
 _REPLACE = typer.Option("--replace", help="Overwrite a different result in that folder.")
 _STORE = typer.Option("--store", help="Where activations are kept; by default LAMINA_STORE or lamina's cache.")
-_DEVICE = typer.Option("--device", help="cpu, cuda or cuda:N; by default a GPU if there is one.")
+_DEVICE = typer.Option("--device", help=DEVICE_HELP)
+_KEEP = typer.Option("--keep/--no-keep", help=KEEP_HELP)
+_ENGINE = typer.Option("--engine", help=ENGINE_HELP)
+_WORKERS = typer.Option("--workers", min=1, help=WORKERS_HELP)
 _TRUST = typer.Option("--trust-remote-code", help=TRUST_HELP)
 _DRY_RUN = typer.Option("--dry-run", help="Print the expected time, memory and disk space; compute nothing.")
 _PLACES = (
@@ -33,6 +38,9 @@ _PLACES = (
     ("replace", bool, False, _REPLACE),
     ("store", Path | None, None, _STORE),
     ("device", str | None, None, _DEVICE),
+    ("keep", bool | None, None, _KEEP),
+    ("engine", Literal["gpus", "ray"] | None, None, _ENGINE),
+    ("workers", int | None, None, _WORKERS),
     ("trust_remote_code", bool, False, _TRUST),
     ("dry_run", bool, False, _DRY_RUN),
 )
@@ -123,7 +131,8 @@ def _function(declared: Analysis) -> Callable[..., None]:
         named = {each.name: given[each.name] for each in inputs}
         if len(inputs) == 1 and inputs[0].many:
             named = {inputs[0].name: list(named[inputs[0].name])}
-        where = {name: places[name] for name in ("store", "device", "trust_remote_code")}
+        where = {name: places[name] for name in ("store", "device", "keep", "trust_remote_code")}
+        where["engine"] = _engine(declared, places["engine"], places["workers"])
         asked = declared.ask(**named, **values, **where)
         if places["dry_run"]:
             from lamina.analyses.estimate import estimate
@@ -143,6 +152,17 @@ def _function(declared: Analysis) -> Callable[..., None]:
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__name__ = declared.name
     return command
+
+
+def _engine(declared: Analysis, name: EngineName | None, workers: int | None) -> Engine | None:
+    """The engine that is asked for; an analysis that encodes nothing has none."""
+    if name is None and workers is None:
+        return None
+    from lamina.activations.engines import engine_named
+
+    if not declared.wants("runtime"):
+        raise InputError(f"{declared.name} stores no states, so there is nothing to share out; leave --engine out")
+    return engine_named(name, workers)
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -75,15 +75,43 @@ StoreOption = Annotated[
 ]
 """Where activations are kept."""
 
-DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="cpu, cuda or cuda:N; by default a GPU if there is one.")
-]
+DEVICE_HELP = (
+    "cpu, cuda or cuda:N; by default a GPU if there is one. Use auto for a model that does not fit one card: it is "
+    "spread over all cards, memory and disk."
+)
+DeviceOption = Annotated[str | None, typer.Option("--device", help=DEVICE_HELP)]
 """Where the model runs."""
+
+KEEP_HELP = (
+    "Store the states that are encoded, for later runs; by default on a CPU. Without it they are held on the GPU or in "
+    "memory if they fit. Never changes a result."
+)
+KeepOption = Annotated[bool | None, typer.Option("--keep/--no-keep", help=KEEP_HELP)]
+"""Whether states are stored; None (on a CPU, yes; on a GPU, no) by default."""
+
+ENGINE_HELP = (
+    "Encode with several processes: gpus (one per GPU of this machine) or ray (workers of a Ray cluster, or of this "
+    "machine). Never changes a result."
+)
+EngineOption = Annotated[Literal["gpus", "ray"] | None, typer.Option("--engine", help=ENGINE_HELP)]
+"""Which processes encode; None (this one) by default."""
+
+WORKERS_HELP = "Number of processes of --engine; by default one per GPU, or one per four CPUs of a Ray cluster."
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help=WORKERS_HELP)]
+"""How many processes encode."""
 
 PrecisionOption = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="What the model computes in.")
 ]
 """Precision of the model; "float32" by default."""
+
+KeptOption = Annotated[
+    Literal["float16", "bfloat16", "float32"] | None,
+    typer.Option(
+        "--kept", help="Precision of a new store: by default float16, and bfloat16 for a model that computes in it."
+    ),
+]
+"""Precision of stored states; None by default."""
 
 ChatOption = Annotated[
     bool,

@@ -27,6 +27,9 @@ def report(
     ] = False,
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
+    keep: options.KeepOption = None,
+    engine: options.EngineOption = None,
+    workers: options.WorkersOption = None,
     dtype: options.PrecisionOption = "float32",
     chat: options.ChatOption = False,
     trust_remote_code: options.TrustOption = False,
@@ -34,28 +37,31 @@ def report(
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
 
-    The page needs no network and no other file. Results in OUT for the same model, corpus and settings are reused, so
-    a second run takes seconds.
+    The page needs no network and no other file. Results in OUT for the same model, corpus and settings are reused. Run
+    again with nothing changed, the command finds the page up to date within seconds, without loading the model.
 
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
 
     Example: `lamina report minilm --corpus ewt --out report`
     """
-    from lamina.report import choose, estimate_report, make_report
+    from lamina.report import choose, estimate_report, find_report, make_report
 
     wanted = [name.strip() for name in only.split(",") if name.strip()] if only else None
+    data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    of_all = data | {"dtype": dtype, "chat": chat}
+    if not dry_run and not trust_remote_code:
+        page = find_report(model, corpus, out, only=wanted, options=of_all)
+        if page is not None:
+            print(page)
+            return
     choose(wanted)
 
     from lamina.activations import Runtime
+    from lamina.activations.engines import engine_named
 
-    runtime = Runtime(store, device, trust_remote_code=trust_remote_code)
-    data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
+    runtime = Runtime(store, device, engine_named(engine, workers), trust_remote_code=trust_remote_code, keep=keep)
     if dry_run:
-        print(
-            estimate_report(model, corpus, only=wanted, options=data | {"dtype": dtype, "chat": chat}, runtime=runtime)
-        )
+        print(estimate_report(model, corpus, only=wanted, options=of_all, runtime=runtime))
         return
-    print(
-        make_report(model, corpus, out, only=wanted, dtype=dtype, chat=chat, runtime=runtime, replace=replace, **data)
-    )
+    print(make_report(model, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all))

@@ -41,8 +41,8 @@ def run(
 ) -> None:
     """Run the analysis in a request file: the same as the analysis's own command.
 
-    A request has `analysis`, its inputs by name (`model`, `data`, ...) and, optionally, `settings`, `out`, `store` and
-    `device`. Data is a name or path, or a table with `name` and the data options (`split`, `limit`, ...).
+    A request has `analysis`, its inputs by name (`model`, `data`, ...) and, optionally, `settings`, `out`, `store`,
+    `device` and `keep`. Data is a name or path, or a table with `name` and the data options (`split`, `limit`, ...).
 
     Example: `lamina run request.toml`
     """

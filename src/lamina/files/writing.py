@@ -146,6 +146,22 @@ def left_behind(folder: Path, target: str | None = None) -> Iterator[tuple[Path,
             yield path, path.with_name(found["target"])
 
 
+def is_being_written(path: Path) -> bool:
+    """Whether this is a hidden file or folder of a process that may still be at work.
+
+    Example:
+        >>> is_being_written(hidden_name(Path("table.csv"))), is_being_written(Path("table.csv"))
+        (True, False)
+    """
+    found = _HIDDEN.fullmatch(path.name)
+    if found is None:
+        return False
+    try:
+        return not _is_left_behind(path, found["host"], int(found["pid"]))
+    except FileNotFoundError:
+        return False
+
+
 def hidden_name(target: Path, kind: Literal["tmp", "saving"] = _FILE) -> Path:
     """A new hidden path beside `target` that says who writes it; left alone by others until this process ends."""
     name = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.{kind}"
@@ -309,7 +325,14 @@ def _exchanger() -> Callable[[bytes, bytes], int] | None:
 
 @cache
 def _host() -> str:
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    """Where process numbers mean something: a machine since it was started, or a container on it.
+
+    The name alone would not do: machines and containers may share one.
+    """
+    known = [platform.node()]
+    with suppress(OSError):
+        known += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
+    return hashlib.sha256(" ".join(known).encode()).hexdigest()[:8]
 
 
 def _literal(name: str) -> str:

@@ -1,0 +1,108 @@
+"""A real Ray on this machine: any number of workers makes the same store, also when one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lamina.activations import ActivationStore, StoredActivations, extract
+from lamina.activations.engines import actors, engine_named
+from lamina.activations.engines.actors import RayEngine
+from lamina.activations.engines.dealing import Reply
+from lamina.corpora import corpus_from
+from lamina.errors import InputError
+from lamina.testing import TinyEncoder
+from lamina.types import Text, text_key
+
+APART = 1e-3
+"""Largest difference, as a share of a vector's norm."""
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[object]:
+    """Ray with two CPUs, whatever this machine has."""
+    library = pytest.importorskip("ray", reason='no Ray: pip install "lamina[ray]"')
+    # Sockets have short paths, shorter than those of pytest's folders.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        small = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 80 * 2**20}
+        library.init(**small, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=folder)
+        yield library
+        library.shutdown()
+
+
+def furthest(one: StoredActivations, other: StoredActivations) -> float:
+    """The largest distance between two vectors of one token, as a share of their norm."""
+    return max(
+        float(((a - b).norm(dim=-1) / b.norm(dim=-1)).max())
+        for a, b in ((one.load(at).float(), other.load(at).float()) for at in range(len(one)))
+    )
+
+
+def test_one_worker_and_four_make_the_same_store_though_one_is_killed(
+    ray, tmp_path: Path, many_texts, keys_held, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    # Not one of transformers, which takes each worker three times as long to start; `benchmarks/workers.py` has those.
+    encoder, corpus = TinyEncoder(), corpus_from(many_texts)
+    alone = extract(encoder, corpus, root=tmp_path / "1", engine=RayEngine(workers=1))
+    pids: list[int] = []
+    send, wait = actors._Actors.send, actors._Actors.reply
+
+    def send_noting(crew: actors._Actors, rank: int, given: list[Text]) -> None:
+        if not pids:
+            pids.append(ray.get(crew._actors[rank].pid.remote()))
+        send(crew, rank, given)
+
+    def kill_when_a_shard_is_there(crew: actors._Actors) -> Reply:
+        if len(pids) == 1:
+            while not list((tmp_path / "4").glob("*/*.arrow")):
+                time.sleep(0.01)
+            os.kill(pids[0], signal.SIGKILL)
+            pids.append(0)
+        return wait(crew)
+
+    monkeypatch.setattr(actors._Actors, "send", send_noting)
+    monkeypatch.setattr(actors._Actors, "reply", kill_when_a_shard_is_there)
+    four = extract(encoder, corpus, root=tmp_path / "4", engine=RayEngine(workers=4, shard_bytes=8000))
+
+    assert "worker 0 died" in capsys.readouterr().err
+    assert furthest(alone, four) < APART
+    for number in (1, 4):
+        store = ActivationStore.of(encoder, tmp_path / str(number))
+        assert sorted(keys_held(store)) == sorted(text_key(text) for text in many_texts)
+
+
+def test_tasks_run_in_processes_of_their_own(ray, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+
+    def told(number: int):
+        return lambda: Path(folder, str(number)).write_text(str(os.getpid()))
+
+    RayEngine(workers=2).run_tasks([told(number) for number in range(3)], what="telling", device="cpu")
+
+    pids = {path.read_text() for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 3
+    assert str(os.getpid()) not in pids
+
+
+def test_an_error_of_a_task_is_raised(ray) -> None:
+    def fail() -> None:
+        raise InputError("this cannot be")
+
+    with pytest.raises(InputError, match="this cannot be"):
+        RayEngine().run_tasks([fail], what="failing", device="cpu")
+
+
+def test_without_ray_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r'pip install "lamina\[ray\]"'):
+        engine_named("ray")
