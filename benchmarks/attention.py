@@ -1,4 +1,7 @@
-"""Attention: meters against the forward pass, divergences against scipy, an epoch of parser probes, memory."""
+"""Attention: meters against the forward pass, divergences against scipy, an epoch of parser probes, memory.
+
+On a GPU too, where there is one: a model of BERT-base's shape with random weights.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, islice
 from statistics import median
+from typing import cast
 
 import torch
 
 from benchmarks.bars import Bar
-from lamina.analyses.attention_maps.divergences import divergences
+from lamina.analyses.attention_maps.divergences import DivergenceMeter, divergences
 from lamina.analyses.attention_maps.parse_probes import Learner, shuffled, static_vectors
 from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
 from lamina.analyses.attention_maps.surface import PatternMeter, SurfaceMeter
 from lamina.analyses.resampling import halve
+from lamina.analyses.watched import WatchedBatch
 from lamina.analyses.watching import Meter, watch
 from lamina.corpora import load_corpus
 from lamina.encoders import Encoder, load_encoder
@@ -28,6 +33,8 @@ PAIRS = 5
 HEADS, SEGMENTS, TOKENS = 144, 1000, 128
 """Size of the divergence benchmark: BERT-base on the paper's segments."""
 TIMED_SEGMENTS = 6
+GPU_SEGMENTS = 50
+"""At a time."""
 SCIPY_PAIRS = 40
 LEARNED = 1000
 """Training texts that are timed; the time of an epoch is extrapolated to all texts."""
@@ -36,10 +43,13 @@ LEARNED = 1000
 def bars() -> Iterator[Bar]:
     """All bars, on this machine."""
     encoder = load_encoder("minilm", device="cpu")
-    yield _meters(encoder)
+    yield _meters(encoder, "")
     yield from _divergences()
     yield _epoch(encoder)
     yield _memory()
+    if torch.cuda.is_available():
+        yield _meters(_large_encoder(), f", on {torch.cuda.get_device_name()}")
+        yield _divergences_on_gpu()
 
 
 def meters_of(encoder: Encoder, texts: Iterable[Text]) -> list[Meter]:
@@ -49,11 +59,12 @@ def meters_of(encoder: Encoder, texts: Iterable[Text]) -> list[Meter]:
     return [SurfaceMeter(encoder), PatternMeter(encoder), relations]
 
 
-def _meters(encoder: Encoder) -> Bar:
+def _meters(encoder: Encoder, where: str) -> Bar:
+    """Against the pass that the meters themselves are fed by; tokenizing is part of both."""
     texts = list(load_corpus("ewt", split="dev"))
 
     def bare() -> None:
-        for _ in encoder.encode(texts, ("maps",), ordered=False):
+        for _ in encoder.map_batches(texts):
             pass
 
     _seconds(bare)
@@ -61,7 +72,19 @@ def _meters(encoder: Encoder) -> Bar:
     timed = [(_seconds(bare), _seconds(lambda: watch(encoder, texts, meters_of(encoder, texts)))) for _ in range(PAIRS)]
     ratios = sorted(watched / alone for alone, watched in timed)
     note = f"[{ratios[0]:.2f} to {ratios[-1]:.2f} in {PAIRS} pairs; {len(texts):,} texts]"
-    return Bar("all meters / forward pass with maps", median(ratios), 1.5, at_least=False, note=note)
+    return Bar(f"all meters / forward pass with maps{where}", median(ratios), 1.3, at_least=False, note=note)
+
+
+def _large_encoder() -> Encoder:
+    """BERT-base's shape with random weights, which do not change the amount of work."""
+    from transformers import BertConfig, BertModel
+
+    from lamina.encoders.huggingface import HuggingFaceEncoder
+
+    tokenizer = cast("HuggingFaceEncoder", load_encoder("minilm", device="cpu")).tokenizer
+    with torch.device("cuda"):
+        model = BertModel(BertConfig(vocab_size=len(tokenizer)), add_pooling_layer=False)
+    return HuggingFaceEncoder(model, tokenizer, name="BERT-base's shape")
 
 
 def _divergences() -> Iterator[Bar]:
@@ -70,8 +93,9 @@ def _divergences() -> Iterator[Bar]:
 
     draw = torch.Generator().manual_seed(0)
     maps = torch.randn(HEADS, TOKENS, TOKENS, generator=draw).mul(3).softmax(-1)
-    divergences(maps)
-    ours = _seconds(lambda: [divergences(maps) for _ in range(TIMED_SEGMENTS)]) / TIMED_SEGMENTS
+    size = torch.tensor([TOKENS])
+    divergences(maps[None], size)
+    ours = _seconds(lambda: [divergences(maps[None], size) for _ in range(TIMED_SEGMENTS)]) / TIMED_SEGMENTS
     note = f"[{TIMED_SEGMENTS} of {SEGMENTS:,} segments timed]"
     what = f"divergences of {HEADS} heads, {SEGMENTS:,} x {TOKENS} tokens"
     yield Bar(what, ours * SEGMENTS, 240, at_least=False, unit=" s", note=note)
@@ -82,6 +106,25 @@ def _divergences() -> Iterator[Bar]:
     whole = theirs / SCIPY_PAIRS * HEADS * (HEADS - 1) / 2
     note = f"[per segment: {ours:.3f} s against {whole:.1f} s, {SCIPY_PAIRS} pairs timed]"
     yield Bar("scipy, pair by pair / divergences of all heads", whole / ours, 30, at_least=True, note=note)
+
+
+def _divergences_on_gpu() -> Bar:
+    """All segments, bootstrap included."""
+    encoder = _large_encoder()
+    meter = DivergenceMeter(encoder, samples=500)
+    shape = (encoder.blocks, GPU_SEGMENTS, encoder.heads, TOKENS, TOKENS)
+    maps = torch.randn(shape, device="cuda").mul(3).softmax(-1).unbind()
+    words = ("dog",) * (TOKENS - 2)
+    tokens = (encoder.tokenize(Text("", words)),) * GPU_SEGMENTS
+
+    def all_segments() -> None:
+        for start in range(0, SEGMENTS, GPU_SEGMENTS):
+            texts = tuple(Text(str(start + at), words) for at in range(GPU_SEGMENTS))
+            meter.update(WatchedBatch(texts, tokens, maps))
+
+    all_segments()
+    what = f"divergences of {HEADS} heads, {SEGMENTS:,} x {TOKENS} tokens, on {torch.cuda.get_device_name()}"
+    return Bar(what, _seconds(all_segments), 5, at_least=False, unit=" s")
 
 
 def _epoch(encoder: Encoder) -> Bar:
@@ -129,4 +172,6 @@ def _run(program: str, *arguments: str) -> str:
 def _seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - start

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float, Real
 
 from lamina.types import Text
 
-_TOGETHER = 64
-"""Texts weighed at a time."""
+_KEYS, _TEXTS = 128, 1024
+"""Keys, and texts, whose sums are held until they are weighed together ..."""
+_HELD = 2**22
+"""... and numbers in these sums: where there are many of them, fewer keys are held."""
+_REMEMBERED = 1024
+"""Keys whose weights are remembered: several sums of one pass draw the same documents."""
 _DRAWS = 2**16
 """Equally likely draws that a weight is looked up by: its chances are right to 1 in 65,536."""
 
@@ -28,6 +34,7 @@ def _poisson_table() -> np.ndarray:
 _WEIGHTS = _poisson_table()
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def weights_of(key: str, *, samples: int, seed: int) -> Float[np.ndarray, " sample"]:
     """How often each bootstrap sample draws the text or document of this key: Poisson(1), the same on every call.
 
@@ -38,7 +45,9 @@ def weights_of(key: str, *, samples: int, seed: int) -> Float[np.ndarray, " samp
     digest = hashlib.blake2b(f"{seed}:{key}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     # A counter-based generator: its key says all, so there is no state that depends on what was drawn before.
     drawn = np.random.Philox(key=int.from_bytes(digest, "big")).random_raw(-(-samples // 4))
-    return _WEIGHTS[drawn.astype("<u8").view("<u2")[:samples]]
+    weights = _WEIGHTS[drawn.astype("<u8").view("<u2")[:samples]]
+    weights.flags.writeable = False
+    return weights
 
 
 class StreamedBootstrap:
@@ -59,39 +68,58 @@ class StreamedBootstrap:
 
     def __init__(self, size: int, *, samples: int, seed: int) -> None:
         self._seed = seed
-        self._samples = np.zeros((samples, size), np.float32)
-        self._value = np.zeros(size)
-        self._held: list[np.ndarray] = []
-        self._keys: list[str] = []
+        self._samples = torch.zeros(samples, size)
+        self._value = torch.zeros(size, dtype=torch.float64)
+        # Texts of one key are drawn together, so they are summed first.
+        self._held = torch.zeros(max(8, min(_KEYS, _HELD // size)), size, dtype=torch.float64)
+        self._rows: dict[str, int] = {}
+        self._texts = 0
 
     def add(self, values: Real[np.ndarray, " size"], key: str) -> None:
         """One text's part of every sum; `key` is what is drawn: the text's id, or its document's."""
-        self._held.append(np.asarray(values, np.float32))
-        self._keys.append(key)
-        if len(self._held) == _TOGETHER:
-            self._weigh()
+        self.add_all(torch.as_tensor(values)[None], [key])
+
+    def add_all(self, values: Real[torch.Tensor, "text size"], keys: Sequence[str]) -> None:
+        """Several texts' parts; they stay on the device that they are on, and so do the sums from then on."""
+        self._move(values.device)
+        most = len(self._held)
+        for start in range(0, len(keys), most):
+            some = keys[start : start + most]
+            if len(self._rows.keys() | set(some)) > most or self._texts >= _TEXTS:
+                self._weigh()
+            rows = [self._rows.setdefault(key, len(self._rows)) for key in some]
+            at = torch.tensor(rows, device=values.device)
+            self._held.index_add_(0, at, values[start : start + most].double())
+            self._texts += len(some)
 
     @property
     def value(self) -> Float[np.ndarray, " size"]:
         """The sums themselves."""
         self._weigh()
-        return self._value
+        return self._value.cpu().numpy()
 
     @property
     def samples(self) -> Float[np.ndarray, "sample size"]:
         """The sums over resampled texts."""
         self._weigh()
-        return self._samples
+        return self._samples.cpu().numpy()
+
+    def _move(self, device: torch.device) -> None:
+        if self._held.device != device:
+            self._samples, self._value, self._held = (
+                each.to(device) for each in (self._samples, self._value, self._held)
+            )
 
     def _weigh(self) -> None:
-        if not self._held:
+        if not self._rows:
             return
-        held = np.stack(self._held)
-        weights = np.stack([weights_of(key, samples=len(self._samples), seed=self._seed) for key in self._keys])
-        self._held.clear()
-        self._keys.clear()
-        self._value += held.sum(0, dtype=float)
-        self._samples += weights.T @ held
+        held = self._held[: len(self._rows)]
+        drawn = np.stack([weights_of(key, samples=len(self._samples), seed=self._seed) for key in self._rows])
+        self._value += held.sum(0)
+        self._samples.addmm_(torch.from_numpy(drawn).to(held.device).T, held.float())
+        held.zero_()
+        self._rows.clear()
+        self._texts = 0
 
 
 CHOOSING, SCORED = 0, 1

@@ -1,30 +1,34 @@
-"""One pass over a corpus, many meters: each reduces a text's maps to what it needs before they are gone."""
+"""One pass over a corpus, many meters: each reduces the maps of a batch to what it needs before they are gone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from lamina.analyses.declaration import Tables
-from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
-from lamina.encoders.contract import Want
+from lamina.analyses.watched import From, WatchedBatch
+from lamina.encoders import SPECIAL, Activations, Encoder
+from lamina.encoders.contract import MapBatch, Want
 from lamina.encoders.values import weigh_by_norm
 from lamina.errors import ModelError
 from lamina.progress import progress
 from lamina.types import Edge, Span, Text, text_key
 
-From = Literal["mean", "first"]
-"""How the rows of a split word become one: the mean of its pieces, or (the paper's released code) the first piece."""
 Weighting = Literal["attention", "norm"]
 """Attention as it is, or times the norm of what it moves, with rows that sum to 1 again."""
+
+NO_NORMS = "{name} has attention maps but no norms of values; use --weights attention"
+
+_FITTED_AT_ONCE = 256
+"""Texts that are tokenized together to see whether they fit."""
 
 
 def wants(weights: Weighting) -> tuple[Want, ...]:
@@ -44,47 +48,8 @@ def weighted_maps(
     if weights == "attention" or made.maps is None:
         return made.maps
     if made.norms is None:
-        raise ModelError(f"{encoder.name} has attention maps but no norms of values; use --weights attention")
+        raise ModelError(NO_NORMS.format(name=encoder.name))
     return weigh_by_norm(made.maps, made.norms)
-
-
-class WordMaps(NamedTuple):
-    """Attention from word (row) to word (column); a row and its `special` sum to 1."""
-
-    maps: Float[torch.Tensor, "block head word word"]
-    """Of words alone."""
-    special: Float[torch.Tensor, "block head word"]
-    """What each word gives to all special tokens together."""
-
-
-def to_words(
-    maps: Float[torch.Tensor, "block head token token"], words: Int[np.ndarray, " token"], rows: From = "mean"
-) -> WordMaps:
-    """Attention to a split word is the sum over its pieces; attention from it the mean over them.
-
-    Example:
-        >>> maps = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])[None, None]
-        >>> to_words(maps, np.array([SPECIAL, 0, 0])).maps.squeeze().item()
-        0.5
-    """
-    inside = np.flatnonzero(words != SPECIAL)
-    owners = words[inside]
-    # Pieces of a word stand together, so a word starts where the owner changes.
-    starts = np.r_[True, owners[1:] != owners[:-1]]
-    first, rest = inside[starts], inside[~starts]
-    owner = torch.from_numpy(owners[~starts]).long()
-    # Most words are one piece: take that one, then add the few others.
-    given = _take(maps, first, -2)
-    if rows == "mean" and len(rest):
-        sizes = torch.from_numpy(np.bincount(owners)).to(maps.dtype)
-        given = given.index_add_(-2, owner, _take(maps, rest, -2)) / sizes[:, None]
-    to_first, to_rest, special = (_take(given, some, -1) for some in (first, rest, np.flatnonzero(words == SPECIAL)))
-    return WordMaps(to_first.index_add_(-1, owner, to_rest) if len(rest) else to_first, special.sum(-1))
-
-
-def _take(maps: torch.Tensor, places: np.ndarray, axis: int) -> torch.Tensor:
-    """In numpy, which is many times faster at this than torch."""
-    return torch.from_numpy(maps.numpy().take(places, axis=axis))
 
 
 def fit(encoder: Encoder, text: Text, limit: int | None = None) -> Text:
@@ -99,11 +64,26 @@ def fit(encoder: Encoder, text: Text, limit: int | None = None) -> Text:
         >>> fit(TinyEncoder(), text, limit=6).words
         ('a', 'dog', 'barked')
     """
+    ((_, kept),) = fitted(encoder, [text], limit)
+    return kept
+
+
+def fitted(encoder: Encoder, texts: Iterable[Text], limit: int | None = None) -> Iterator[tuple[Text, Text]]:
+    """Texts, each with what `fit` makes of it: itself where it fits.
+
+    Example:
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> [text.id for text, kept in fitted(TinyEncoder(), SAMPLE_TEXTS, limit=20) if kept is not text]
+        ['longer']
+    """
     most = encoder.limit if limit is None else min(limit, encoder.limit)
-    owners = encoder.tokenize(text).words
-    over = len(owners) - most
-    if over <= 0:
-        return text
+    left = iter(texts)
+    while some := list(islice(left, _FITTED_AT_ONCE)):
+        for text, tokens in zip(some, encoder.tokenize_all(some), strict=True):
+            yield text, text if len(tokens.ids) <= most else _shortened(text, tokens.words, len(tokens.ids) - most)
+
+
+def _shortened(text: Text, owners: Int[np.ndarray, " token"], over: int) -> Text:
     sizes = np.bincount(owners[owners != SPECIAL], minlength=len(text.words))
     ends = [segment.end for segment in text.segments]
     held = [int(sizes[segment.start : segment.end].sum()) for segment in text.segments]
@@ -149,15 +129,6 @@ PUNCTUATION = (".", ",")
 """The paper's."""
 
 
-class TokenRoles(NamedTuple):
-    """Tokens of a text by what they are; a token may be in several."""
-
-    separators: np.ndarray
-    """[token] Whether it is a special token other than the first token ([SEP], </s>)."""
-    punctuation: np.ndarray
-    """[token] Whether it is a full stop or a comma."""
-
-
 def punctuation_ids(encoder: Encoder) -> frozenset[int]:
     """The vocabulary's full stops and commas, as words and at the ends of words (byte-level BPE tells them apart)."""
     found = set()
@@ -168,25 +139,6 @@ def punctuation_ids(encoder: Encoder) -> frozenset[int]:
         glued = tokens.ids[tokens.words == 2]
         found |= {int(alone[-1])} | ({int(glued[-1])} if len(glued) > 1 else set())
     return frozenset(found)
-
-
-def roles_of(tokens: Tokens, punctuation: Collection[int], *, causal: bool) -> TokenRoles:
-    """The roles of a text's tokens. A decoder without separators has its first token in their place: its sink.
-
-    Example:
-        >>> tokens = Tokens(np.array([101, 7, 5, 102]), np.array([SPECIAL, 0, 1, SPECIAL]))
-        >>> roles_of(tokens, {5}, causal=False).separators.tolist()
-        [False, False, False, True]
-    """
-    first = np.arange(len(tokens.ids)) == 0
-    separators = (tokens.words == SPECIAL) & ~first
-    if causal and not separators.any():
-        separators = first
-    # A handful of ids: comparing with each is many times faster than np.isin.
-    signs = np.zeros_like(first)
-    for sign in punctuation:
-        signs |= tokens.ids == sign
-    return TokenRoles(separators, signs)
 
 
 def first_token(encoder: Encoder) -> str:
@@ -208,31 +160,15 @@ UNKNOWN = "words without a piece, replaced by the unknown token"
 TOO_LONG = "texts whose first words alone are longer than the model's limit, left out"
 
 
-@dataclass(frozen=True, eq=False)
-class Watched:
-    """One text and every head's attention on it."""
-
-    text: Text
-    """As encoded: cut where it was too long."""
-    tokens: Tokens
-    """Its pieces, special tokens included."""
-    maps: Float[torch.Tensor, "block head token token"]
-    """Attention from (row) to (column), weighted as was asked."""
-    rows: From = "mean"
-    """How rows of split words become one."""
-
-    @cached_property
-    def words(self) -> WordMaps:
-        """The maps between words, made once for all meters that want them."""
-        return to_words(self.maps, self.tokens.words, self.rows)
-
-
 @runtime_checkable
 class Meter(Protocol):
     """Reduces maps while they stream; what it keeps does not grow with a text's length squared."""
 
-    def update(self, watched: Watched) -> None:
-        """Take one text's maps in."""
+    def update(self, batch: WatchedBatch) -> None:
+        """Take the maps of some texts in, where they are: what is copied from there are small sums.
+
+        `batch.singly` has the texts one by one in this machine's memory, which is simple, and slow.
+        """
         ...
 
 
@@ -286,8 +222,8 @@ def watch(
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> class Longest:
         ...     tokens = 0
-        ...     def update(self, watched):
-        ...         self.tokens = max(self.tokens, watched.maps.shape[-1])
+        ...     def update(self, batch):
+        ...         self.tokens = max(self.tokens, *batch.sizes.tolist())
         >>> longest = Longest()
         >>> dict(watch(TinyEncoder(), SAMPLE_TEXTS, [longest])), longest.tokens
         ({}, 21)
@@ -325,25 +261,62 @@ def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None
     total = None if None in totals else max(filter(None, totals), default=None)
     with progress(f"attention of {encoder.name}", total) as advance:
         # In whatever order batches come: maps held back for their turn would fill the memory.
-        want = wants("norm" if any(each.weights == "norm" for each in watches.values()) else "attention")
-        for made in encoder.encode(_wanted(encoder, watches, waiting, skipped), want, ordered=False):
-            text, members = waiting.pop(made.text)
-            advance()
-            asked: set[Weighting] = {watches[at].weights for at in members}
-            maps = {weights: weighted_maps(encoder, made, weights) for weights in asked}
-            views: dict[tuple[Weighting, From], Watched] = {}
-            for at in members:
-                each = watches[at]
-                shown = maps[each.weights]
-                if shown is None:
-                    skipped[at][TOO_LONG] += 1
-                    continue
-                if made.tokens.unknown:
-                    skipped[at][UNKNOWN] += made.tokens.unknown
-                view = Watched(text, made.tokens, shown, each.rows)
-                watched = views.setdefault((each.weights, each.rows), view)
-                for meter in each.meters:
-                    meter.update(watched)
+        norms = any(each.weights == "norm" for each in watches.values())
+        for made in encoder.map_batches(_wanted(encoder, watches, waiting, skipped), norms=norms):
+            shown = [waiting.pop(name) for name in made.texts]
+            advance(len(shown))
+            _show(encoder, made, shown, watches, skipped)
+            # Released before the next batch runs, which needs the memory.
+            del made
+
+
+def _show(
+    encoder: Encoder,
+    made: MapBatch,
+    shown: Sequence[_Shown],
+    watches: Mapping[int, Watch],
+    skipped: list[Counter[str]],
+) -> None:
+    """Show each watch those texts of a batch that it wants."""
+    rows: dict[int, list[int]] = {}
+    for row, (_, members) in enumerate(shown):
+        for at in members:
+            rows.setdefault(at, []).append(row)
+    views: dict[tuple[Weighting, From, tuple[int, ...]], WatchedBatch] = {}
+    maps: dict[Weighting, tuple[Tensor, ...]] = {}
+    for at, own in rows.items():
+        each = watches[at]
+        if not made.maps:
+            skipped[at][TOO_LONG] += len(own)
+            continue
+        if unknown := sum(made.tokens[row].unknown for row in own):
+            skipped[at][UNKNOWN] += unknown
+        if each.weights not in maps:
+            maps[each.weights] = _weighted(encoder, made, each.weights)
+        # Watches that want the same see the same: what one meter works out is there for all.
+        view = (each.weights, each.rows, tuple(own))
+        if view not in views:
+            texts, tokens = tuple(shown[row].text for row in own), tuple(made.tokens[row] for row in own)
+            views[view] = WatchedBatch(texts, tokens, _some(maps[each.weights], own), each.rows)
+        for meter in each.meters:
+            meter.update(views[view])
+
+
+def _some(maps: tuple[Tensor, ...], rows: Sequence[int]) -> tuple[Tensor, ...]:
+    """The maps of some texts of a batch."""
+    if len(rows) == len(maps[0]):
+        return maps
+    chosen = torch.tensor(rows, device=maps[0].device)
+    return tuple(block.index_select(0, chosen) for block in maps)
+
+
+def _weighted(encoder: Encoder, made: MapBatch, weights: Weighting) -> tuple[Tensor, ...]:
+    """The maps of every block, as they were asked for."""
+    if weights == "attention":
+        return made.maps
+    if not made.norms:
+        raise ModelError(NO_NORMS.format(name=encoder.name))
+    return tuple(weigh_by_norm(block, norms) for block, norms in zip(made.maps, made.norms, strict=True))
 
 
 def refuse_without_maps(encoder: Encoder) -> None:
@@ -388,12 +361,10 @@ def _wanted(
     # What others want, and whether it was cut for them: shown together with the same text of the first.
     also: dict[Hashable, list[tuple[list[int], bool]]] = {}
     for reading in others:
-        for text in reading.texts:
-            kept = fit(encoder, text, reading.limit)
+        for text, kept in fitted(encoder, reading.texts, reading.limit):
             also.setdefault(_known(kept), []).append((reading.members, kept is not text))
     for reading in (first, *others):
-        for text in reading.texts:
-            kept = fit(encoder, text, reading.limit)
+        for text, kept in fitted(encoder, reading.texts, reading.limit):
             wanting = also.pop(_known(kept), []) if also else []
             if reading is first:
                 wanting.append((first.members, kept is not text))

@@ -33,15 +33,17 @@ def test_the_mean_distance_is_that_of_a_plain_loop() -> None:
         def __init__(self) -> None:
             self.means = []
 
-        def update(self, watched) -> None:
-            maps = watched.words.maps.numpy()
+        def update(self, batch) -> None:
+            self.means += [self.mean(watched.words.maps.numpy()) for watched in batch.singly]
+
+        def mean(self, maps: np.ndarray) -> np.ndarray:
             for_heads = np.zeros(maps.shape[:2])
             for block, head in np.ndindex(*maps.shape[:2]):
                 words = maps[block, head]
                 for_heads[block, head] = np.mean(
                     [sum(w * abs(i - j) for j, w in enumerate(row)) / sum(row) for i, row in enumerate(words)]
                 )
-            self.means.append(for_heads)
+            return for_heads
 
     plain = Plain()
     watch(encoder, corpus, [plain])

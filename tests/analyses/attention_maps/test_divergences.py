@@ -21,7 +21,8 @@ from lamina.analyses.attention_maps.divergences import (
     most_alike,
 )
 from lamina.analyses.resampling import BY_DOCUMENT, BY_TEXT
-from lamina.analyses.watching import Watched, watch
+from lamina.analyses.watched import Watched, WatchedBatch
+from lamina.analyses.watching import watch
 from lamina.encoders import Tokens
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text
@@ -45,18 +46,26 @@ def by_scipy(maps: torch.Tensor) -> np.ndarray:
 def test_divergences_are_scipys_squared(size: int, sharp: float, threads: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     maps = drawn(5, size, sharp, seed=size)
-    found, exact = divergences(maps), by_scipy(maps)
+    found, exact = divergences(maps[None], torch.tensor([size]))[0], by_scipy(maps)
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-6 * size)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(2, 6), st.integers(1, 20), st.floats(0.01, 30), st.integers(0, 999))
 def test_divergences_are_symmetric_zero_for_oneself_and_at_most_log_2(heads: int, size: int, sharp: float, seed: int):
-    found = divergences(drawn(heads, size, sharp, seed))
-    assert (found == found.T).all()
+    found = divergences(drawn(heads, size, sharp, seed)[None], torch.tensor([size]))[0]
+    assert (found == found.mT).all()
     assert (found.diagonal() == 0).all()
     assert (found >= 0).all()
     assert (found <= size * np.log(2)).all()
+
+
+def test_a_gpu_takes_the_same_entropies_in_pieces(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_CELLS_IN_A_SUM", 50)
+    monkeypatch.setattr(module, "_IN_ONE_KERNEL", 600)
+    halves = torch.stack([drawn(4, 12, 3.0, seed) for seed in range(5)]).flatten(2) / 2
+    by_numpy = module._mixed_entropies_by_numpy(halves)
+    np.testing.assert_allclose(module._mixed_entropies(halves), by_numpy, rtol=1e-5)
 
 
 def test_a_meter_sums_over_texts_and_counts_tokens():
@@ -70,10 +79,11 @@ def test_a_meter_sums_over_texts_and_counts_tokens():
     np.testing.assert_allclose(meter.apart().mean, meter.summed / meter.tokens)
 
 
-def seen(text: Text, *heads: list[list[float]]) -> Watched:
+def seen(text: Text, *heads: list[list[float]]) -> WatchedBatch:
     """Of a model of one block."""
     maps = torch.tensor([heads])
-    return Watched(text, Tokens(np.arange(maps.shape[-1]), np.arange(maps.shape[-1])), maps)
+    tokens = Tokens(np.arange(maps.shape[-1]), np.arange(maps.shape[-1]))
+    return WatchedBatch.of([Watched(text, tokens, maps)])
 
 
 ME, OTHER = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
@@ -110,7 +120,7 @@ def test_texts_of_one_document_are_drawn_together():
 
 
 def test_the_interval_covers_the_mean_that_texts_are_drawn_from():
-    own = float(divergences(torch.tensor([ME, OTHER]))[0, 1]) / 2
+    own = float(divergences(torch.tensor([[ME, OTHER]]), torch.tensor([2]))[0, 0, 1]) / 2
     draw = np.random.default_rng(0)
     covered = 0
     for run in range(50):

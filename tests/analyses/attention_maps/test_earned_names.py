@@ -22,7 +22,7 @@ from lamina.analyses.attention_maps.relations import (
 from lamina.analyses.attention_maps.surface import SURFACE
 from lamina.analyses.paired import SURE, surely_ahead
 from lamina.analyses.resampling import halve
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import Tokens
 from lamina.types import Edge, Span, Text
 
@@ -65,8 +65,7 @@ def named(draw: np.random.Generator, shares: np.ndarray, documents: int) -> list
     """Head and relation of every name that is given."""
     texts = treebank(draw, documents)
     meter = RelationMeter(len(shares), relations_of(texts), halve(texts, 0), samples=2, seed=0)
-    for text in texts:
-        meter.update(Watched(text, tokens_of(text), maps_of(text, draw, shares)))
+    meter.update(WatchedBatch.of([Watched(text, tokens_of(text), maps_of(text, draw, shares)) for text in texts]))
     best = best_table(meter, len(shares), relations_table(meter, len(shares)))
     found = behaviours(pd.DataFrame(columns=list(SURFACE)), best)
     return [(int(row.head), str(row.what)) for row in found.itertuples(index=False)]
@@ -76,7 +75,8 @@ class Counted(RelationMeter):
     """Takes counts of documents in place of their maps."""
 
     def count(self, document: Text, heads: np.ndarray, baselines: np.ndarray, counts: np.ndarray) -> None:
-        self._sums.add(np.concatenate([heads.ravel(), baselines.ravel(), counts]), document)
+        by_relation = np.vstack([heads.reshape(-1, len(counts)), baselines, counts]).T
+        self._sums.add(by_relation.ravel(), document)
 
 
 def counted(draw: np.random.Generator, documents: int = 24) -> pd.DataFrame:
@@ -132,7 +132,7 @@ def coreference_heads(draw: np.random.Generator, shares: list[float]) -> list[in
         maps = torch.full((1, len(shares), 5, 5), 0.01)
         for head, share in enumerate(shares):
             maps[0, head, 4, meant if draw.random() < share else 3] = 1
-        meter.update(Watched(text, tokens_of(text), maps / maps.sum(-1, keepdim=True)))
+        meter.update(WatchedBatch.of([Watched(text, tokens_of(text), maps / maps.sum(-1, keepdim=True))]))
     found = behaviours(pd.DataFrame(columns=list(SURFACE)), coref=best_antecedents(meter, len(shares)))
     return [int(row.head) for row in found.itertuples(index=False) if row.what == "pronoun"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, head_table, layer_table
 from lamina.analyses.attention_maps.surface import PATTERNS, SHARE_OF_TEXTS
@@ -20,8 +21,9 @@ def said(name: str, doc: str | None = None) -> Text:
 
 def test_means_are_over_the_texts_that_have_a_kind():
     means = HeadMeans(2, TWO_HEADS, samples=200)
-    means.add(np.array([[[0.2, 0.4]], [[9.0, 9.0]]]), np.array([1.0, 0.0]), said("a"), np.array([0.1, 9.0]))
-    means.add(np.array([[[0.6, 0.4]], [[0.5, 0.7]]]), np.array([1.0, 1.0]), said("b"), np.array([0.3, 0.2]))
+    values = torch.tensor([[[[0.2, 0.4]], [[9.0, 9.0]]], [[[0.6, 0.4]], [[0.5, 0.7]]]])
+    beside = torch.tensor([[0.1, 9.0], [0.3, 0.2]])
+    means.add(values, torch.tensor([[1.0, 0.0], [1.0, 1.0]]), [said("a"), said("b")], beside)
     heads, layers = means.heads(), means.layers()
     assert heads.value == pytest.approx(np.array([[[0.4, 0.4]], [[0.5, 0.7]]]))
     assert heads.baseline == pytest.approx([0.2, 0.2])
@@ -34,15 +36,15 @@ def test_means_are_over_the_texts_that_have_a_kind():
 
 def test_a_kind_that_no_text_has_is_not_available():
     means = HeadMeans(1, TWO_HEADS, samples=20)
-    means.add(np.ones((1, 1, 2)), np.zeros(1), said("a"))
+    means.add(torch.ones(1, 1, 1, 2), torch.zeros(1, 1), [said("a")])
     assert np.isnan(np.concatenate([each.ravel() for each in means.heads()])).all()
 
 
 def test_a_layers_interval_is_that_of_its_mean_not_the_mean_of_its_heads():
     means = HeadMeans(1, TWO_HEADS, samples=300)
-    for at in range(20):
-        # What one head loses the other gains: their mean never changes.
-        means.add(np.array([[[at % 2, 1 - at % 2]]], float), np.ones(1), said(str(at)))
+    # What one head loses the other gains: their mean never changes.
+    values = torch.tensor([[[[at % 2, 1 - at % 2]]] for at in range(20)])
+    means.add(values, torch.ones(20, 1), [said(str(at)) for at in range(20)])
     heads, layers = means.heads(), means.layers()
     assert (heads.high - heads.low > 0.2).all()
     assert layers.low == pytest.approx(0.5, abs=1e-6)
@@ -56,10 +58,10 @@ def test_intervals_over_documents_cover_and_intervals_over_texts_would_not():
     for run in range(40):
         documents = draw.normal(0, 1, 16)
         meters = {unit: HeadMeans(1, TinyEncoder(blocks=1, heads=1), samples=200, unit=unit) for unit in covered}
-        for at, own in enumerate(np.repeat(documents, 4)):
-            value = np.full((1, 1, 1), own + 0.1 * draw.normal())
-            for means in meters.values():
-                means.add(value, np.ones(1), said(f"{run}-{at}", doc=f"{run}-{at // 4}"))
+        values = torch.from_numpy(np.repeat(documents, 4) + 0.1 * draw.normal(size=64)).view(-1, 1, 1, 1)
+        texts = [said(f"{run}-{at}", doc=f"{run}-{at // 4}") for at in range(64)]
+        for means in meters.values():
+            means.add(values, torch.ones(64, 1), texts)
         for unit, means in meters.items():
             found = means.heads()
             covered[unit] += bool(found.low.item() <= 0 <= found.high.item())
@@ -76,9 +78,9 @@ def test_documents_are_drawn_where_there_are_several():
 
 def test_tables_name_every_head_layer_and_kind():
     means = HeadMeans(len(PATTERNS), TinyEncoder(blocks=2, heads=2), samples=20)
-    share = np.zeros((len(PATTERNS), 2, 2))
-    share[1] = 1
-    means.add(share, np.ones(len(PATTERNS)), said("a"))
+    share = torch.zeros(1, len(PATTERNS), 2, 2)
+    share[:, 1] = 1
+    means.add(share, torch.ones(1, len(PATTERNS)), [said("a")])
     table = head_table(means.heads(), PATTERNS, SHARE_OF_TEXTS)
     assert table.columns.tolist() == list(SHARE_OF_TEXTS)
     assert table[table["share"] == 1][["layer", "head", "pattern"]].values.tolist() == [

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.attention_maps.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
 from lamina.analyses.resampling import CHOOSING, SCORED, Halves, halve
-from lamina.analyses.watching import Watched, watch
+from lamina.analyses.watched import Watched, WatchedBatch
+from lamina.analyses.watching import watch
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.testing import TinyEncoder
@@ -140,7 +141,7 @@ def test_where_a_possessor_is_followed_by_its_sign_the_sign_answers():
 
 
 def test_nobody_attends_to_a_decoders_last_word():
-    causal = torch.tril(torch.rand(1, 1, 3, 3))
+    causal = torch.tril(torch.rand(1, 3, 3))
     causal[..., 0, 0] = 0.1
     found = most_attended(causal)
     assert found[0, 0, 0] == -1
@@ -275,5 +276,6 @@ def test_words_from_the_first_piece_or_from_all_are_two_questions():
 def test_a_meter_keeps_sums_and_nothing_of_a_text():
     meter = RelationMeter(2, {"nsubj": 1, "all": 1}, Halves(frozenset(), "text"), samples=5, seed=0)
     text = Text("t", ("Dogs", "bark"), edges={"dep": (dep("root", 1, 1),)})
-    meter.update(Watched(text, Painted({"t": MAPS}).tokenize(text), torch.rand(1, 2, 4, 4)))
+    watched = Watched(text, Painted({"t": MAPS}).tokenize(text), torch.rand(1, 2, 4, 4))
+    meter.update(WatchedBatch.of([watched]))
     assert meter.sums().counts.tolist() == [0, 0]

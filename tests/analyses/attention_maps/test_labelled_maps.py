@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from lamina.analyses.attention_maps.surface import PATTERNS, patterns_of
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import Tokens
 from lamina.types import Span, Text
 
@@ -39,9 +39,10 @@ def labelled() -> pd.DataFrame:
             tokens = Tokens(np.array(each["ids"], np.int32), np.array(each["word_of_piece"], np.int32))
             weights = torch.from_numpy(maps[f"{row.map:03d}"]).float()[None, None]
             watched = Watched(Text(each["text"], tuple(each["words"]), segments), tokens, weights)
-            found = patterns_of(watched, frozenset(model["punctuation"]), causal=model["causal"])
-            assert found is not None
-            by_rule.append(PATTERNS[found.item()])
+            batch = WatchedBatch.of([watched])
+            found, told = patterns_of(batch, frozenset(model["punctuation"]), causal=model["causal"])
+            assert told.all()
+            by_rule.append(PATTERNS[int(found)])
     return table.assign(by_rule=by_rule)
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from lamina.analyses.attention_maps.parse import DISTANCE, ONLY, PROBES, RANDOM, WORDS, parse
 from lamina.analyses.attention_maps.parse_probes import NOBODY, RIGHT, gold_tree, picked, to_sentence, word_vectors
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import Watched
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens

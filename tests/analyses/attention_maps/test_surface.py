@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, PatternMeter, SurfaceMeter, uniform_map
-from lamina.analyses.watching import Watched
+from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, PatternMeter, SurfaceMeter, uniform_maps
+from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import SPECIAL
 from lamina.testing import TinyEncoder
 from lamina.types import Span, Text
@@ -23,6 +23,10 @@ def one_headed(*, causal: bool = False) -> TinyEncoder:
     return encoder
 
 
+def uniform_map(size: int, *, causal: bool) -> torch.Tensor:
+    return uniform_maps(torch.ones(1, size, dtype=torch.bool), causal=causal)[0, 0]
+
+
 def seen(text: Text, rows: torch.Tensor) -> Watched:
     return Watched(text, TinyEncoder().tokenize(text), rows[None, None].float())
 
@@ -30,8 +34,7 @@ def seen(text: Text, rows: torch.Tensor) -> Watched:
 def measured(*watched: Watched, causal: bool = False) -> dict[str, tuple[float, float]]:
     """Measure -> its value and its baseline."""
     meter = SurfaceMeter(one_headed(causal=causal), samples=50)
-    for each in watched:
-        meter.update(each)
+    meter.update(WatchedBatch.of(watched))
     table = meter.table()
     assert (table["low"].isna() | (table["low"] <= table["high"] + 1e-6)).all()
     return {row.measure: (row.value, row.baseline) for row in table.itertuples()}
@@ -39,8 +42,7 @@ def measured(*watched: Watched, causal: bool = False) -> dict[str, tuple[float, 
 
 def pattern(*watched: Watched, causal: bool = False) -> dict[str, float]:
     meter = PatternMeter(one_headed(causal=causal), samples=50)
-    for each in watched:
-        meter.update(each)
+    meter.update(WatchedBatch.of(watched))
     table = meter.table()
     assert table.columns.tolist() == ["layer", "head", "pattern", "share", "low", "high"]
     return dict(zip(table["pattern"], table["share"], strict=True))
@@ -149,7 +151,7 @@ def test_for_a_decoder_uniform_over_the_past_is_no_pattern():
 def test_texts_on_which_every_map_looks_alike_are_not_counted():
     meter = PatternMeter(one_headed())
     text = Text("t", (".", ","))
-    meter.update(seen(text, uniform_map(4, causal=False)))
+    meter.update(WatchedBatch.of([seen(text, uniform_map(4, causal=False))]))
     assert meter.untold == 1
     assert meter.table()["share"].isna().all()
     assert TinyEncoder().tokenize(text).words.tolist() == [SPECIAL, 0, 1, SPECIAL]

@@ -13,7 +13,8 @@ import torch
 
 import lamina
 from lamina.analyses import all_analyses
-from lamina.analyses.watching import Watch, Watched, watch, watch_together
+from lamina.analyses.watched import Watched, WatchedBatch
+from lamina.analyses.watching import Watch, watch, watch_together
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens
@@ -51,8 +52,8 @@ class Keeper:
     def __init__(self) -> None:
         self.seen: dict[str, Watched] = {}
 
-    def update(self, watched: Watched) -> None:
-        self.seen[watched.text.id] = watched
+    def update(self, batch: WatchedBatch) -> None:
+        self.seen |= {watched.text.id: watched for watched in batch.singly}
 
 
 def test_a_sink_that_moves_nothing_is_none_by_norm():

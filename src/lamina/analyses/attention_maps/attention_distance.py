@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+import torch
+from jaxtyping import Bool, Float
 
+from lamina.analyses.attention_maps.surface import uniform_maps
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.findings import finding, rows_of
 from lamina.analyses.inputs import Texts
 from lamina.analyses.resampling import StreamedBootstrap
 from lamina.analyses.settings import Samples, Seed, Weights
-from lamina.analyses.watching import Watch, Watched, Watching, refuse_without_maps
+from lamina.analyses.watched import WatchedBatch
+from lamina.analyses.watching import Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
@@ -29,21 +33,16 @@ class DistanceMeter:
         self._sums = StreamedBootstrap(encoder.blocks * encoder.heads + 2, samples=samples, seed=seed)
         self.texts = self.short = 0
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
-        size = len(watched.text.words)
-        if size < 2:
-            self.short += 1
-            return
-        self.texts += 1
-        apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float32)
-        maps = watched.words.maps.numpy().reshape(-1, size, size)
-        # Special tokens have no place among words: what is given to them is left out of the mean.
-        total = np.maximum(maps.sum(-1), np.finfo(np.float32).tiny)
-        distances = ((maps * apart).sum(-1) / total).mean(-1)
-        seen = np.tril(np.ones((size, size))) if self._causal else np.ones((size, size))
-        uniform = ((seen * apart).sum(-1) / seen.sum(-1)).mean()
-        self._sums.add(np.concatenate([distances, [uniform, 1.0]]), watched.text.id)
+        counted = [at for at, text in enumerate(batch.texts) if len(text.words) > 1]
+        self.texts += len(counted)
+        self.short += len(batch.texts) - len(counted)
+        there = torch.arange(batch.words[0].shape[-1], device=batch.device) < batch.word_counts[:, None]
+        heads = [_mean_distances(group, there) for group in batch.words]
+        uniform = _mean_distances(uniform_maps(there, causal=self._causal), there)
+        sums = torch.cat([*heads, uniform, torch.ones_like(uniform)], 1)
+        self._sums.add_all(sums[counted], [batch.texts[at].id for at in counted])
 
     def table(self, heads: int) -> pd.DataFrame:
         """One row per head, blocks and heads counted from 1."""
@@ -55,6 +54,16 @@ class DistanceMeter:
         layer, head = np.divmod(np.arange(len(value) - 1), heads)
         columns = (layer + 1, head + 1, value[:-1], low[:-1], high[:-1], np.full(len(layer), value[-1]))
         return pd.DataFrame(dict(zip(attention_distance.tables["distance"].columns, columns, strict=True)))
+
+
+def _mean_distances(
+    maps: Float[torch.Tensor, "text head word word"], there: Bool[torch.Tensor, "text word"]
+) -> Float[torch.Tensor, "text head"]:
+    """The mean over a text's words. Special tokens have no place among words: what they are given is left out."""
+    place = torch.arange(maps.shape[-1], device=maps.device)
+    apart = (place[:, None] - place).abs().to(maps.dtype)
+    total = maps.sum(-1).clamp_min(torch.finfo(maps.dtype).tiny)
+    return ((maps * apart).sum(-1) / total).sum(-1) / there.sum(1, keepdim=True)
 
 
 @analysis(

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.paired import UnitSums
 from lamina.analyses.resampling import Halves
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import WatchedBatch
 from lamina.types import Span, Text
 
 TYPES = ("pronoun", "proper", "nominal")
@@ -264,34 +264,41 @@ class CorefMeter:
         self._samples, self._seed = samples, seed
         self._sums = UnitSums(len(KINDS) * (heads + len(BASELINES) + 1), halves)
 
-    def update(self, watched: Watched) -> None:
-        """Take one text's maps in."""
-        found = anaphors(watched.text)
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter.update`."""
+        by_text = [anaphors(text) for text in batch.texts]
+        found = [each for own in by_text for each in own]
         if not found:
             return
-        size = len(watched.text.words)
-        right = np.zeros((len(found), size), bool)
-        for at, anaphor in enumerate(found):
-            right[at, list(anaphor.antecedents)] = True
-        hits = np.vstack([self._by_heads(watched, found, right), _by_rules(found)]).astype(float)
+        texts = np.repeat(np.arange(len(by_text)), [len(own) for own in by_text])
+        hits = np.vstack([self._by_heads(batch, texts, found), _by_rules(found)]).astype(float)
         kinds = np.array([[kind in (anaphor.mention.type, ALL) for kind in KINDS] for anaphor in found], float)
-        counted = np.hstack([kinds.T @ hits.T, kinds.sum(0)[:, None]])
-        self._sums.add(counted.ravel(), watched.text)
+        for text, own in self._sums.together(batch.texts, texts):
+            counted = np.hstack([kinds[own].T @ hits[:, own].T, kinds[own].sum(0)[:, None]])
+            self._sums.add(counted.ravel(), text)
 
     def _by_heads(
-        self, watched: Watched, found: Sequence[Anaphor], right: np.ndarray
+        self, batch: WatchedBatch, texts: Int[np.ndarray, " anaphor"], found: Sequence[Anaphor]
     ) -> Bool[np.ndarray, "anyhead anaphor"]:
-        places = torch.tensor([anaphor.mention.head for anaphor in found])
-        rows = watched.words.maps.flatten(0, 1)[:, places]
-        if self._among == "words":
-            allowed = torch.ones(rows.shape[1:], dtype=torch.bool)
-            allowed[torch.arange(len(found)), places] = False
-        else:
-            allowed = torch.zeros(rows.shape[1:], dtype=torch.bool)
-            for at, anaphor in enumerate(found):
+        """Whether each head gives most to an antecedent, of what it gives to the words that are looked among."""
+        words = np.array([len(batch.texts[text].words) for text in texts])
+        places = np.array([anaphor.mention.head for anaphor in found])
+        allowed, right = (np.zeros((len(found), batch.words[0].shape[-1]), bool) for _ in range(2))
+        for at, anaphor in enumerate(found):
+            right[at, list(anaphor.antecedents)] = True
+            if self._among == "mentions":
                 allowed[at, [candidate.head for candidate in anaphor.candidates]] = True
-        top, at = rows.masked_fill(~allowed, 0).max(-1)
-        return right[np.arange(len(found)), at.numpy()] & (top > 0).numpy()
+        if self._among == "words":
+            allowed = np.arange(allowed.shape[1]) < words[:, None]
+            allowed[np.arange(len(found)), places] = False
+        here = (torch.from_numpy(each).to(batch.device) for each in (texts, places, allowed, right))
+        text, place, allowed_there, right_there = here
+        hits = []
+        for group in batch.words:
+            # [anaphor, head, word]
+            top, at = group[text, :, place].masked_fill(~allowed_there[:, None], 0).max(-1)
+            hits.append(right_there.gather(1, at) & (top > 0))
+        return torch.cat(hits, 1).T.cpu().numpy()
 
     def units(self) -> CorefHits:
         """What was counted in each document."""

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from lamina.analyses.findings import finding, rows_of
 from lamina.analyses.resampling import BY_DOCUMENT, StreamedBootstrap, Unit, intervals
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import Encoder
 from lamina.results import Finding
 
@@ -25,6 +26,8 @@ SMOOTHING = 0.001
 _AT_ONCE = 2**19
 """Numbers whose logarithm is taken in one go: fewer stay in a core's cache, but then threads spend their time waiting
 for the interpreter (measured: 1.4 to 1.9 times as slow at 2**16)."""
+_IN_ONE_KERNEL, _CELLS_IN_A_SUM = 2**24, 2**12
+"""On an accelerator: numbers whose logarithm is taken in one go, and how many of them one sum has."""
 _WORTH_A_THREAD = 2**13
 """Cells of a map; handing out fewer costs more than it saves."""
 _RESAMPLED = 2**26
@@ -61,17 +64,24 @@ class DivergenceMeter:
         pairs = len(self._pairs[0])
         samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
         self._sums = StreamedBootstrap(pairs + 1, samples=samples, seed=seed)
+        self._summed = torch.zeros(count, count, dtype=torch.float64)
         self.tokens = 0
         """How many tokens' attention was compared."""
-        self.summed: Float[np.ndarray, "head head"] = np.zeros((count, count))
-        """Heads in the order of blocks, summed over tokens as in the paper."""
 
-    def update(self, watched: Watched) -> None:
+    @property
+    def summed(self) -> Float[np.ndarray, "head head"]:
+        """Heads in the order of blocks, summed over tokens as in the paper."""
+        return self._summed.cpu().numpy()
+
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
-        found, tokens = divergences(watched.maps.flatten(0, 1)), watched.maps.shape[-1]
-        self.summed = self.summed + found
-        self.tokens += tokens
-        self._sums.add(np.append(found[self._pairs], tokens), self._unit.of(watched.text))
+        heads = batch.groups[0] if len(batch.groups) == 1 else torch.cat(batch.groups, 1)
+        found = divergences(heads, batch.sizes)
+        self._summed = self._summed.to(found.device) + found.sum(0)
+        self.tokens += sum(len(each.ids) for each in batch.tokens)
+        one, other = (torch.from_numpy(each).to(found.device) for each in self._pairs)
+        sums = torch.cat([found[:, one, other], batch.sizes[:, None]], 1)
+        self._sums.add_all(sums, [self._unit.of(text) for text in batch.texts])
 
     def apart(self) -> Apart:
         """A token's mean, with the 95 % interval over resampled documents or texts."""
@@ -89,33 +99,64 @@ class DivergenceMeter:
         return pd.DataFrame(dict(zip(DIVERGENCES, (*places, *values), strict=True)))
 
 
-def divergences(maps: Float[torch.Tensor, "head row token"]) -> Float[np.ndarray, "head head"]:
-    """Jensen-Shannon divergences, in nats, between heads' smoothed distributions, summed over rows.
+def divergences(
+    maps: Float[Tensor, "text head token token"], sizes: Int[Tensor, " text"]
+) -> Float[Tensor, "text head head"]:
+    """Jensen-Shannon divergences, in nats, between heads' smoothed distributions, summed over a text's tokens.
 
     `JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2`, where a head's own entropy is that of its mixture with itself, so
-    that the divergence of a head from itself is 0 exactly. In single precision: exact to about 1e-6 per token.
+    that the divergence of a head from itself is 0 exactly. Logarithms are taken in single precision and summed in
+    double: exact to about 1e-6 per token. Texts may be padded: what is beyond `sizes` does not count.
 
     Example:
-        >>> two = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
-        >>> divergences(two).round(3).tolist()
+        >>> two = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+        >>> divergences(two[None], torch.tensor([2]))[0].round(decimals=3).tolist()
         [[0.0, 0.689], [0.689, 0.0]]
     """
-    # Halved: the sum of two heads' numbers is their mixture.
-    smooth = maps.float().flatten(1).mul(1 - SMOOTHING).add_(SMOOTHING / maps.shape[-1]).mul_(0.5).numpy()
-    threads = min(torch.get_num_threads(), 1 + smooth.shape[1] // _WORTH_A_THREAD)
-    if threads == 1:
-        mixed = _mixed_entropies(smooth)
-    else:
+    inside = torch.arange(maps.shape[-1], device=maps.device) < sizes[:, None]
+    cells = (inside[:, :, None] & inside[:, None])[:, None]
+    # Halved: the sum of two heads' numbers is their mixture. Padding stays 0, and adds nothing to an entropy.
+    spread = (SMOOTHING / 2 / sizes).view(-1, 1, 1, 1)
+    halves = torch.where(cells, maps.float() * ((1 - SMOOTHING) / 2) + spread, 0).flatten(2)
+    mixed = _mixed_entropies_by_numpy(halves) if maps.device.type == "cpu" else _mixed_entropies(halves)
+    own = mixed.diagonal(0, -2, -1)
+    upper = (mixed - (own[:, :, None] + own[:, None]) / 2).triu(1).clamp_min(0)
+    return upper + upper.mT
+
+
+def _mixed_entropies(halves: Float[Tensor, "text head cell"]) -> Float[Tensor, "text head head"]:
+    """The entropy of every two heads' mixture, the first not after the second."""
+    texts, heads, cells = halves.shape
+    entropies = torch.zeros(texts, heads, heads, dtype=torch.float64, device=halves.device)
+    # As many texts at a time as fit the room, and as many cells of them: in pieces whose sums keep their precision.
+    some = min(texts, max(1, _IN_ONE_KERNEL // (heads * _CELLS_IN_A_SUM)))
+    for start in range(0, texts, some):
+        for first in range(0, cells, _CELLS_IN_A_SUM):
+            part = halves[start : start + some, :, first : first + _CELLS_IN_A_SUM].contiguous()
+            for head in range(heads):
+                mixed = part[:, head:] + part[:, head : head + 1]
+                entropies[start : start + some, head, head:] += torch.special.entr(mixed).sum(-1)
+    return entropies
+
+
+def _mixed_entropies_by_numpy(halves: Float[Tensor, "text head cell"]) -> Float[Tensor, "text head head"]:
+    """The same on a CPU, where numpy's logarithm is several times faster than torch's."""
+    found = []
+    for text in halves.numpy():
+        # Padding is at the end of every row of a map; without it there is less to do.
+        there = np.ascontiguousarray(text[:, text[0] > 0])
+        threads = min(torch.get_num_threads(), 1 + there.shape[1] // _WORTH_A_THREAD)
+        parts = np.array_split(there, threads, axis=1)
+        if threads == 1:
+            found.append(_entropies_of_one(there))
+            continue
         # numpy lets go of the interpreter while it computes.
         with ThreadPoolExecutor(threads) as pool:
-            mixed = np.sum(list(pool.map(_mixed_entropies, np.array_split(smooth, threads, axis=1))), axis=0)
-    own = mixed.diagonal()
-    upper = np.maximum(np.triu(mixed - (own[:, None] + own) / 2, 1), 0)
-    return upper + upper.T
+            found.append(np.sum(list(pool.map(_entropies_of_one, parts)), axis=0))
+    return torch.from_numpy(np.stack(found))
 
 
-def _mixed_entropies(halves: Float[np.ndarray, "head cell"]) -> Float[np.ndarray, "head head"]:
-    """The entropy of every two heads' mixture, the first not after the second."""
+def _entropies_of_one(halves: Float[np.ndarray, "head cell"]) -> Float[np.ndarray, "head head"]:
     heads, cells = halves.shape
     step = max(1, _AT_ONCE // heads)
     entropies = np.zeros((heads, heads))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Real
 
 from lamina.analyses.resampling import BY_DOCUMENT, StreamedBootstrap, Unit, intervals
@@ -32,8 +33,8 @@ class HeadMeans:
     Example:
         >>> from lamina.testing import TinyEncoder
         >>> means = HeadMeans(1, TinyEncoder(blocks=1, heads=2), samples=50)
-        >>> for name, values in (("a", [[[0.0, 1.0]]]), ("b", [[[1.0, 1.0]]])):
-        ...     means.add(np.array(values), np.ones(1), Text(name, ("word",)))
+        >>> texts = [Text(name, ("word",)) for name in "ab"]
+        >>> means.add(torch.tensor([[[[0.0, 1.0]]], [[[1.0, 1.0]]]]), torch.ones(2, 1), texts)
         >>> means.heads().value.tolist(), means.layers().value.tolist()
         ([[[0.5, 1.0]]], [[0.75]])
     """
@@ -48,15 +49,16 @@ class HeadMeans:
 
     def add(
         self,
-        values: Real[np.ndarray, "kind block head"],
-        counted: Real[np.ndarray, " kind"],
-        text: Text,
-        baseline: Real[np.ndarray, " kind"] | None = None,
+        values: Real[torch.Tensor, "text kind block head"],
+        counted: Real[torch.Tensor, "text kind"],
+        texts: Sequence[Text],
+        baseline: Real[torch.Tensor, "text kind"] | None = None,
     ) -> None:
-        """One text's numbers; `counted` is 1 for the kinds it has and 0 for the others."""
-        beside = np.zeros(len(counted)) if baseline is None else baseline
-        parts = np.column_stack([values.reshape(len(counted), -1), beside]) * counted[:, None]
-        self._sums.add(np.column_stack([parts, counted]).ravel(), self._unit.of(text))
+        """The numbers of some texts; `counted` is 1 for the kinds a text has and 0 for the others."""
+        beside = torch.zeros_like(counted) if baseline is None else baseline
+        parts = torch.cat([values.flatten(2), beside[..., None]], -1) * counted[..., None]
+        sums = torch.cat([parts, counted[..., None]], -1).flatten(1)
+        self._sums.add_all(sums, [self._unit.of(text) for text in texts])
 
     def heads(self) -> Means:
         """Every head's means with their 95 % intervals."""

@@ -32,16 +32,8 @@ from lamina.analyses.paired import DIFFERENCE, p_in_words, status_of_difference,
 from lamina.analyses.resampling import halve
 from lamina.analyses.sample_size import LEAST_TARGETS, Sample
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
-from lamina.analyses.watching import (
-    From,
-    Watch,
-    Watched,
-    Watching,
-    Weighting,
-    first_token,
-    refuse_without_maps,
-    watch,
-)
+from lamina.analyses.watched import From, Watched, WatchedBatch
+from lamina.analyses.watching import Watch, Watching, Weighting, first_token, refuse_without_maps, watch
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
@@ -113,7 +105,11 @@ class _Drawer:
         self._shown = [(text.id, shown) for shown, some in texts.items() for text in some]
         self.found: list[tuple] = []
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
+        for watched in batch.singly:
+            self._draw(watched)
+
+    def _draw(self, watched: Watched) -> None:
         words, special = watched.words
         for text_id, shown in self._shown:
             if text_id != watched.text.id:

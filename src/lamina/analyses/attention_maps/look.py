@@ -17,7 +17,8 @@ from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Sentence
 from lamina.analyses.settings import Setting, Weights
-from lamina.analyses.watching import refuse_without_maps, to_words
+from lamina.analyses.watched import to_words
+from lamina.analyses.watching import refuse_without_maps
 from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.results import Finding, Result

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
 import pandas as pd
 import torch
 
 from lamina.analyses.attention_maps.behaviours import FIRST
 from lamina.analyses.attention_maps.head_means import HeadMeans, head_table
 from lamina.analyses.resampling import BY_DOCUMENT, Unit
-from lamina.analyses.watching import fit, punctuation_ids, roles_of
+from lamina.analyses.watched import roles_of
+from lamina.analyses.watching import fit, punctuation_ids
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import Gradients, OwnLoss
 from lamina.progress import progress
@@ -44,13 +44,14 @@ class GradientMeter:
             self.targets = (FIRST, *TARGETS[1:])
         size = len(gradients.tokens.ids)
         # The loss has a gradient for every weight, but a decoder has no weights for what comes later.
-        seen = np.tri(size) if self._causal else np.ones((size, size))
+        seen = torch.ones(size, size).tril() if self._causal else torch.ones(size, size)
         only = roles.punctuation & ~roles.separators
-        cells = np.stack([seen * columns for columns in (roles.separators, only, ~(roles.separators | only))], -1)
+        columns = torch.stack([roles.separators, only, ~(roles.separators | only)], -1)
+        cells = seen[..., None] * columns
         counts = cells.sum((0, 1))
-        chosen = torch.from_numpy(cells.reshape(size * size, -1) / np.maximum(counts, 1)).float()
-        found = (gradients.weights.float().abs().flatten(2) @ chosen).numpy()
-        self.means.add(np.moveaxis(found, -1, 0), (counts > 0).astype(float), text)
+        chosen = (cells.flatten(0, 1) / counts.clamp_min(1)).to(gradients.weights.device)
+        found = gradients.weights.float().abs().flatten(2) @ chosen
+        self.means.add(found.permute(2, 0, 1)[None].cpu(), (counts > 0)[None].float(), [text])
 
     def table(self) -> pd.DataFrame:
         """`layer,head,target,value,low,high`; NaN where no text has such a target."""

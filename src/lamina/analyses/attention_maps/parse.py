@@ -29,7 +29,8 @@ from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import TrainedTexts
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
-from lamina.analyses.watching import From, Weighting, refuse_without_maps, watch
+from lamina.analyses.watched import From
+from lamina.analyses.watching import Weighting, refuse_without_maps, watch
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError

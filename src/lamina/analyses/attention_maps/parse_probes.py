@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from lamina import assets
 from lamina.analyses.attention_maps.relations import most_attended
 from lamina.analyses.resampling import StreamedBootstrap
-from lamina.analyses.watching import Watched, roles_of
+from lamina.analyses.watched import Watched, WatchedBatch, roles_of
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
@@ -152,7 +152,7 @@ def to_sentence(watched: Watched, vectors: Encoder, *, causal: bool) -> Sentence
     maps = watched.words.maps.flatten(0, 1)
     roles = roles_of(watched.tokens, (), causal=causal)
     first = watched.maps[..., 0]
-    separators = watched.maps[..., torch.from_numpy(np.flatnonzero(roles.separators))].sum(-1)
+    separators = watched.maps[..., roles.separators].sum(-1)
     to_special = torch.stack([first.flatten(0, 1), separators.flatten(0, 1)], 1)
     by_token = to_special.permute(2, 1, 0)
     if watched.rows == "first":
@@ -201,8 +201,12 @@ class Learner:
         self.lone = 0
         """Of them, those of one word."""
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter`."""
+        for watched in batch.singly:
+            self._hold(watched)
+
+    def _hold(self, watched: Watched) -> None:
         heads = torch.from_numpy(gold_tree(watched.text).heads)
         if bool((heads == UNKNOWN).all()):
             return
@@ -251,8 +255,12 @@ class HeadChoice:
         self._links = np.zeros(maps + 1, int)
         self._words = self._pairs = 0
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter`."""
+        for watched in batch.singly:
+            self._count(watched)
+
+    def _count(self, watched: Watched) -> None:
         tree = gold_tree(watched.text)
         maps = with_mean(watched)
         self._heads += (picked(maps) == tree.heads)[..., tree.scored].sum(-1)
@@ -283,7 +291,7 @@ def with_mean(watched: Watched) -> Float[torch.Tensor, "map word word"]:
 
 def picked(maps: Float[torch.Tensor, "map word word"]) -> Int[np.ndarray, "direction map word"]:
     """As candidate numbers, the other word each word gives most to, and the one it gets most from; NOBODY for none."""
-    found = most_attended(maps[None])
+    found = most_attended(maps).numpy()
     return np.where(found < 0, NOBODY, found + 1)
 
 
@@ -339,8 +347,12 @@ class Scorer:
         self.empty = 0
         """Texts without a word to score."""
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter`."""
+        for watched in batch.singly:
+            self._score(watched)
+
+    def _score(self, watched: Watched) -> None:
         tree = gold_tree(watched.text)
         self.lone += len(tree.heads) == 1
         self.empty += not tree.scored.any()

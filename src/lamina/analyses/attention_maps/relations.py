@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from lamina.analyses.attention_maps.behaviours import OFTEN
 from lamina.analyses.paired import DIFFERENCE, UnitSums, cross_fit, holm, paired_difference
 from lamina.analyses.resampling import CHOOSING, SCORED, Halves, intervals
-from lamina.analyses.watching import Watched
+from lamina.analyses.watched import Arriving, WatchedBatch
 from lamina.types import Edge, Text
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
@@ -29,8 +30,10 @@ POSSESSIVE_SIGNS = frozenset({"'s", "s'", "\u2019s", "s\u2019"})
 
 
 class Targets(NamedTuple):
-    """The dependencies of a text, the root left out."""
+    """The dependencies of some texts, the roots left out."""
 
+    texts: Int[np.ndarray, " target"]
+    """Number of the text."""
     dependents: Int[np.ndarray, " target"]
     asked: Int[np.ndarray, " target"]
     """Whose prediction counts: the dependent's, or that of the `'s` after it."""
@@ -41,7 +44,16 @@ class Targets(NamedTuple):
 
 def dependencies(text: Text) -> list[Edge]:
     """The edges of `dep`, without the root's edge to itself."""
-    return [edge for edge in text.edges.get("dep", ()) if edge.other is not None and edge.other != edge.span]
+    return [edge for edge, _ in _dependencies(text)]
+
+
+def _dependencies(text: Text) -> Iterator[tuple[Edge, int]]:
+    """Dependencies with the first word of the head."""
+    for edge in text.edges.get("dep", ()):
+        own, other = edge.span, edge.other
+        # Faster than comparing spans, and there are very many.
+        if other is not None and (other.start != own.start or other.end != own.end):
+            yield edge, other.start
 
 
 def relations_of(texts: Iterable[Text]) -> Counter[str]:
@@ -61,46 +73,49 @@ def relations_of(texts: Iterable[Text]) -> Counter[str]:
 
 
 def _names(edge: Edge) -> tuple[str, ...]:
-    own = edge.labels[0]
-    return (own, ALL) if own.partition(":")[0].lower() == "punct" else (own, ALL, NO_PUNCTUATION)
+    """What a dependency is counted under."""
+    relation = edge.labels[0]
+    punctuation = relation.partition(":")[0].lower() == "punct"
+    return (relation, ALL) if punctuation else (relation, ALL, NO_PUNCTUATION)
 
 
-def targets_of(text: Text, columns: dict[str, int]) -> Targets:
-    """What every head is asked of a text.
+def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> Targets:
+    """What every head is asked of some texts.
 
     The `'s` rule: models attach a possessor's phrase by its `'s`, treebanks by its noun. So where a possessor is
     followed by `'s`, the prediction of the `'s` counts.
     """
-    edges = dependencies(text)
-    dependents = np.array([edge.span.start for edge in edges], int)
-    heads = np.array([edge.other.start for edge in edges if edge.other is not None], int)
-    members = np.zeros((len(edges), len(columns)), np.float32)
-    for at, edge in enumerate(edges):
-        members[at, [columns[name] for name in _names(edge)]] = 1
-    return Targets(dependents, dependents + _followed_by_sign(text, edges), heads, members)
+    rows: list[tuple[int, int, int, int, int]] = []
+    # Of each relation that occurs, a row of what it is counted under.
+    numbers: dict[str, int] = {}
+    counted: list[np.ndarray] = []
+    for number, text in enumerate(texts):
+        for edge, head in _dependencies(text):
+            relation, dependent = edge.labels[0], edge.span.start
+            if relation not in numbers:
+                numbers[relation] = len(counted)
+                counted.append(np.zeros(len(columns), np.float32))
+                counted[-1][[columns[name] for name in _names(edge)]] = 1
+            asked = dependent + (relation in POSSESSIVES and _followed_by_sign(text, dependent))
+            rows.append((number, dependent, asked, head, numbers[relation]))
+    of_text, dependents, asked_words, heads, own = np.array(rows, int).reshape(-1, 5).T
+    members = np.array(counted)[own] if counted else np.zeros((0, len(columns)), np.float32)
+    return Targets(of_text, dependents, asked_words, heads, members)
 
 
-def _followed_by_sign(text: Text, edges: Sequence[Edge]) -> Bool[np.ndarray, " target"]:
-    return np.array(
-        [
-            edge.labels[0] in POSSESSIVES
-            and edge.span.start + 1 < len(text.words)
-            and text.words[edge.span.start + 1] in POSSESSIVE_SIGNS
-            for edge in edges
-        ],
-        bool,
-    )
+def _followed_by_sign(text: Text, word: int) -> bool:
+    return word + 1 < len(text.words) and text.words[word + 1] in POSSESSIVE_SIGNS
 
 
-def most_attended(maps: Float[torch.Tensor, "block head word word"]) -> Int[np.ndarray, "direction anyhead word"]:
+def most_attended(maps: Float[Tensor, "*text head word word"]) -> Int[Tensor, "direction *text head word"]:
     """The word each word attends most to, and the word that attends most to it, itself left out; -1 for none at all.
 
-    None at all is what a decoder's last word gets: nothing comes after it that could attend to it.
+    Of equals, the first. None at all is what a decoder's last word gets: nothing comes after it that could attend to
+    it.
     """
-    size = maps.shape[-1]
-    # numpy finds the place of the largest several times faster than torch.
-    bare = maps.flatten(0, 1).masked_fill(torch.eye(size, dtype=torch.bool), 0).numpy()
-    return np.stack([np.where(bare.max(axis) > 0, bare.argmax(axis), -1) for axis in (-1, -2)])
+    bare = maps.clone()
+    bare.diagonal(0, -2, -1).zero_()
+    return torch.stack([torch.where(top > 0, at, -1) for top, at in (bare.max(-1), bare.max(-2))])
 
 
 class Hits(NamedTuple):
@@ -131,48 +146,74 @@ class RelationMeter:
         """For `heads` heads in all blocks together, and the relations that occur."""
         self.relations = tuple(relations)
         self._columns = {relation: column for column, relation in enumerate(self.relations)}
-        self._shapes = [(len(DIRECTIONS), heads, len(self.relations)), (len(BASELINES), len(self.relations))]
-        size = sum(int(np.prod(shape)) for shape in self._shapes) + len(self.relations)
-        self._sums = UnitSums(size, halves)
+        self._heads = heads
+        # Of each relation: hits of every direction and head, hits of every baseline, dependencies.
+        self._systems = len(DIRECTIONS) * heads + len(BASELINES) + 1
+        self._sums = UnitSums(len(self.relations) * self._systems, halves)
+        self._arriving: tuple[Arriving, Targets, Sequence[Text]] | None = None
         self._samples, self._seed = samples, seed
 
-    def update(self, watched: Watched) -> None:
-        """Take one text's maps in."""
-        targets = targets_of(watched.text, self._columns)
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter.update`."""
+        targets = targets_of(batch.texts, self._columns)
         if not len(targets.heads):
             return
-        right = most_attended(watched.words.maps)[..., targets.asked] == targets.heads
-        placed = targets.heads - targets.asked == np.array(OFFSETS)[:, None]
-        baselines = np.vstack([placed, targets.heads - targets.dependents == 1])
-        found = [each.astype(np.float32) @ targets.members for each in (right, baselines)]
-        counted = np.concatenate([*(each.ravel() for each in found), targets.members.sum(0)])
-        self._sums.add(counted, watched.text)
+        found = Arriving(self._found(batch, targets))
+        # Counted when the next batch comes, so that the device need not wait for the counting.
+        self._count()
+        self._arriving = found, targets, batch.texts
+
+    def _count(self) -> None:
+        """Count what was found in the last batch."""
+        if self._arriving is None:
+            return
+        found, targets, texts = self._arriving
+        self._arriving = None
+        placed = targets.heads[:, None] - targets.asked[:, None] == np.array(OFFSETS)
+        next_one = targets.heads - targets.dependents == 1
+        counted = np.column_stack([found.numpy(), placed, next_one, np.ones_like(next_one)]).astype(np.float32)
+        for text, own in self._sums.together(texts, targets.texts):
+            self._sums.add((targets.members[own].T @ counted[own]).ravel(), text)
+
+    @property
+    def _counted(self) -> UnitSums:
+        self._count()
+        return self._sums
+
+    def _found(self, batch: WatchedBatch, targets: Targets) -> Bool[Tensor, "target answer"]:
+        """Whether each head is right about each target."""
+        place = (torch.from_numpy(each).to(batch.device) for each in (targets.texts, targets.asked, targets.heads))
+        texts, asked, heads = place
+        # By target first, since an index before a slice and one after it come to the front.
+        right = [most_attended(group)[:, texts, :, asked] == heads[:, None, None] for group in batch.words]
+        return torch.cat(right, -1).flatten(1)
 
     def units(self) -> Hits:
         """What was counted in each document (or text, where there is one document only)."""
-        return self._shaped(self._sums.values())
+        return self._shaped(self._counted.values())
 
     def halves(self) -> Int[np.ndarray, " unit"]:
         """The half of each unit."""
-        return self._sums.halves()
+        return self._counted.halves()
 
     def sums(self, half: int | None = None) -> Hits:
         """What was counted in one half, or in both."""
-        return self._shaped(self._sums.total(half))
+        return self._shaped(self._counted.total(half))
 
     def weights(self) -> Float[np.ndarray, "sample unit"]:
         """How often each bootstrap sample draws each unit."""
-        return self._sums.weights(samples=self._samples, seed=self._seed)
+        return self._counted.weights(samples=self._samples, seed=self._seed)
 
     def samples(self) -> Hits:
         """Sums over units drawn with replacement."""
-        return self._shaped(self.weights() @ self._sums.values())
+        return self._shaped(self.weights() @ self._counted.values())
 
     def _shaped(self, flat: np.ndarray) -> Hits:
-        ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        heads, baselines, counts = np.split(flat, ends, axis=-1)
         front = flat.shape[:-1]
-        return Hits(heads.reshape(*front, *self._shapes[0]), baselines.reshape(*front, *self._shapes[1]), counts)
+        systems = flat.reshape(*front, len(self.relations), self._systems).swapaxes(-1, -2)
+        every = len(DIRECTIONS) * self._heads
+        heads = systems[..., :every, :].reshape(*front, len(DIRECTIONS), self._heads, len(self.relations))
+        return Hits(heads, systems[..., every:-1, :], systems[..., -1, :])
 
 
 RELATIONS = (

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.attention_maps.rollout import rollout
-from lamina.analyses.watching import Meter, Watched, Weighting, refuse_without_maps, to_words, watch
+from lamina.analyses.watched import Watched, WatchedBatch, to_words
+from lamina.analyses.watching import Meter, Weighting, refuse_without_maps, watch
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
@@ -73,8 +74,8 @@ class _Keeper:
 
     watched: Watched
 
-    def update(self, watched: Watched) -> None:
-        self.watched = watched
+    def update(self, batch: WatchedBatch) -> None:
+        (self.watched,) = batch.singly
 
 
 def _refuse_broken(words: Sequence[str]) -> None:

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from lamina.analyses.attention_maps.head_means import HeadMeans, Means, head_table
 from lamina.analyses.resampling import BY_DOCUMENT, Unit
-from lamina.analyses.watching import TokenRoles, Watched, punctuation_ids, roles_of
-from lamina.encoders import SPECIAL, Encoder
+from lamina.analyses.watched import TokenRoles, WatchedBatch
+from lamina.analyses.watching import punctuation_ids
+from lamina.encoders import Encoder
 
 MEASURES = (
     "to_self",
@@ -52,20 +54,19 @@ class SurfaceMeter:
         self.means = HeadMeans(len(MEASURES), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `MEASURES`, the baseline is uniform attention over the same texts."""
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
         # Without a stand-in for separators: a decoder's first token has a measure of its own.
-        roles = roles_of(watched.tokens, self._punctuation, causal=False)
-        size = len(watched.tokens.ids)
-        selectors = _selectors(roles)
-        heads = measure(watched.maps.flatten(0, 1), selectors)
-        uniform = measure(uniform_map(size, causal=self._causal)[None], selectors)
-        counted = np.ones(len(MEASURES))
-        if not roles.separators.any():
-            counted[_NEED_SEPARATORS] = 0
-        elif roles.separators.all():
-            counted[MEASURES.index("other_to_separator")] = 0
-        self.means.add(heads.reshape(-1, *watched.maps.shape[:2]), counted, watched.text, uniform[:, 0])
+        roles = batch.roles(self._punctuation, causal=False)
+        groups = zip(batch.groups, batch.received, strict=True)
+        values = torch.cat([measure(*group, roles, batch.sizes) for group in groups], 2)
+        flat = uniform_maps(batch.inside, causal=self._causal)
+        uniform = measure(flat, flat.sum(-2), roles, batch.sizes)
+        counted = values.new_ones(values.shape[:2])
+        some = roles.separators.any(1)
+        counted[:, _NEED_SEPARATORS] = some[:, None].to(counted)
+        counted[:, MEASURES.index("other_to_separator")] *= (batch.inside & ~roles.separators).any(1)
+        self.means.add(values.unflatten(2, (len(batch.maps), -1)), counted, batch.texts, uniform[..., 0])
 
     def measured(self) -> Means:
         """The means over all texts seen so far, with 95 % intervals."""
@@ -96,42 +97,69 @@ def constant_measures(surface: pd.DataFrame) -> list[str]:
 
 
 def measure(
-    maps: Float[torch.Tensor, "head token token"], selectors: Float[torch.Tensor, "cell selector"]
-) -> Float[np.ndarray, "measure head"]:
-    """All measures of one text's maps; 0 where it has no such token."""
-    selected = maps.flatten(1) @ selectors
-    # In numpy, whose logarithm is many times faster than torch's on maps of this size; 0 log 0 is 0 here too.
-    weights = maps.numpy()
-    entropy = -np.vecdot(weights, np.log(np.maximum(weights, np.finfo(np.float32).tiny)))
-    return np.concatenate([selected.numpy().T, entropy.mean(1)[None], entropy[:, 0][None]]).astype(float)
+    maps: Float[Tensor, "text head token token"],
+    received: Float[Tensor, "text head token"],
+    roles: TokenRoles,
+    sizes: Int[Tensor, " text"],
+) -> Float[Tensor, "text measure head"]:
+    """All measures of the maps of one block; 0 where a text has no such token. Maps are 0 from and to padding."""
+    separators, punctuation = (each[:, None].to(maps.dtype) for each in roles)
+    to_separator = (maps * separators[:, None]).sum(-1)
+    from_separators = (separators * to_separator).sum(-1)
+    to_separator = to_separator.sum(-1)
+    entropy = entropies(maps)
+    sums = [
+        *(maps.diagonal(offset, -2, -1).sum(-1) for offset in (0, -1, 1)),
+        received[..., 0],
+        to_separator,
+        (received * punctuation).sum(-1),
+        from_separators,
+        to_separator - from_separators,
+        entropy.sum(-1),
+        entropy[..., 0],
+    ]
+    # Each is a mean over the rows that it is a sum over.
+    several = roles.separators.sum(1)
+    rows = [*[sizes] * 6, several, sizes - several, sizes, torch.ones_like(sizes)]
+    return torch.stack(sums, 1) / torch.stack(rows, 1).clamp_min(1)[..., None]
 
 
-def uniform_map(size: int, *, causal: bool) -> Float[torch.Tensor, "token token"]:
-    """Attention spread evenly over all tokens, or (`causal`) over a token and those before it.
+_AT_ONCE = 2**18
+"""Numbers whose logarithm numpy takes in one go: they stay in a core's cache."""
+
+
+def entropies(maps: Float[Tensor, "*head token token"]) -> Float[Tensor, "*head token"]:
+    """The entropy, in nats, of every token's attention; `0 log 0` is 0.
 
     Example:
-        >>> uniform_map(2, causal=True).tolist()
+        >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0]])).numpy().round(3)
+        array([0.693, 0.   ], dtype=float32)
+    """
+    if maps.device.type != "cpu":
+        return torch.special.entr(maps).sum(-1)
+    # numpy's logarithm is several times faster than torch's on a CPU.
+    rows = maps.contiguous().numpy().reshape(-1, maps.shape[-1])
+    found = np.empty(len(rows), np.float32)
+    step = max(1, _AT_ONCE // rows.shape[1])
+    logs = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        room = logs[: len(part)]
+        np.log(np.maximum(part, np.finfo(np.float32).tiny, out=room), out=room)
+        np.vecdot(part, room, out=found[start : start + step])
+    return torch.from_numpy(0 - found).view(maps.shape[:-1])
+
+
+def uniform_maps(inside: Bool[Tensor, "text token"], *, causal: bool) -> Float[Tensor, "text 1 token token"]:
+    """Attention spread evenly over all tokens, or (`causal`) over a token and those before it; 0 for padding.
+
+    Example:
+        >>> uniform_maps(torch.tensor([[True, True, False]]), causal=True)[0, 0, :2, :2].tolist()
         [[1.0, 0.0], [0.5, 0.5]]
     """
-    seen = torch.ones(size, size)
+    seen = (inside[:, :, None] & inside[:, None]).float()[:, None]
     seen = seen.tril() if causal else seen
-    return seen / seen.sum(1, keepdim=True)
-
-
-def _selectors(roles: TokenRoles) -> Float[torch.Tensor, "cell selector"]:
-    """[cell of a map, measure] What each cell counts: 1 over the number of rows averaged over, or nothing."""
-    separators = torch.from_numpy(roles.separators).float()
-    others = 1 - separators
-    size = len(separators)
-    chosen = torch.zeros(len(MEASURES) - 2, size, size)
-    for at, offset in enumerate((0, -1, 1)):
-        chosen[at].diagonal(offset).fill_(1 / size)
-    chosen[3, :, 0] = 1 / size
-    chosen[4] = separators / size
-    chosen[5] = torch.from_numpy(roles.punctuation).float() / size
-    chosen[6] = torch.outer(separators / separators.sum().clamp_min(1), separators)
-    chosen[7] = torch.outer(others / others.sum().clamp_min(1), separators)
-    return chosen.flatten(1).T
+    return seen / seen.sum(-1, keepdim=True).clamp_min(1)
 
 
 PATTERNS = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
@@ -162,94 +190,132 @@ class PatternMeter:
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(PATTERNS), encoder, samples=samples, seed=seed, unit=unit)
         """Kinds are `PATTERNS`."""
-        self.untold = 0
-        """Texts on which every map would be vertical, or diagonal: they are not counted."""
+        self._untold = torch.zeros((), dtype=torch.long)
 
-    def update(self, watched: Watched) -> None:
+    def update(self, batch: WatchedBatch) -> None:
         """See `Meter.update`."""
-        found = patterns_of(watched, self._punctuation, causal=self._causal)
-        if found is None:
-            self.untold += 1
-            return
-        own = (found == np.arange(len(PATTERNS))[:, None, None]).astype(float)
-        self.means.add(own, np.ones(len(PATTERNS)), watched.text)
+        found, told = patterns_of(batch, self._punctuation, causal=self._causal)
+        kinds = torch.arange(len(PATTERNS), device=found.device)[:, None, None]
+        counted = told[:, None].expand(-1, len(PATTERNS)).float()
+        self.means.add((found[:, None] == kinds).float(), counted, batch.texts)
+        # Counted where the maps are: reading a number there waits for all the work before it.
+        self._untold = self._untold.to(told.device) + (~told).sum()
+
+    @property
+    def untold(self) -> int:
+        """Texts on which every map would be vertical, or diagonal: they are not counted."""
+        return int(self._untold)
 
     def table(self) -> pd.DataFrame:
         """`layer,head,pattern,share,low,high`, blocks and heads counted from 1; the shares of a head sum to 1."""
         return head_table(self.means.heads(), PATTERNS, SHARE_OF_TEXTS)
 
 
-def patterns_of(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Int[np.ndarray, "block head"] | None:
-    """Which of `PATTERNS` each head's map is; None for a text on which every map would be vertical, or diagonal."""
-    cells = _cells(watched, punctuation, causal=causal)
-    size = len(cells)
-    uniform = _Held.of(uniform_map(size, causal=causal)[None, None], cells)
-    if any(left - held < 1e-6 for held, left in (uniform.vertical, uniform.diagonal)):
-        return None
-    held = _Held.of(watched.maps, cells)
-    strong = [_strong(one, other) for one, other in zip(held, uniform, strict=True)]
-    if len(watched.text.segments) < 2:
-        strong[2][:] = False
-    return pattern_of(np.stack(strong, -1))
+def patterns_of(
+    batch: WatchedBatch, punctuation: frozenset[int], *, causal: bool
+) -> tuple[Int[Tensor, "text block head"], Bool[Tensor, " text"]]:
+    """Which of `PATTERNS` each head's map is; and whether that can be told.
+
+    It cannot be told for a text on which every map would be vertical, or diagonal.
+    """
+    roles = batch.roles(punctuation, causal=causal)
+    marks = roles.separators | roles.punctuation
+    marks[:, 0] = True
+    segments = _segments(batch)
+    flat = uniform_maps(batch.inside, causal=causal)
+    uniform = _held(flat, flat.sum(-2), marks, segments, batch.sizes)
+    told = ~torch.stack([left - held < 1e-6 for held, left in uniform[:2]]).any(0)[:, 0]
+    several = torch.tensor([len(text.segments) > 1 for text in batch.texts], device=batch.device)
+    found = []
+    for group, received in zip(batch.groups, batch.received, strict=True):
+        held = _held(group, received, marks, segments, batch.sizes)
+        strong = torch.stack([_strong(one, other) for one, other in zip(held, uniform, strict=True)], -1)
+        strong[..., 2] &= several[:, None]
+        found.append(pattern_of(strong))
+    return torch.cat(found, 1).unflatten(1, (len(batch.maps), -1)), told
+
+
+class _Part(NamedTuple):
+    """What a part of maps holds, and how much is left for it once the other parts have theirs."""
+
+    held: Float[Tensor, "text head"]
+    left: Float[Tensor, "text head"]
 
 
 class _Held(NamedTuple):
-    """What each part holds, and how much is left for it once the other parts have theirs; shares of all attention.
+    """Shares of all attention. Cells that are both vertical and diagonal (a neighbour that is a separator) speak for
+    neither."""
 
-    Cells that are both vertical and diagonal (a neighbour that is a separator) speak for neither.
-    """
-
-    vertical: tuple[np.ndarray, np.ndarray]
-    diagonal: tuple[np.ndarray, np.ndarray]
-    block: tuple[np.ndarray, np.ndarray]
-
-    @classmethod
-    def of(
-        cls, maps: Float[torch.Tensor, "block head token token"], cells: Float[torch.Tensor, "token token part"]
-    ) -> _Held:
-        shares = (maps.float().flatten(2) @ cells.flatten(0, 1) / len(cells)).numpy().astype(float)
-        vertical, diagonal, both, block = np.moveaxis(shares, -1, 0)
-        left = 1 - both
-        return cls((vertical, left - diagonal), (diagonal, left - vertical), (block, left - vertical - diagonal))
+    vertical: _Part
+    diagonal: _Part
+    block: _Part
 
 
-def _strong(
-    part: tuple[np.ndarray, np.ndarray], uniform: tuple[np.ndarray, np.ndarray]
-) -> Bool[np.ndarray, "block head"]:
+def _held(
+    maps: Float[Tensor, "text head token token"],
+    received: Float[Tensor, "text head token"],
+    marks: Bool[Tensor, "text token"],
+    segments: Bool[Tensor, "text token segment"],
+    sizes: Int[Tensor, " text"],
+) -> _Held:
+    """Vertical is attention to marks, diagonal that to a token and its neighbours, block any other within a segment."""
+    to_marks = (received * marks[:, None]).sum(-1)
+    inside = _inside_segments(maps, segments, marks)
+    near, near_marks, near_inside = (torch.zeros_like(to_marks) for _ in range(3))
+    for offset in (0, -1, 1):
+        weights = maps.diagonal(offset, -2, -1)
+        # Row i and column i + offset.
+        rows, columns = (slice(max(0, by), maps.shape[-1] + min(0, by)) for by in (-offset, offset))
+        own = (segments[:, rows] & segments[:, columns]).any(-1) & ~marks[:, columns]
+        near += weights.sum(-1)
+        near_marks += (weights * marks[:, None, columns]).sum(-1)
+        near_inside += (weights * own[:, None]).sum(-1)
+    shares = torch.stack([to_marks - near_marks, near - near_marks, near_marks, inside - near_inside])
+    vertical, diagonal, both, block = (shares / sizes[:, None]).double()
+    left = 1 - both
+    return _Held(
+        _Part(vertical, left - diagonal), _Part(diagonal, left - vertical), _Part(block, left - vertical - diagonal)
+    )
+
+
+def _inside_segments(
+    maps: Float[Tensor, "text head token token"],
+    segments: Bool[Tensor, "text token segment"],
+    marks: Bool[Tensor, "text token"],
+) -> Float[Tensor, "text head"]:
+    """What tokens give to those of their own segment that are no marks; 0 where there is one segment only."""
+    inside = maps.new_zeros(maps.shape[:2])
+    for own in segments.unbind(-1) if segments.shape[-1] > 1 else ():
+        received = (maps * own[:, None, :, None]).sum(-2)
+        inside += (received * (own & ~marks)[:, None]).sum(-1)
+    return inside
+
+
+def _strong(part: _Part, uniform: _Part) -> Bool[Tensor, "text head"]:
     """Whether it holds enough, and of what is left clearly more than uniform attention would give it."""
-    (held, left), (flat, flat_left) = part, uniform
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share, expected = held / left, flat / flat_left
-        return (held >= ENOUGH) & (share - expected >= STRONG * (1 - expected)) & (flat_left - flat > 1e-6)
+    share, expected = part.held / part.left, uniform.held / uniform.left
+    clearly = share - expected >= STRONG * (1 - expected)
+    return (part.held >= ENOUGH) & clearly & (uniform.left - uniform.held > 1e-6)
 
 
-def pattern_of(strong: Bool[np.ndarray, "*head 3"]) -> np.ndarray:
-    """[*head] Which of `PATTERNS` a map is, by whether its vertical, diagonal and block parts are strong.
+def pattern_of(strong: Bool[Tensor, "*head 3"]) -> Int[Tensor, "*head"]:
+    """Which of `PATTERNS` a map is, by whether its vertical, diagonal and block parts are strong.
 
     Example:
-        >>> PATTERNS[pattern_of(np.array([True, True, False])).item()]
+        >>> PATTERNS[pattern_of(torch.tensor([True, True, False]))]
         'vertical+diagonal'
     """
-    vertical, diagonal, block = np.moveaxis(strong, -1, 0)
-    return np.select([vertical & diagonal, vertical, diagonal, block], [2, 0, 1, 3], default=4)
+    vertical, diagonal, block = strong.unbind(-1)
+    one = torch.where(vertical, 0, torch.where(diagonal, 1, torch.where(block, 3, 4)))
+    return torch.where(vertical & diagonal, 2, one)
 
 
-def _cells(watched: Watched, punctuation: frozenset[int], *, causal: bool) -> Float[torch.Tensor, "token token part"]:
-    """Which cells of the text's maps are vertical alone, diagonal alone, both, and else within a segment."""
-    roles = roles_of(watched.tokens, punctuation, causal=causal)
-    size = len(watched.tokens.ids)
-    marks = roles.separators | roles.punctuation
-    marks[0] = True
-    places = np.arange(size)
-    near = np.abs(places[:, None] - places) <= 1
-    segment = _segments(watched)
-    cells = [marks & ~near, near & ~marks, near & marks, (segment[:, None] == segment) & ~near & ~marks]
-    return torch.from_numpy(np.stack(cells, -1)).float()
-
-
-def _segments(watched: Watched) -> np.ndarray:
-    """[token] The segment of each token; special tokens belong to the segment before them."""
-    ends = [segment.end for segment in watched.text.segments]
-    words = watched.tokens.words
-    own = np.where(words == SPECIAL, 0, np.searchsorted(ends, words, side="right"))
-    return np.maximum.accumulate(own)
+def _segments(batch: WatchedBatch) -> Bool[Tensor, "text token segment"]:
+    """Whether a token belongs to a segment; special tokens belong to the segment before them."""
+    count = max(len(text.segments) for text in batch.texts)
+    if count == 1:
+        return batch.inside[..., None]
+    ends = [[*(segment.end for segment in text.segments), *[len(text.words)] * count][:count] for text in batch.texts]
+    after = torch.tensor(ends, device=batch.device)[:, None] <= batch.owners[..., None]
+    own = after.sum(-1).cummax(1).values
+    return (own[..., None] == torch.arange(count, device=batch.device)) & batch.inside[..., None]
