@@ -68,7 +68,7 @@ def rows(result: Result, measure: str) -> Any:
 
 
 def vectors(encoder: Encoder, corpus: Corpus, layer: int) -> list[torch.Tensor]:
-    return [word_vectors(each, layer) for each in encoder.encode(corpus)]
+    return [word_vectors([each], layer)[0] for each in encoder.encode(corpus)]
 
 
 def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path):

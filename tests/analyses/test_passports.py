@@ -98,7 +98,7 @@ def test_only_texts_that_need_windows_are_refused_where_windows_fail(model_folde
         list(encoder.encode([short, long]))
 
 
-def test_a_report_leaves_out_what_is_refused_and_says_what_fails(texts, tmp_path, undrawn, monkeypatch):
+def test_a_report_leaves_out_what_is_refused_and_says_what_fails(texts, tmp_path, monkeypatch):
     from lamina.report import making, page
 
     monkeypatch.setattr(page, "chart_script", str)  # takes longer than all else

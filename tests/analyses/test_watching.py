@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.watching import CUT, Watched, fit, punctuation_ids, roles_of, to_words, watch
+from lamina.analyses.watched import WatchedBatch, roles_of, to_words
+from lamina.analyses.watching import CUT, fit, punctuation_ids, watch
 from lamina.encoders import SPECIAL
 from lamina.errors import ModelError
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
@@ -90,9 +91,9 @@ def test_watching_shows_every_text_to_every_meter_and_counts_what_was_cut():
         def __init__(self) -> None:
             self.seen: list[tuple[str, int]] = []
 
-        def update(self, watched: Watched) -> None:
-            assert watched.words.maps.shape[-1] == len(watched.text.words)
-            self.seen.append((watched.text.id, len(watched.text.words)))
+        def update(self, batch: WatchedBatch) -> None:
+            assert batch.word_counts.tolist() == [len(text.words) for text in batch.texts]
+            self.seen += [(text.id, len(text.words)) for text in batch.texts]
 
     one, other = Names(), Names()
     skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [one, other], limit=10)

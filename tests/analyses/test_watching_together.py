@@ -15,7 +15,8 @@ from lamina.analyses.attention_maps.headmap import headmap
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.declaration import Asked
 from lamina.analyses.runner import run, run_together
-from lamina.analyses.watching import CUT, TOO_LONG, UNKNOWN, Watch, Watched, watch, watch_together
+from lamina.analyses.watched import WatchedBatch
+from lamina.analyses.watching import CUT, TOO_LONG, UNKNOWN, Watch, watch, watch_together
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations, Tokens
 from lamina.encoders.passports import passport_of
@@ -54,10 +55,11 @@ class Seen:
         self.maps: dict[str, np.ndarray] = {}
         self.times: Counter[str] = Counter()
 
-    def update(self, watched: Watched) -> None:
-        self.texts[watched.text.id] = watched.text
-        self.maps[watched.text.id] = watched.words.maps.numpy()
-        self.times[watched.text.id] += 1
+    def update(self, batch: WatchedBatch) -> None:
+        for watched in batch.singly:
+            self.texts[watched.text.id] = watched.text
+            self.maps[watched.text.id] = watched.words.maps.numpy()
+            self.times[watched.text.id] += 1
 
 
 def expect_as_alone(encoder: Counting, *asked: Watch) -> None:

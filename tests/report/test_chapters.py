@@ -23,7 +23,6 @@ def test_every_analysis_of_the_report_has_words_of_its_own():
         assert captions_of(name), name
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
     learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}

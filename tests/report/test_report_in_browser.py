@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def report(make_geometry, tmp_path_factory) -> Path:
+def report(make_geometry, tmp_path_factory, drawn_charts) -> Path:
     folder = tmp_path_factory.mktemp("report")
     return write_report([make_geometry(model="<b>minilm</b>")], folder, title="minilm on ewt (dev)")
 

@@ -46,7 +46,7 @@ def kept(encoders, make_geometry, tmp_path_factory):
         for age, year in (("new", 2026), ("old", 2025)) if name != "third" else ():
             dated = replace(made.provenance, model=about, created=f"{year}-01-01T00:00:00+00:00")
             replace(made, provenance=dated).save(root / f"geometry-{name}-{age}", charts=False)
-        few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False}
+        few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False, "steps": 20, "samples": 20}
         lamina.probe(encoder, splits, **few, store=root / ".store", out=root / f"probe-{name}")
     return root
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.real]
 
 
 @pytest.fixture(scope="module")
-def results(chromium, real_encoder, tmp_path_factory, undrawn) -> Path:
+def results(chromium, real_encoder, tmp_path_factory) -> Path:
     """Small runs of the real model: what they say does not matter here, what the pages make of it does."""
     root = tmp_path_factory.mktemp("app") / "results"
     dev = load_corpus("ewt", "dev", limit=20)

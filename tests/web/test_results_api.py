@@ -70,6 +70,7 @@ def test_findings_are_told_with_their_status_and_old_results_have_none(client, m
     assert listed["old"]["findings"] == server.get(f"/api/results/{listed['old']['id']}").json()["findings"] == []
 
 
+@pytest.mark.usefixtures("drawn_charts")
 @pytest.mark.parametrize(
     ("kind", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")], ids=["svg", "png", "pdf"]
 )

@@ -38,7 +38,7 @@ Chapter = Literal["layers", "abilities", "heads", "words", "answering", "compari
 """Where a result is shown."""
 _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
-_PLACES = ("runtime", "store", "device", "engine", "trust_remote_code", "out", "replace")
+_PLACES = ("runtime", "store", "device", "engine", "keep", "trust_remote_code", "out", "replace")
 """Keywords of a call that say where things lie and run, and where the result goes."""
 MOST_FINDINGS = 4
 
@@ -348,13 +348,14 @@ def _runtime(places: dict[str, Any]) -> Runtime:
     from lamina.activations.runtime import Runtime
 
     given = places.pop("runtime", None)
-    store, device, engine = (places.pop(name, None) for name in ("store", "device", "engine"))
+    store, device, engine, keep = (places.pop(name, None) for name in ("store", "device", "engine", "keep"))
     trust = bool(places.pop("trust_remote_code", None))
     if given is not None:
-        if not isinstance(given, Runtime) or (store, device, engine) != (None, None, None) or trust:
+        parted = trust or any(part is not None for part in (store, device, engine, keep))
+        if not isinstance(given, Runtime) or parted:
             raise InputError("runtime is a lamina.Runtime(store, device, engine); give it or its parts, not both")
         return given
-    return Runtime(None if store is None else Path(store), device, engine, trust)
+    return Runtime(None if store is None else Path(store), device, engine, trust, keep)
 
 
 def _input(each: Input) -> dict[str, Any]:

@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lamina.activations import ActivationStore, StoredActivations
+import torch
+
+from lamina.activations import ActivationStore, ReadActivations
 from lamina.activations.runtime import Runtime
+from lamina.activations.store import default_kept
 from lamina.analyses.declaration import Asked
 from lamina.analyses.runner import run
 from lamina.corpora import Corpus, Questions, Splits
@@ -63,6 +66,8 @@ class Cost:
     """Bytes of the whole process at its largest."""
     disk: int = 0
     """Bytes that stay: activations that are not stored yet."""
+    states: tuple[str, ...] = ()
+    """Where states are stored or held, and why; one for each corpus and model that differ in it."""
 
     def __add__(self, other: Cost) -> Cost:
         """One after the other."""
@@ -74,6 +79,7 @@ class Cost:
             self.seconds + other.seconds,
             max(self.memory, other.memory),
             self.disk + other.disk,
+            tuple(dict.fromkeys((*self.states, *other.states))),
         )
 
     def __str__(self) -> str:
@@ -86,7 +92,8 @@ class Cost:
             "memory": f"about {self.memory / 1e9:.1f} GB",
             "disk": f"about {self.disk / 1e6:,.0f} MB",
         }
-        return "\n".join(f"{name:<8} {value}" for name, value in lines.items())
+        said = [*lines.items(), *(("states", each) for each in self.states)]
+        return "\n".join(f"{name:<8} {value}" for name, value in said)
 
 
 def estimate(asked: Asked) -> Cost:
@@ -113,7 +120,7 @@ class _TimedRuntime(Runtime):
 
     encoded: _Encoded = field(default_factory=_Encoded)
 
-    def extract(self, encoder: Encoder, corpus: Corpus) -> StoredActivations:
+    def extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
         """See `Runtime.extract`."""
         start = time.perf_counter()
         stored = super().extract(encoder, corpus)
@@ -133,6 +140,18 @@ class _Trial:
     encoding: float
     encoded: int
     encoders: Mapping[str, Encoder]
+
+
+class _Made(NamedTuple):
+    """What is encoded, and where its states go."""
+
+    tokens: int
+    memory: int
+    """Bytes that are held."""
+    disk: int
+    """Bytes that are stored."""
+    states: tuple[str, ...]
+    """In words."""
 
 
 class Estimator:
@@ -183,24 +202,25 @@ class Estimator:
         large = small if enough else self._try(self._data, _LARGE)
         rate, fixed = _line(small, large)
         encoding = large.encoding / large.encoded if large.encoded else 0.0
-        missing = self._missing(large.encoders)
+        made = self._made(tokens, self._missing(large.encoders), large.encoders)
         return Cost(
             passes=passes,
             texts=texts,
             tokens=tokens,
-            seconds=fixed + rate * tokens + encoding * sum(missing.values()),
-            memory=memory_now() + grows * tokens,
-            disk=self._disk(missing, large.encoders),
+            seconds=fixed + rate * tokens + encoding * made.tokens,
+            memory=memory_now() + made.memory + grows * tokens,
+            disk=made.disk,
+            states=made.states,
         )
 
     def encoding(self, corpora: Iterable[Corpus], encoders: Iterable[Encoder]) -> Cost:
-        """Of storing the states of these texts under these encoders, where they are not stored yet."""
+        """Of encoding these texts with these encoders, where they are not stored yet."""
         corpora, named = list(corpora), {each.fingerprint: each for each in encoders}
         texts, tokens = map(sum, zip(*(self.count(corpus) for corpus in corpora), strict=True))
-        missing = self._missing(named, corpora)
-        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if any(missing.values()) else 0.0
-        seconds = rate * sum(missing.values())
-        return Cost(len(named), texts, tokens, 0, seconds, memory_now(), self._disk(missing, named))
+        made = self._made(tokens, self._missing(named, corpora), named)
+        rate = self._encoding_rate(next(iter(named.values())), corpora[0]) if made.tokens else 0.0
+        memory = memory_now() + made.memory
+        return Cost(len(named), texts, tokens, 0, rate * made.tokens, memory, made.disk, made.states)
 
     def training(self, steps: int, step_seconds: float) -> Cost:
         """Of so many steps."""
@@ -233,7 +253,7 @@ class Estimator:
             sample = self._sample(data, tokens)
             arguments = tuple(sample if each is self._asked_data() else each for each in self._asked.loaded.arguments)
             with tempfile.TemporaryDirectory() as store:
-                runtime = _TimedRuntime(Path(store), self.runtime.device)
+                runtime = self._timed(Path(store), self._encoder, there)
                 loaded = replace(self._asked.loaded, arguments=arguments)
                 start = time.perf_counter()
                 try:
@@ -270,23 +290,44 @@ class Estimator:
         looked_at = _corpora(self._data) if corpora is None else corpora
         missing = {}
         for fingerprint, encoder in encoders.items():
-            store = ActivationStore.of(encoder, self.runtime.store)
-            missing[fingerprint] = sum(
-                len(encoder.tokenize(text).ids) for corpus in looked_at for text in store.missing(corpus)
-            )
+            store = ActivationStore.existing(encoder, self.runtime.store)
+            texts = (text for corpus in looked_at for text in (corpus if store is None else store.missing(corpus)))
+            missing[fingerprint] = sum(len(encoder.tokenize(text).ids) for text in texts)
         return missing
 
-    def _disk(self, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> int:
-        sizes = ((tokens, encoders[fingerprint]) for fingerprint, tokens in missing.items())
-        return sum(tokens * each.layers * each.width * _value_bytes(each, self.runtime.store) for tokens, each in sizes)
+    def _made(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _Made:
+        """What is encoded, and where it goes: `tokens` of each encoder, of which some are `missing` in its store."""
+        if not encoders:
+            return _Made(0, 0, 0, ())
+        size = {each: self._token_bytes(encoder) for each, encoder in encoders.items()}
+        need, complete = tokens * sum(size.values()), not any(missing.values())
+        chosen = self.runtime.residence(next(iter(encoders.values())), need, complete=complete)
+        # What is held is encoded whole: finding some of the texts in a store would take longer.
+        encoded = sum(missing.values()) if chosen.device is None or complete else tokens * len(encoders)
+        disk = sum(missing[each] * size[each] for each in encoders) if chosen.stored else 0
+        return _Made(encoded, need if chosen.device == "cpu" else 0, disk, (chosen.why,))
+
+    def _token_bytes(self, encoder: Encoder) -> int:
+        """Size of one token's states, all layers together, as a store has or would have them."""
+        store = ActivationStore.existing(encoder, self.runtime.store)
+        kept = default_kept(encoder) if store is None else store.head["kept"]
+        return encoder.layers * encoder.width * getattr(torch, kept).itemsize
+
+    def _timed(self, store: Path, encoder: Encoder | None, tokens: int) -> _TimedRuntime:
+        """A runtime for a trial, which stores or holds as the whole of so many tokens would be."""
+        keep = self.runtime.keep
+        if encoder is not None:
+            chosen = self.runtime.residence(encoder, tokens * self._token_bytes(encoder))
+            keep = True if chosen.device is None else keep
+        return _TimedRuntime(store, self.runtime.device, keep=keep)
 
     def _encoding_rate(self, encoder: Encoder, corpus: Corpus) -> float:
-        """Seconds per token, storing included."""
+        """Seconds per token, storing included where states are stored."""
         sample = self._part(corpus, _LARGE)
         for _ in encoder.encode(list(islice(sample, _WARM_UP))):
             pass
         with tempfile.TemporaryDirectory() as store:
-            timed = _TimedRuntime(Path(store), self.runtime.device)
+            timed = self._timed(Path(store), encoder, self.count(corpus)[1])
             timed.extract(encoder, sample)
         return timed.encoded.seconds / max(1, timed.encoded.tokens)
 
@@ -319,10 +360,6 @@ def _corpora(data: Corpus | Splits | None) -> list[Corpus]:
     if isinstance(data, Splits):
         return [data.train, data.scored]
     return [] if data is None else [data]
-
-
-def _value_bytes(encoder: Encoder, root: Path | None) -> int:
-    return 2 if ActivationStore.of(encoder, root).head["kept"] == "float16" else 4
 
 
 @contextmanager

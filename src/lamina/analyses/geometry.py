@@ -6,7 +6,7 @@ After Ethayarajh (2019), with exact means over all pairs where the original drew
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
-from lamina.activations import Runtime, StoredActivations
-from lamina.activations.reading import WordVectors
+from lamina.activations import ReadActivations, Runtime
+from lamina.activations.reading import WordVectors, sum_rows
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import finding, layers_in_words, rows_of
@@ -29,6 +29,8 @@ from lamina.results import Finding, Result
 
 _AT_ONCE = 100
 """Bootstrap samples computed together, to bound memory."""
+_WORDS_AT_ONCE = 2**14
+"""Words whose product matrices are computed together."""
 
 
 class _Words(NamedTuple):
@@ -103,8 +105,9 @@ def geometry(
         skipped |= _left_out(each.name, stored)
         with progress(f"geometry of {each.name}", each.layers) as advance:
             vectors = WordVectors(stored, words.lengths)
+            type_of = words.type_of.to(vectors.text.device)
             for layer in range(each.layers):
-                rows += _rows(each.name, layer, vectors.layer(layer), vectors.text, words.type_of, samples, seed)
+                rows += _rows(each.name, layer, vectors.layer(layer), vectors.text, type_of, samples, seed)
                 advance()
     skipped |= {
         f"word types with fewer than {min_count} occurrences": words.rare_types,
@@ -212,10 +215,10 @@ def _across_and_within_texts(
     """
     count = int(text.max()) + 1
     sizes = torch.bincount(text, minlength=count).double()
-    sums = torch.zeros(count, unit.shape[1]).index_add_(0, text, unit).double()
-    means = torch.zeros(count, vectors.shape[1]).index_add_(0, text, vectors)
+    sums = sum_rows(unit, text, count).double()
+    means = sum_rows(vectors, text, count)
     cosines = (unit * torch.nn.functional.normalize(means, dim=1)[text]).sum(1).double()
-    within = torch.zeros(count, dtype=torch.double).index_add_(0, text, cosines) / sizes
+    within = sum_rows(cosines[:, None], text, count)[:, 0] / sizes
     several = (sizes > 1).double()
     own = sums.square().sum(1)
 
@@ -227,9 +230,9 @@ def _across_and_within_texts(
     drawn = []
     for done in range(0, samples, _AT_ONCE):
         some = rng.multinomial(count, np.full(count, 1 / count), size=min(_AT_ONCE, samples - done))
-        drawn.append(measure(torch.from_numpy(some).double()))
-    alike, intra = measure(torch.ones(1, count, dtype=torch.double))
-    spread = [torch.cat(part).numpy() for part in zip(*drawn, strict=True)] if drawn else [np.empty(0)] * 2
+        drawn.append(measure(torch.from_numpy(some).to(sums)))
+    alike, intra = measure(sums.new_ones(1, count))
+    spread = [torch.cat(part).cpu().numpy() for part in zip(*drawn, strict=True)] if drawn else [np.empty(0)] * 2
     return _Samples(alike.item(), spread[0]), _Samples(intra.item(), spread[1])
 
 
@@ -244,28 +247,54 @@ def _within_types(
         nothing = _Samples(float("nan"), np.empty(0))
         return nothing, nothing, nothing, nothing
     counts = sizes.double()
-    sums = torch.zeros(len(sizes), unit.shape[1]).index_add_(0, type_of[frequent], unit[frequent]).double()
-    similarity = ((sums.square().sum(1) - counts) / (counts * (counts - 1))).numpy()
-    explained = np.array([_first_share(vectors[rows]) for rows in order.split(sizes.tolist())])
-    by_chance = np.array([_first_share(vectors[rows]) for rows in _random_words(len(vectors), sizes, seed)])
+    sums = sum_rows(unit[frequent], type_of[frequent], len(sizes)).double()
+    similarity = ((sums.square().sum(1) - counts) / (counts * (counts - 1))).cpu().numpy()
+    explained = _first_shares(vectors, [rows.numpy() for rows in order.cpu().split(sizes.tolist())])
+    by_chance = _first_shares(vectors, list(_random_words(len(vectors), sizes, seed)))
     chosen = rng.integers(len(sizes), size=(samples, len(sizes)))
     each = (similarity, explained, by_chance, explained - by_chance)
     first, second, third, fourth = (_Samples(one.mean().item(), one[chosen].mean(1)) for one in each)
     return first, second, third, fourth
 
 
-def _random_words(words: int, sizes: torch.Tensor, seed: int) -> Iterator[torch.Tensor]:
+def _random_words(words: int, sizes: torch.Tensor, seed: int) -> Iterator[np.ndarray]:
     """For each word type as many words as it has occurrences; the same at every layer of every model."""
     rng = np.random.default_rng(seed)
     for size in sizes.tolist():
-        yield torch.from_numpy(rng.choice(words, size, replace=False))
+        yield rng.choice(words, size, replace=False)
 
 
-def _first_share(occurrences: Float[torch.Tensor, "occurrence width"]) -> float:
-    """The largest squared singular value's share of all, by way of the smaller of the two product matrices."""
-    wide = occurrences.shape[0] <= occurrences.shape[1]
-    product = occurrences @ occurrences.T if wide else occurrences.T @ occurrences
-    return (torch.linalg.eigvalsh(product)[-1] / product.diagonal().sum()).item()
+def _first_shares(vectors: Float[torch.Tensor, "word width"], members: Sequence[np.ndarray]) -> np.ndarray:
+    """For each set of words, the largest squared singular value's share of all."""
+    shares = np.empty(len(members))
+    for some in _of_like_size([len(rows) for rows in members]):
+        # Those that are shorter are filled up with zeros, which change no singular value but add some that are 0.
+        words = np.zeros((len(some), max(len(members[at]) for at in some)), np.int64)
+        there = np.zeros(words.shape, bool)
+        for row, at in enumerate(some):
+            words[row, : len(members[at])], there[row, : len(members[at])] = members[at], True
+        index, kept = (torch.from_numpy(each).to(vectors.device) for each in (words, there))
+        shares[some] = _first_share(vectors[index] * kept[..., None]).numpy()
+    return shares
+
+
+def _of_like_size(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of sets of about the same size, that are computed together."""
+    some: list[int] = []
+    for at in np.argsort(sizes, kind="stable").tolist():
+        if some and (sizes[at] > 1.2 * sizes[some[0]] or len(some) * sizes[at] > _WORDS_AT_ONCE):
+            yield some
+            some = []
+        some.append(at)
+    if some:
+        yield some
+
+
+def _first_share(occurrences: Float[torch.Tensor, "type occurrence width"]) -> Float[torch.Tensor, " type"]:
+    """By way of the smaller of the two product matrices; eigenvalues of small matrices are found sooner on a CPU."""
+    wide = occurrences.shape[1] <= occurrences.shape[2]
+    product = (occurrences @ occurrences.mT if wide else occurrences.mT @ occurrences).cpu()
+    return torch.linalg.eigvalsh(product)[:, -1] / product.diagonal(dim1=1, dim2=2).sum(1)
 
 
 def _minus(one: _Samples, other: _Samples) -> _Samples:
@@ -273,7 +302,7 @@ def _minus(one: _Samples, other: _Samples) -> _Samples:
     return _Samples(one.value - other.value, one.spread - other.spread if both else np.empty(0))
 
 
-def _left_out(name: str, stored: StoredActivations) -> dict[str, int]:
+def _left_out(name: str, stored: ReadActivations) -> dict[str, int]:
     return {
         f"{name}: words without a piece, replaced by the unknown token": stored.unknown,
         f"{name}: texts longer than the model's limit, encoded in windows": stored.windowed,

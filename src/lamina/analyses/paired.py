@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,14 +48,32 @@ class UnitSums:
         self._shared = False
 
     def add(self, values: Real[np.ndarray, " size"], text: Text) -> None:
-        """One text's part of its unit's sums."""
-        name = document_of(text) if self._halves.by == "document" else text.id
+        """One text's part of its unit's sums, or that of several texts of one unit."""
+        name = self._name(text)
         self._put((self._halves.of(text), self._row(name) if self._shared else name), np.asarray(values, np.float32))
         if len(self._sums) > self._most and not self._shared:
             self._shared = True
             kept, self._sums = self._sums, {}
             for (half, unit), held in kept.items():
                 self._put((half, self._row(unit)), held)
+
+    def together(
+        self, texts: Sequence[Text], of: Int[np.ndarray, " thing"]
+    ) -> Iterator[tuple[Text, Int[np.ndarray, " own"]]]:
+        """Things of texts, `of` being the number of each thing's text, by unit: a text of the unit, and its things.
+
+        Example:
+            >>> texts = [Text(str(at), ("word",), doc=f"d{at % 2}") for at in range(4)]
+            >>> sums = UnitSums(1, Halves(frozenset(), "document"))
+            >>> [(text.doc, own.tolist()) for text, own in sums.together(texts, np.array([0, 0, 1, 2, 3]))]
+            [('d0', [0, 1, 3]), ('d1', [2, 4])]
+        """
+        numbers: dict[str, int] = {}
+        units = np.array([numbers.setdefault(self._name(text), len(numbers)) for text in texts], int)[of]
+        order = np.argsort(units, kind="stable")
+        starts = np.flatnonzero(np.diff(units[order], prepend=-1))
+        for own in np.split(order, starts[1:]) if len(order) else ():
+            yield texts[int(of[own[0]])], own
 
     def values(self) -> Float[np.ndarray, "unit size"]:
         """One row per unit; their order does not depend on that of the texts."""
@@ -76,6 +94,9 @@ class UnitSums:
         """How often each bootstrap sample draws each unit; the same for all systems."""
         drawn = [weights_of(name, samples=samples, seed=seed) for _, name in sorted(self._sums)]
         return np.array(drawn, np.float32).reshape(len(drawn), samples).T
+
+    def _name(self, text: Text) -> str:
+        return document_of(text) if self._halves.by == "document" else text.id
 
     def _put(self, unit: tuple[int, str], values: np.ndarray) -> None:
         self._sums[unit] = self._sums[unit] + values if unit in self._sums else values

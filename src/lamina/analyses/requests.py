@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NONE = "none"
 """On the command line: no value, where there is one by default."""
-_KNOWN = ("analysis", "settings", "out", "replace", "store", "device")
+_KNOWN = ("analysis", "settings", "out", "replace", "store", "device", "keep")
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,13 @@ class Request:
     replace: bool = False
     store: Path | None = None
     device: str | None = None
+    keep: bool | None = None
+    """Whether states are stored; see `Runtime.keep`."""
 
     def ask(self) -> Asked:
         """The question, with its inputs loaded."""
-        return self.analysis.ask(**self.inputs, **self.options, **self.settings, store=self.store, device=self.device)
+        where = {"store": self.store, "device": self.device, "keep": self.keep}
+        return self.analysis.ask(**self.inputs, **self.options, **self.settings, **where)
 
     @property
     def command(self) -> str:
@@ -61,7 +64,8 @@ class Request:
         if self.options:
             made["data"] = {"name": self.inputs["data"], **self.options}
         paths = {name: str(path) for name, path in (("out", self.out), ("store", self.store)) if path is not None}
-        return made | paths | ({"device": self.device} if self.device else {}) | {"replace": self.replace}
+        where = {name: each for name, each in (("device", self.device), ("keep", self.keep)) if each is not None}
+        return made | paths | where | {"replace": self.replace}
 
     def _words(self) -> Iterator[str]:
         for each in self.analysis.reads.given:
@@ -76,6 +80,8 @@ class Request:
         for name in ("out", "store", "device"):
             if getattr(self, name) is not None:
                 yield from (f"--{name}", str(getattr(self, name)))
+        if self.keep is not None:
+            yield "--keep" if self.keep else "--no-keep"
         if self.replace:
             yield "--replace"
 
@@ -96,7 +102,7 @@ def read_request(table: Mapping[str, Any]) -> Request:
     if unknown:
         raise InputError(
             f"{analysis.name}: a request has no {unknown[0]!r}; it has {', '.join(('analysis', *expected))}, settings, "
-            "out, store and device"
+            "out, store, device and keep"
         )
     inputs, options = {}, {}
     for name, each in expected.items():
@@ -124,6 +130,7 @@ def read_request(table: Mapping[str, Any]) -> Request:
         dict(settings),
         replace=bool(table.get("replace")),
         device=table.get("device"),
+        keep=None if table.get("keep") is None else bool(table["keep"]),
         **paths,
     )
 

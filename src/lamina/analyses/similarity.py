@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.activations import StoredActivations
+from lamina.activations import ReadActivations
+from lamina.activations.reading import sum_rows
 from lamina.analyses.resampling import StreamedBootstrap, intervals
 from lamina.analyses.watching import CUT, TOO_LONG, Weighting, fit, wants, weighted_maps
 from lamina.encoders import SPECIAL, Activations, Encoder
@@ -222,7 +223,7 @@ def _spread(drawn: Float[np.ndarray, "sample kind"]) -> tuple[np.ndarray, np.nda
 
 
 def compare_layer(
-    a: StoredActivations, b: StoredActivations, twin: StoredActivations | None, layer: int, *, samples: int, seed: int
+    a: ReadActivations, b: ReadActivations, twin: ReadActivations | None, layer: int, *, samples: int, seed: int
 ) -> dict[str, Measured]:
     """CKA, and (models of one width) the mean cosine of a word with itself, at one layer of both models.
 
@@ -242,7 +243,7 @@ def compare_layer(
             if words.twin is not None and origin.twin is not None:
                 beside = _plus(beside, Likeness.of(words.a - origin.a, words.twin - origin.twin))
             if words.a.shape == words.b.shape:
-                cosines = cosines or _Cosines(words.a.shape[1], samples=samples, seed=seed)
+                cosines = cosines or _Cosines(words.a[0].double(), samples=samples, seed=seed)
                 cosines.add(words)
         groups += [] if group is None else [group]
     found = {"cka": Measured(*leave_out(groups), beside.cka() if beside else float("nan"))}
@@ -256,17 +257,21 @@ def _plus(whole: Likeness | None, part: Likeness) -> Likeness:
 class _Cosines:
     """Of each word in one model with itself, and with the words of other texts, in the other."""
 
-    def __init__(self, width: int, *, samples: int, seed: int) -> None:
+    def __init__(self, like: Float[torch.Tensor, " width"], *, samples: int, seed: int) -> None:
+        """`like` is a vector of the same width on the same device."""
         self._same = StreamedBootstrap(2, samples=samples, seed=seed)
-        self._a, self._b = (torch.zeros(width, dtype=torch.double) for _ in range(2))
+        self._a, self._b = (torch.zeros_like(like) for _ in range(2))
         self._within, self._words, self._pairs_within = 0.0, 0, 0
 
     def add(self, words: _Words) -> None:
         a, b = (torch.nn.functional.normalize(side.double(), dim=1) for side in (words.a, words.b))
-        for text, one, other in zip(words.ids, a.split(words.sizes), b.split(words.sizes), strict=True):
-            self._same.add(np.array([float((one * other).sum()), len(one)]), text)
-            self._within += float(one.sum(0) @ other.sum(0))
-            self._pairs_within += len(one) ** 2
+        sizes, texts = torch.tensor(words.sizes), len(words.ids)
+        owner = torch.repeat_interleave(sizes).to(a.device)
+        same = sum_rows((a * b).sum(1, keepdim=True), owner, texts)[:, 0].tolist()
+        for text, alike, size in zip(words.ids, same, words.sizes, strict=True):
+            self._same.add(np.array([alike, size]), text)
+            self._pairs_within += size**2
+        self._within += float((sum_rows(a, owner, texts) * sum_rows(b, owner, texts)).sum())
         self._a += a.sum(0)
         self._b += b.sum(0)
         self._words += len(a)
@@ -287,37 +292,35 @@ def _bounds(texts: int) -> list[int]:
 
 
 def _read(
-    a: StoredActivations, b: StoredActivations, twin: StoredActivations | None, layer: int, texts: range
+    a: ReadActivations, b: ReadActivations, twin: ReadActivations | None, layer: int, texts: range
 ) -> Iterator[_Words]:
     for start in range(texts.start, texts.stop, _TEXTS_AT_ONCE):
         some = range(start, min(start + _TEXTS_AT_ONCE, texts.stop))
-        sides = [_vectors(each, some, layer) for each in (a, b)]
-        beside = None if twin is None else torch.cat(_vectors(twin, some, layer))
-        sizes, ids = [len(each) for each in sides[0]], [a.name(text) for text in some]
-        yield _Words(torch.cat(sides[0]), torch.cat(sides[1]), beside, sizes, ids)
+        own, sizes = word_vectors([a[text] for text in some], layer)
+        other, _ = word_vectors([b[text] for text in some], layer)
+        beside = None if twin is None else word_vectors([twin[text] for text in some], layer)[0].to(own.device)
+        yield _Words(own, other.to(own.device), beside, sizes, [a.name(text) for text in some])
 
 
-def _vectors(stored: StoredActivations, texts: Sequence[int], layer: int) -> list[Float[torch.Tensor, "word width"]]:
-    return [word_vectors(stored[text], layer) for text in texts]
-
-
-def word_vectors(activations: Activations, layer: int) -> Float[torch.Tensor, "word width"]:
-    """Each word of a text as the mean of its pieces at one layer, special tokens left out.
+def word_vectors(texts: Sequence[Activations], layer: int) -> tuple[Float[torch.Tensor, "word width"], list[int]]:
+    """Each word of some texts as the mean of its pieces at one layer, special tokens left out; and words by text.
 
     Example:
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Text
-        >>> made = next(iter(TinyEncoder().encode([Text("a", ("Hello", "you"))])))
-        >>> word_vectors(made, 0).shape
-        torch.Size([2, 16])
+        >>> made = TinyEncoder().encode([Text("a", ("Hello", "you")), Text("b", ("Hi",))])
+        >>> vectors, sizes = word_vectors(list(made), 0)
+        >>> vectors.shape, sizes
+        (torch.Size([3, 16]), [2, 1])
     """
-    if activations.states is None:
-        raise ValueError(f"{activations.text!r} was encoded without states")
-    owner = torch.from_numpy(activations.tokens.words).long()
-    inside = owner != SPECIAL
-    pieces, owner = activations.states[inside, layer].float(), owner[inside]
-    counts = torch.bincount(owner).unsqueeze(1)
-    return torch.zeros(len(counts), pieces.shape[1]).index_add_(0, owner, pieces) / counts
+    states = torch.cat([each.states[:, layer] for each in texts if each.states is not None])
+    sizes = [int(each.tokens.words.max()) + 1 for each in texts]
+    words = np.concatenate([each.tokens.words for each in texts]).astype(np.int64)
+    starts = np.repeat(np.cumsum(sizes) - sizes, [len(each.tokens.words) for each in texts])
+    inside = words != SPECIAL
+    owner = torch.from_numpy((words + starts)[inside]).to(states.device)
+    sums = sum_rows(states[torch.from_numpy(inside)].float(), owner, sum(sizes))
+    return sums / torch.bincount(owner, minlength=sum(sizes)).unsqueeze(1), sizes
 
 
 OTHER_TOKENS = "texts that the two models cut into different tokens: their attention is not compared"

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from lamina.activations import extract
 from lamina.activations.reading import WordVectors
+from lamina.activations.store import Kept, default_kept
 from lamina.analyses.contextualization.occurrences import in_brackets
-from lamina.analyses.watching import to_words
+from lamina.analyses.watched import to_words
 from lamina.corpora import Corpus
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.encoders.contract import STATES, Want
@@ -35,12 +36,12 @@ def encode_sentence(encoder: Encoder, words: Sequence[str], want: Collection[Wan
         (torch.float16, (2, 2, 6, 6))
     """
     made = next(iter(encoder.encode([Text(ID, tuple(words))], want)))
-    return made if made.states is None else replace(made, states=_as_kept(made.states))
+    return made if made.states is None else replace(made, states=_as_kept(made.states, default_kept(encoder)))
 
 
-def _as_kept(states: torch.Tensor) -> torch.Tensor:
-    """Probes are trained on stored states, which are float16 unless some value is too large for it."""
-    half = states.half()
+def _as_kept(states: torch.Tensor, kept: Kept) -> torch.Tensor:
+    """Probes are trained on stored states, which have two bytes a number unless some value is too large for that."""
+    half = states.to(getattr(torch, kept))
     if half.isfinite().all():
         return half
     if not states.isfinite().all():

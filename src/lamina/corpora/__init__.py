@@ -9,6 +9,7 @@ notes          what readers left out or changed
 caching        hash each file once, parse each corpus once
 catalogue      the corpora known by name
 loading        from a name or a path to a corpus
+held           a corpus that stays in memory after it was read once
 question_sets  questions with their raw contexts
 learning       which texts train, stop and score a probe
 """

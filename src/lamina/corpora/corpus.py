@@ -174,13 +174,15 @@ def _memory() -> Path:
 
 def with_unique_ids(texts: Iterable[Text]) -> Iterator[Text]:
     """The same texts; the second one with the same id gets the suffix `#2`, the third `#3`."""
+    from lamina.keys import KeySet  # needs numpy, which the command line starts without
+
+    met = KeySet()
     times: dict[str, int] = {}
     for text in texts:
         unique = text.id
-        while unique in times:
-            times[text.id] += 1
+        while not met.add(hashlib.blake2b(unique.encode("utf-8", "surrogatepass"), digest_size=16).digest()):
+            times[text.id] = times.get(text.id, 1) + 1
             unique = f"{text.id}#{times[text.id]}"
-        times[unique] = 1
         yield text if unique == text.id else replace(text, id=unique)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.analyses import all_analyses
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.report.page import write_report
+from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
@@ -90,11 +91,43 @@ def make_report(
         >>> lamina.make_report("minilm", "ewt", "report")  # doctest: +SKIP
         PosixPath('report/index.html')
     """
-    names = choose(only)
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     how = of_data | {"dtype": dtype, "chat": chat}
+    trusts = runtime is not None and runtime.trust_remote_code
+    key = None if trusts else _key(model, data, only, how)
+    page = None if key is None else page_up_to_date(Path(out), key)
+    if page is not None:
+        return page
+    names = choose(only)
     report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
-    return report.write(names, asked_for=bool(only))
+    page = report.write(names, asked_for=bool(only))
+    # What was left out may be there next time; what changed meanwhile is not what the report was made from.
+    if key is not None and not report.left_out and key == _key(model, data, only, how):
+        record_report(Path(out), key, report.folders)
+    return page
+
+
+def find_report(
+    model: Any, data: Any, out: str | os.PathLike[str], *, only: Sequence[str] | None, options: Mapping[str, Any]
+) -> Path | None:
+    """The page in `out` if it is up to date, found in a second: neither torch nor the model is loaded for it.
+
+    Example:
+        >>> options = {"split": "dev", "unit": "sentence", "format": None, "annotation": None, "limit": None}
+        >>> find_report("minilm", "stories", "no/such/folder", only=None, options=options) is None
+        True
+    """
+    if not (Path(out) / RECORD).is_file():
+        return None
+    key = _key(model, data, only, options)
+    return None if key is None else page_up_to_date(Path(out), key)
+
+
+def _key(model: Any, data: Any, only: Sequence[str] | None, options: Mapping[str, Any]) -> str | None:
+    """What a report is known by, of a model and texts given by name."""
+    if not isinstance(model, str | Path) or not isinstance(data, str | Path):
+        return None
+    return inputs_key(model, *_read(data, options), only, options)
 
 
 def estimate_report(
@@ -133,6 +166,7 @@ class _Report:
         self._replace = replace
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
+        self._learned: Encoder | None = None
 
     @classmethod
     def of(
@@ -140,22 +174,16 @@ class _Report:
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
-        from lamina.analyses.given_data import as_corpus, as_splits
         from lamina.analyses.models import as_encoder
+        from lamina.corpora.held import held
 
         where = runtime or Runtime()
         if options.get("dtype", _FULL) != _FULL and not isinstance(model, str | Path):
             raise InputError("dtype is for a model given by name; this model is already loaded")
-        texts = as_corpus(data, options, options["split"])
-        train = None
-        if options["split"] in ("dev", "test") and not _is_one_corpus(data):
-            try:
-                train = as_splits(data, options).train
-            except FormatError:
-                raise
-            except CorpusError:
-                train = None
+        texts, train = _read(data, options)
         encoder = as_encoder(model, options, where)
+        # Every analysis reads them, most several times.
+        texts, train = held(texts), None if train is None else held(train)
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), replace=replace)
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
@@ -173,8 +201,18 @@ class _Report:
         if not made:
             raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
-        folders = [self._folder(name) for name in made]
-        return write_report(list(made.values()), self.out, title=title, notes=[*self._notes.values()], folders=folders)
+        notes = [*self._notes.values()]
+        return write_report(list(made.values()), self.out, title=title, notes=notes, folders=self.folders)
+
+    @property
+    def left_out(self) -> list[str]:
+        """The analyses that the model or the texts could not answer."""
+        return [*self._notes]
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where the results on the page are saved, in its order."""
+        return [self._folder(name) for name in in_report() if name in self._made]
 
     def question(self, name: str, tuned: Callable[[], Encoder] | None = None) -> Asked:
         """One analysis with the settings of a report."""
@@ -191,20 +229,21 @@ class _Report:
         return declared.ask(**inputs, **(declared.report or {}), runtime=self.runtime)
 
     def _tuned(self) -> Encoder:
-        """The model after it has learned to answer stories."""
+        """The model after it has learned to answer stories; loaded once."""
         from lamina.encoders import load_encoder
 
         if "finetune" not in self._made:
             self._answer({"finetune": self.question("finetune")})
-        encoder = load_encoder(
-            str(self._folder("finetune")),
-            device=self.runtime.device,
-            dtype=self._dtype,
-            # It was fine-tuned on texts in this form.
-            chat="chat" in self.encoder.origin,
-        )
-        encoder.name = f"{self.encoder.name}, fine-tuned"
-        return encoder
+        if self._learned is None:
+            self._learned = load_encoder(
+                str(self._folder("finetune")),
+                device=self.runtime.device,
+                dtype=self._dtype,
+                # It was fine-tuned on texts in this form.
+                chat="chat" in self.encoder.origin,
+            )
+            self._learned.name = f"{self.encoder.name}, fine-tuned"
+        return self._learned
 
     def _watch_together(self, names: Sequence[str]) -> None:
         """All analyses that watch maps, in one pass; what fails is asked again alone, and then says why."""
@@ -239,7 +278,17 @@ def _watches(name: str) -> bool:
     return inspect.isgeneratorfunction(inspect.unwrap(in_report()[name].function))
 
 
-def _is_one_corpus(data: Any) -> bool:
+def _read(data: Any, options: Mapping[str, Any]) -> tuple[Corpus, Corpus | None]:
+    """Texts to score, and texts to learn from where there are any."""
+    from lamina.analyses.given_data import as_corpus, as_splits
     from lamina.corpora import Corpus
 
-    return isinstance(data, Corpus)
+    texts = as_corpus(data, options, options["split"])
+    if options["split"] not in ("dev", "test") or isinstance(data, Corpus):
+        return texts, None
+    try:
+        return texts, as_splits(data, options).train
+    except FormatError:
+        raise
+    except CorpusError:
+        return texts, None

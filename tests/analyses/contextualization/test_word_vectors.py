@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,9 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.analyses.contextualization import answers, vectors
+from lamina.activations import ActivationStore
+from lamina.analyses.contextualization import answers, kept_vectors, vectors
 from lamina.analyses.contextualization.contextualize import contextualize
-from lamina.analyses.contextualization.representations import name_of, random_vectors
+from lamina.analyses.contextualization.representations import Representations, name_of, random_vectors
 from lamina.analyses.contextualization.vectors import Wanted, Workspace, part_edges, word_vectors
 from lamina.analyses.contextualization.words_in_context import find_words
 from lamina.encoders.passports import passport_of
@@ -99,6 +100,23 @@ def test_averages_and_bags_of_static_vectors(made):
     assert name_of(random_vectors()) == "random"
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e6], ids=["float16", "float32"])
+def test_held_vectors_are_those_on_disk(scale, tmp_path, monkeypatch):
+    # The same parts: other batches are rounded otherwise.
+    monkeypatch.setattr(vectors, "PART_ITEMS", 7)
+    encoder = TinyEncoder(scale=scale)
+    data = find_words(CORPUS, encoder, most_contexts=3)
+    with ExitStack() as stack:
+        stored, held = (
+            {size: made.contextual(encoder, size=size) for size in (None, 1)}
+            for where in (None, "cpu")
+            for made in [Representations(data, Workspace(tmp_path / str(where), stack, where))]
+        )
+        for size, layer in product(stored, range(encoder.layers)):
+            assert torch.equal(everything(held[size].read(layer)), everything(stored[size].read(layer)))
+    assert not (tmp_path / "cpu").exists()
+
+
 def test_an_occurrence_takes_two_bytes_per_layer_and_dimension(workspace):
     encoder = TinyEncoder(blocks=3, width=64)
     data = find_words(corpus_of(sentences(400)), encoder)
@@ -117,6 +135,18 @@ def test_what_float16_cannot_hold_is_kept_in_float32(made, small_parts):
     assert torch.allclose(found, by_hand(encoder, data)[1], rtol=1e-2)
 
 
+def test_the_states_of_whole_texts_are_stored_for_other_analyses(made, tmp_path):
+    encoder = TinyEncoder()
+    data = find_words(CORPUS, encoder, most_contexts=3)
+    made(data).contextual(encoder, size=1).read(0)
+    store = ActivationStore.of(encoder, tmp_path / "vectors")
+    texts = list(data.texts)
+    assert len(store) == len({text.words for text in texts})
+    for stored, text in zip(store.open(texts), texts, strict=True):
+        (own,) = encoder.encode([text])
+        assert torch.allclose(stored.states.float(), own.states, atol=1e-2)
+
+
 def test_values_that_are_no_numbers_are_refused(made):
     encoder = TinyEncoder(scale=float("nan"))
     data = find_words(CORPUS, TinyEncoder(), most_contexts=3)
@@ -129,9 +159,9 @@ def test_a_layer_that_does_not_fit_into_memory_is_read_from_disk(made, small_par
     data = find_words(CORPUS, encoder, most_contexts=3)
     whole = made(data).contextual(encoder)
     held = whole.read(2)
-    monkeypatch.setattr(vectors.psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
+    monkeypatch.setattr(kept_vectors.psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
     on_disk = whole.read(2)
-    assert isinstance(on_disk, vectors.OnDisk)
+    assert isinstance(on_disk, kept_vectors.OnDisk)
     some = torch.tensor([5, 0, 11, 5])
     assert torch.equal(on_disk.take(some), held.take(some))
     on_disk.file.truncate(10)
@@ -160,7 +190,7 @@ def test_a_damaged_part_is_removed_and_encoded_again(workspace, small_parts):
     data = find_words(CORPUS, encoder, most_contexts=3)
     kept = word_vectors(Wanted(encoder, data), workspace)
     before = everything(kept.layer(1))
-    path = vectors.part_path(kept.folder, 2, 1)
+    path = kept_vectors.part_path(kept.folder, 2, 1)
     path.write_bytes(path.read_bytes()[:-3] + b"abc")
     with pytest.raises(
         DamagedError, match=r"000002-001\.safetensors is damaged .* it was removed\. Run the same command"
@@ -192,8 +222,8 @@ def test_disk_is_said_beforehand_and_too_little_is_refused(tmp_path, monkeypatch
     monkeypatch.setenv("LAMINA_PROGRESS", "lines")
     cost = contextualize.estimate(TinyEncoder(), CORPUS, store=tmp_path, **SETTINGS)
     words = len(find_words(CORPUS, TinyEncoder(), most_contexts=8).text)
-    # Whole texts, one window beside them, and one row of static vectors.
-    assert cost.disk == words * (2 * 2 * 3 * 16 + 2 * 300)
+    # Whole texts, one window beside them, one row of static vectors, and what is stored for other analyses.
+    assert cost.disk == words * (2 * 2 * 3 * 16 + 2 * 300) + cost.tokens * 2 * 3 * 16
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     with pytest.raises(
         DiskFullError, match=r"vectors of \d+ words in context, 96 bytes each take up to 0\.0 GB of disk"

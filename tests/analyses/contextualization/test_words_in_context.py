@@ -101,7 +101,9 @@ def test_texts_a_model_was_fine_tuned_on_are_left_out(corpus):
     assert first.words not in {text.words for text in data.texts}
 
 
-def test_an_occurrence_is_a_few_numbers_and_texts_are_read_again():
+@pytest.mark.parametrize(("most_held", "read"), [(2**15, 1), (10, 2)])
+def test_an_occurrence_is_a_few_numbers_and_many_texts_are_read_again(monkeypatch, most_held, read):
+    monkeypatch.setattr(wic, "_MOST_HELD", most_held)
     reads = []
 
     def source():
@@ -113,7 +115,7 @@ def test_an_occurrence_is_a_few_numbers_and_texts_are_read_again():
     data = find_words(corpus, ENCODER)
     before = len(reads)
     assert [text.words for text in data.texts] == [text.words for text in data.texts]
-    assert len(reads) == before + 2
+    assert len(reads) == before + read
     arrays = (data.text, data.spans, data.word, data.gold)
     held = sum(each.nbytes for each in arrays) + sum(pair.contexts.nbytes for pair in data.pairs)
     assert held / len(data.text) < 64

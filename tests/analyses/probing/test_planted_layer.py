@@ -47,6 +47,11 @@ class Planted:
     def size(self, index: int) -> int:
         return WORDS
 
+    held = None
+
+    def start(self, index: int) -> int:
+        return 0
+
     def load(self, index: int) -> torch.Tensor:
         return self._states[index]
 

@@ -40,6 +40,8 @@ from lamina.testing import TinyEncoder
 from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SHORT = Schedule(1e-2, validate_every=10, max_validations=6, halve_after=1, stop_after=2, batch_texts=8, hidden=16)
+HASTY = replace(SHORT, validate_every=3, max_validations=3)
+"""Where it does not matter what probes learn."""
 COLUMNS = (
     "model,task,of,layer,seed,targets,code,codelength,low,high,uniform,prior,compression,compression_low,"
     "compression_high,compression_prior,compression_prior_low,compression_prior_high,by_probe,probe_only,converged"
@@ -209,7 +211,7 @@ def test_labels_that_follow_from_the_words_are_compressed(code: Coder) -> None:
 
 
 def test_the_columns_of_a_row_fit_together(code: Coder) -> None:
-    coded = code(seeds=2)
+    coded = code(seeds=2, schedule=HASTY)
     table = coded.table
 
     assert table["compression"].to_numpy() == pytest.approx((table["uniform"] / table["codelength"]).to_numpy())
@@ -295,7 +297,7 @@ def test_layers_are_standardised_only_by_what_was_coded_before(
     look, cost = Stream.look, mdl._cost
     monkeypatch.setattr(Stream, "look", lambda self: (looked.append(set(self.targets.text)), look(self))[1])
     monkeypatch.setattr(mdl, "_cost", lambda *args: (sent.append(set(args[1].targets.text)), cost(*args))[1])
-    code(faithful=faithful)
+    code(faithful=faithful, schedule=HASTY)
 
     # Model and control are coded in turn, by the same states.
     blocks = sent[::2]
@@ -306,12 +308,12 @@ def test_layers_are_standardised_only_by_what_was_coded_before(
 
 
 def test_seeds_in_one_program_as_on_a_gpu_cost_the_same(code: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
-    apart = code(seeds=2)
+    apart = code(seeds=2, schedule=HASTY)
     apart.kept.unlink()
     monkeypatch.setattr(mdl, "programs", lambda seeds, device: [tuple(range(seeds))])
 
     # A stack of another size is summed in another order.
-    together = code(seeds=2)
+    together = code(seeds=2, schedule=HASTY)
     for column in ("codelength", "probe_only"):
         assert together.table[column].to_numpy() == pytest.approx(apart.table[column].to_numpy(), rel=0.05)
 
@@ -336,19 +338,19 @@ def kill_after(blocks: int, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_code_that_was_stopped_continues_with_the_same_numbers(code: Coder, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = code()
+    whole = code(schedule=HASTY)
     ends = load_tensors(whole.kept)[1]["ends"]
     whole.kept.unlink()
 
     with monkeypatch.context() as patch:
         kill_after(3, patch)
         with pytest.raises(Killed):
-            code()
+            code(schedule=HASTY)
     with monkeypatch.context() as patch:
         trained = kill_after(100, patch)
-        pd.testing.assert_frame_equal(code().table, whole.table, check_exact=True)
+        pd.testing.assert_frame_equal(code(schedule=HASTY).table, whole.table, check_exact=True)
         assert len(trained) == len(ends) - 1 - 3
-        assert code().table.equals(whole.table)
+        assert code(schedule=HASTY).table.equals(whole.table)
         assert len(trained) == len(ends) - 1 - 3, "finished, so nothing is trained"
     assert [path.name for path in whole.kept.parent.glob("*.partial")] == []
 
@@ -356,10 +358,10 @@ def test_a_code_that_was_stopped_continues_with_the_same_numbers(code: Coder, mo
 def test_a_code_that_was_stopped_within_a_block_continues_its_training(
     code: Coder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = code()
+    whole = code(schedule=HASTY)
     whole.kept.unlink()
     monkeypatch.setattr(bank, "SECONDS", 0.0)
-    validated, partial = bank._validated, whole.kept.with_name("pos.bits-3.partial")
+    validated, partial = bank._StepsByBatch.losses, whole.kept.with_name("pos.bits-3.partial")
 
     def killed(*args):
         if partial.exists():
@@ -367,24 +369,24 @@ def test_a_code_that_was_stopped_within_a_block_continues_its_training(
         return validated(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bank, "_validated", killed)
+        patch.setattr(bank._StepsByBatch, "losses", killed)
         with pytest.raises(Killed):
-            code()
+            code(schedule=HASTY)
     assert partial.exists()
 
-    pd.testing.assert_frame_equal(code().table, whole.table, check_exact=True)
+    pd.testing.assert_frame_equal(code(schedule=HASTY).table, whole.table, check_exact=True)
     assert not list(whole.kept.parent.glob("*.partial"))
 
 
 def test_a_code_that_is_damaged_is_made_again_with_a_word(code: Coder, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = code()
+    whole = code(schedule=HASTY)
     content = bytearray(whole.kept.read_bytes())
     content[-5] ^= 1
     whole.kept.write_bytes(content)
     # Left by training that belongs to no code that can be used.
     (whole.kept.parent / "pos.bits-2.partial").write_bytes(content)
 
-    pd.testing.assert_frame_equal(code().table, whole.table, check_exact=True)
+    pd.testing.assert_frame_equal(code(schedule=HASTY).table, whole.table, check_exact=True)
 
     told = capsys.readouterr().err
     assert "is damaged (its checksum does not match); the labels of pos are coded again" in told
@@ -393,10 +395,11 @@ def test_a_code_that_is_damaged_is_made_again_with_a_word(code: Coder, capsys: p
 
 
 def test_a_code_of_another_task_of_the_same_name_is_not_taken(code: Coder) -> None:
-    code("pos")
+    code("pos", schedule=HASTY)
     coarse = Task("pos", "Noun or not", "pos", 1, normalise=noun_or_not)
 
-    assert (code(coarse).table["uniform"] == code(coarse).table["targets"]).all()
+    coded = code(coarse, schedule=HASTY)
+    assert (coded.table["uniform"] == coded.table["targets"]).all()
 
 
 def noun_or_not(label: str) -> str:
@@ -416,7 +419,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
     monkeypatch.setattr(mdl, "train", untrained)
     monkeypatch.setattr(mdl, "_cost", cost)
     monkeypatch.setattr(mdl, "shorter_bits", lambda probe, prior, ends: (probe, np.ones(probe.shape, bool)))
-    coded = code(seeds=ENOUGH_SEEDS)
+    coded = code(seeds=ENOUGH_SEEDS, schedule=HASTY)
 
     own = np.array([coded.rows(seed=str(seed))["codelength"][0] for seed in range(5)])
     row, one = coded.rows().iloc[0], coded.rows(seed="0").iloc[0]
@@ -430,7 +433,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
 
 def test_probing_adds_the_table_when_asked(splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
-    asked: dict[str, Any] = {"tasks": ["pos"], "probes": ["layer"], "seeds": 1, "twin": False, "schedule": SHORT}
+    asked: dict[str, Any] = {"tasks": ["pos"], "probes": ["layer"], "seeds": 1, "twin": False, "schedule": HASTY}
     asked |= {"samples": 50, "device": "cpu", "store": tmp_path / "store"}
 
     result = lamina.probe(TinyEncoder(blocks=1), splits, mdl=True, **asked)

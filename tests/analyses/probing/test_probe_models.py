@@ -11,7 +11,7 @@ from scipy import stats
 
 import lamina
 from lamina import Result
-from lamina.analyses.probing import probe as module
+from lamina.analyses.probing import elsewhere
 from lamina.analyses.probing.decisions import SavedPredictions
 from lamina.analyses.probing.live import SentenceTracer
 from lamina.analyses.probing.paired import read_answers, resample
@@ -68,7 +68,7 @@ def test_the_centre_of_gravity_ranges_over_models_not_over_probes(tuned: Result)
 def test_every_model_is_kept_as_if_it_had_been_probed_alone(
     tuned: Result, models: list[TinyEncoder], splits: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(module, "run_task")
+    monkeypatch.delattr(elsewhere, "run_task")
     alone = lamina.probe(models[1], splits, **ASKED, twin=False, **settings).tables["scores"]
     again = lamina.probe(models, splits, **ASKED, **settings)
 

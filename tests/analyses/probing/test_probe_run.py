@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 
 import lamina
 from lamina import Result
-from lamina.analyses.probing import probe as module
+from lamina.analyses.probing import elsewhere
 from lamina.analyses.probing.checkpoints import problems
 from lamina.analyses.probing.planning import Amounts, _validations, plan_run
 from lamina.analyses.probing.predictions import read_predictions
@@ -271,7 +271,7 @@ def test_it_is_saved_and_read_back(result: Result, tmp_path) -> None:
 def test_a_second_call_trains_nothing_and_says_the_same(
     result: Result, splits: Splits, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(module, "run_task")
+    monkeypatch.delattr(elsewhere, "run_task")
     again = lamina.probe(TinyEncoder(), splits, **settings)
 
     for name, table in result.tables.items():
@@ -284,13 +284,13 @@ def test_a_stopped_run_goes_on_with_the_task_it_was_at(
     work = result.files["pos-0.safetensors"].parent
     (work / "dep.run").unlink()
     trained = []
-    run_task = module.run_task
+    run_task = elsewhere.run_task
 
     def noting(task, *rest):
         trained.append(task.name)
         return run_task(task, *rest)
 
-    monkeypatch.setattr(module, "run_task", noting)
+    monkeypatch.setattr(elsewhere, "run_task", noting)
     again = lamina.probe(TinyEncoder(), splits, **settings)
 
     assert trained == ["dep"]
@@ -309,8 +309,8 @@ def test_a_flipped_bit_in_a_kept_run_has_it_computed_again(
     path.write_bytes(content)
     assert [problem.path for problem in problems(root)] == [path]
     trained = []
-    run_task = module.run_task
-    monkeypatch.setattr(module, "run_task", lambda task, *rest: trained.append(task.name) or run_task(task, *rest))
+    run_task = elsewhere.run_task
+    monkeypatch.setattr(elsewhere, "run_task", lambda task, *rest: trained.append(task.name) or run_task(task, *rest))
 
     again = lamina.probe(TinyEncoder(), splits, **settings)
 

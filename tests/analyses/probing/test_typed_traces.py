@@ -123,6 +123,7 @@ def test_a_tracer_without_anything_to_ask_says_nothing(saved):
     assert SentenceTracer(TinyEncoder(), saved(tasks=("dep",))).beliefs(WORDS) == []
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_marked_pairs_are_traced_and_drawn(saved):
     result = trace(saved(), WORDS, model=TinyEncoder(), marks=["dep:1-2:3"])
     table = result.tables["traces"]

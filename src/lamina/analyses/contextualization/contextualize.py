@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lamina.activations import Runtime
+from lamina.activations.write_through import MOST_BYTES
 from lamina.analyses.contextualization.answers import (
     FULL,
     PRESETS,
@@ -20,6 +21,7 @@ from lamina.analyses.contextualization.answers import (
     answer_permuted,
     probe_files,
 )
+from lamina.analyses.contextualization.beside import Beside
 from lamina.analyses.contextualization.costs import (
     disk_bytes,
     encoding_cost,
@@ -43,6 +45,7 @@ from lamina.analyses.contextualization.representations import (
     Representations,
     context_free,
     name_of,
+    skipgram_of,
     unknown_words,
 )
 from lamina.analyses.contextualization.tables import (
@@ -70,6 +73,7 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
+from lamina.progress import say
 from lamina.results import Finding, Result
 
 _SCORED = (
@@ -149,22 +153,29 @@ def contextualize(
     """
     chosen = _chosen(preset, seeds, context_sizes)
     tuned = load_finetuned(encoder, finetuned)
+    static = [load_encoder(name) for name in vectors]
     data = _find(encoder, corpus, chosen, annotation, seed, texts_used(tuned))
     with ExitStack() as stack:
-        workspace = Workspace(runtime.store, stack)
-        workspace.refuse_full(
-            disk_bytes(encoder, tuned, chosen, data),
-            f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each",
-        )
+        size = disk_bytes(encoder, tuned, chosen, data)
+        where = runtime.residence(encoder, size)
+        workspace = Workspace(runtime.store, stack, None if where.stored else where.device)
+        said = f"vectors of {len(data.text):,} words in context, {2 * encoder.layers * encoder.width:,} bytes each"
+        if where.stored:
+            workspace.refuse_full(size, said)
+        else:
+            say(f"{said}, are {where.why}")
         answers = workspace.folder(fingerprint_of("answers", data.places, data.labels, encoder.fingerprint))
         setup = Setup(data, chosen, seed, faithful, runtime.training_device, answers)
-        free = context_free(encoder, corpus, vectors, seed, answers)
-        asked = _Question(setup, encoder, free, Representations(data, workspace))
+        asked = _Question(setup, encoder, Representations(data, workspace))
         board = Scoreboard(data, samples=samples, seed=seed, selects=not faithful)
+        # Encoded first, on all cores; then skip-gram, which takes one core, trains beside the probes.
+        asked.whole.read(0)
+        skipgram = stack.enter_context(Beside(skipgram_of(corpus, seed, answers)))
         learned = probe_finetuned(setup, asked.made, tuned, asked.whole, save=True)
         own = [each for each in learned if each.representation == asked.whole.name]
-        swept = list(asked.sweep())
-        tables = board.tables([*own, *asked.beside()])
+        swept = list(skipgram.during(asked.sweep()))
+        free = context_free(encoder, static, skipgram.result())
+        tables = board.tables([*own, *asked.beside(free)])
         tables["context"] = board.f1(swept)
         tables["pairs"] = board.pairs([*own, *swept])
         pieces = pieces_of(encoder, data.words)
@@ -216,9 +227,13 @@ def _cost(
     # So far it is what the analysis does too.
     seconds = time.perf_counter() - start + skipgram_seconds(corpus)
     setup = Setup(data, chosen, seed, faithful, estimator.runtime.training_device, Path())
-    disk = disk_bytes(encoder, tuned, chosen, data)
+    size = disk_bytes(encoder, tuned, chosen, data)
+    where = estimator.runtime.residence(encoder, size)
     cost = encoding_cost(encoder, tuned, chosen, data)
-    cost += Cost(passes=0, seconds=seconds, memory=cost.memory + 2 * encoder.width * len(data.text), disk=disk)
+    memory = cost.memory + 2 * encoder.width * len(data.text) + size * (where.device == "cpu" and not where.stored)
+    # The states of whole texts are stored too.
+    disk = size + min(MOST_BYTES, 2 * encoder.layers * encoder.width * cost.tokens) if where.stored else 0
+    cost += Cost(passes=0, seconds=seconds, memory=memory, disk=disk, states=(where.why,))
     return cost + training_cost(estimator, setup, list(probed_rows(encoder, static, tuned, setup)))
 
 
@@ -258,22 +273,21 @@ def _find(
 class _Question:
     """What is probed besides fine-tuned models."""
 
-    def __init__(self, setup: Setup, encoder: Encoder, free: Sequence[Encoder], made: Representations) -> None:
-        """`free` know no context."""
-        self._setup, self._encoder, self._free = setup, encoder, free
+    def __init__(self, setup: Setup, encoder: Encoder, made: Representations) -> None:
+        self._setup, self._encoder = setup, encoder
         self.made = made
         self.whole = made.contextual(encoder)
 
-    def beside(self) -> Iterator[Answers]:
-        """Everything that the layers are compared with."""
+    def beside(self, free: Sequence[Encoder]) -> Iterator[Answers]:
+        """Everything that the layers are compared with; `free` know no context."""
         made, whole = self.made, self.whole
         yield from answer(self._setup, made.averaged(whole, f"AVG-{whole.name}"))
-        for each in self._free:
+        for each in free:
             in_place = made.contextual(each)
             yield from answer(self._setup, made.averaged(in_place, in_place.name))
             made.done(in_place)
         # Of skip-gram the paper has no bag.
-        for each in (each for each in self._free if each.name != "skip-gram"):
+        for each in (each for each in free if each.name != "skip-gram"):
             yield from self._once(made.contextual(each, bag=True, name=f"P-{name_of(each)}"))
         yield from answer_permuted(self._setup, whole)
 

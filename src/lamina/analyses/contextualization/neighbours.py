@@ -63,21 +63,21 @@ def nearest(
         [[Neighbour(row=2, similarity=0.6000000238418579)]]
     """
     _, numbered = np.unique(group, return_inverse=True)
-    groups = torch.from_numpy(numbered)
+    groups = torch.from_numpy(numbered).to(vectors.device)
     found = []
     for some in np.array_split(queries, max(1, -(-len(queries) // _QUERIES))):
-        found += _nearest(vectors, torch.from_numpy(some), groups, count)
+        found += _nearest(vectors, torch.from_numpy(some).to(vectors.device), groups, count)
     return found
 
 
 def _nearest(vectors: torch.Tensor, queries: torch.Tensor, groups: torch.Tensor, count: int) -> list[list[Neighbour]]:
     asked = _unit(vectors[queries])
-    best = torch.full((len(asked), int(groups.max()) + 1), -torch.inf)
+    best = asked.new_full((len(asked), int(groups.max()) + 1), -torch.inf)
     for start in range(0, len(vectors), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         alike = asked @ _unit(vectors[part]).T
         best.scatter_reduce_(1, groups[part].expand(len(asked), -1), alike, "amax")
-    best[torch.arange(len(asked)), groups[queries]] = -torch.inf
+    best[torch.arange(len(asked), device=best.device), groups[queries]] = -torch.inf
     similarity, chosen = best.topk(min(count, best.shape[1]), dim=1)
     return [
         [_member(vectors, groups, query, group) for value, group in zip(values, own, strict=True) if value > -torch.inf]
@@ -200,7 +200,7 @@ def neighbours(
         for layer in range(encoder.layers):
             at_layer = states.layer(layer)
             near += _in_context(nearest(at_layer, contexts, group, count), words, layer)
-            mapped.add(layer, at_layer[contexts].numpy())
+            mapped.add(layer, at_layer[contexts].cpu().numpy())
             del at_layer  # two layers of a large corpus are one too many
             advance()
     tables = _tables(corpus, words, contexts, classes, near) | mapped.tables()

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lamina.analyses.contextualization.vectors import OccurrenceVectors, Wanted, Workspace, mean_by_word, word_vectors
+from lamina.analyses.contextualization.kept_vectors import HeldVectors, OccurrenceVectors
+from lamina.analyses.contextualization.vectors import Wanted, Workspace, mean_by_word, word_vectors
 from lamina.analyses.contextualization.words_in_context import WordsInContext
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import Encoder, load_encoder
+from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.static import StaticEncoder, train_skipgram
+from lamina.encoders.static import StaticEncoder, skipgram_trainer
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.mlp import Source
@@ -49,11 +50,11 @@ class Representation:
 
 
 class Representations:
-    """Makes representations of the words of one analysis, on disk in a workspace."""
+    """Makes representations of the words of one analysis, on disk in a workspace or held."""
 
     def __init__(self, data: WordsInContext, workspace: Workspace) -> None:
         self._data, self._workspace = data, workspace
-        self._made: dict[str, OccurrenceVectors] = {}
+        self._made: dict[str, OccurrenceVectors | HeldVectors] = {}
 
     def contextual(
         self, encoder: Encoder, *, size: int | None = None, bag: bool = False, name: str | None = None
@@ -71,7 +72,7 @@ class Representations:
         return Representation(name or name_of(encoder), layers, wanted.key, read)
 
     def done(self, representation: Representation) -> None:
-        """Free the disk: all rows have been probed, and no other representation is made from them."""
+        """Free disk or memory: all rows have been probed, and no other representation is made from them."""
         self._made.pop(representation.key, None)
         self._workspace.drop(representation.key)
 
@@ -85,7 +86,7 @@ class Representations:
         """One vector per word, of an encoder whose vectors know no context."""
         return self.averaged(self.contextual(encoder), name_of(encoder))
 
-    def _written(self, wanted: Wanted) -> OccurrenceVectors:
+    def _written(self, wanted: Wanted) -> OccurrenceVectors | HeldVectors:
         if wanted.key not in self._made:
             # Windows that are a whole text are copied from what the model made of whole texts.
             copied = wanted.size is not None and not wanted.bag
@@ -94,24 +95,28 @@ class Representations:
         return self._made[wanted.key]
 
 
-def context_free(encoder: Encoder, corpus: Corpus, vectors: Sequence[str], seed: int, folder: Path) -> list[Encoder]:
+def context_free(encoder: Encoder, static: Sequence[Encoder], skipgram: StaticEncoder) -> list[Encoder]:
     """Encoders that know no context: static vectors, skip-gram trained on the corpus, N(0, I), the input embeddings."""
-    encoders: list[Encoder] = [load_encoder(name) for name in vectors]
-    encoders += [_skipgram(corpus, seed, folder), random_vectors()]
+    encoders = [*static, skipgram, random_vectors()]
     if isinstance(encoder, HuggingFaceEncoder):
         encoders.append(encoder.lexical())
     return encoders
 
 
-def _skipgram(corpus: Corpus, seed: int, folder: Path) -> StaticEncoder:
-    """Trained on the corpus, or as a run that was stopped left it in `folder`."""
+def skipgram_of(corpus: Corpus, seed: int, folder: Path) -> Callable[[], StaticEncoder]:
+    """Trains skip-gram on the corpus, in any thread, or reads what a run that was stopped left in `folder`."""
     path = folder / f"skipgram-{fingerprint_of(corpus.fingerprint, seed, RANDOM_WIDTH)[:16]}.safetensors"
     try:
         kept, head = load_tensors(path)
         words = bytes(kept["words"].numpy()).decode("utf-8", "surrogatepass").split("\0")
-        return StaticEncoder(words, kept["vectors"].numpy(), name=head["name"])
+        read = StaticEncoder(words, kept["vectors"].numpy(), name=head["name"])
     except (OSError, DamagedError, KeyError):
-        made = train_skipgram(corpus, width=RANDOM_WIDTH, seed=seed)
+        train = skipgram_trainer(corpus, width=RANDOM_WIDTH, seed=seed)
+        return lambda: _kept(train(), path)
+    return lambda: read
+
+
+def _kept(made: StaticEncoder, path: Path) -> StaticEncoder:
     words, vectors = made.table
     spelled = np.frombuffer("\0".join(words).encode("utf-8", "surrogatepass"), np.uint8)
     save_tensors(path, {"words": torch.tensor(spelled), "vectors": torch.from_numpy(vectors)}, {"name": made.name})

@@ -110,7 +110,7 @@ def best_examples(
     found = []
     for word, contexts in candidates(words, least).items():
         labels = [words.classes[at] for at in contexts]
-        value = silhouette_score(_distances(vectors[contexts].numpy()), labels, metric="precomputed")
+        value = silhouette_score(_distances(vectors[contexts].cpu().numpy()), labels, metric="precomputed")
         found.append(Example(words.types[word], len(set(labels)), len(contexts), float(value)))
     return sorted(found, key=lambda each: (-each.silhouette, -each.contexts, each.word))
 

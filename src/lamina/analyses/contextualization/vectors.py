@@ -1,57 +1,58 @@
-"""Vectors of words on disk: of the words asked about alone, in float16, layer by layer.
+"""Vectors of words: of the words asked about alone, in float16, layer by layer.
 
-They are written in parts, each of some texts and small enough for memory, with one file per part and layer. Parts are
-encoded apart from each other: a run that was stopped encodes the missing ones, and gets the same numbers.
+They are made in parts, each of some texts. On disk, a part has one file per layer and is small enough for memory; parts
+are encoded apart from each other: a run that was stopped encodes the missing ones, and gets the same numbers. Where
+vectors are not kept, they are held on the GPU or in memory (see `activations.residence`).
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from jaxtyping import Float, Int
 
 from lamina.activations import default_root
+from lamina.activations.reading import sum_rows
+from lamina.activations.residence import device_of
+from lamina.activations.write_through import Keep, stored_too
+from lamina.analyses.contextualization.kept_vectors import FORMAT, HeldVectors, OccurrenceVectors
 from lamina.analyses.contextualization.words_in_context import WordsInContext
 from lamina.analyses.kept_runs import run_folder
 from lamina.corpora.corpus import fingerprint_of
-from lamina.encoders import SPECIAL, Activations, Encoder
-from lamina.errors import DamagedError, DiskFullError, ModelError
-from lamina.files.checking import load_tensors, save_tensors
-from lamina.files.writing import told
+from lamina.encoders import SPECIAL, Encoder
+from lamina.encoders.contract import Packed
+from lamina.errors import DiskFullError, ModelError
 from lamina.probes.mlp import InMemory, Source
 from lamina.progress import progress, say
 from lamina.types import Span, Text
 
-FORMAT = 1
-"""Raised when the same model and words would give other vectors."""
 PART_BYTES = 64 * 2**20
 """Most bytes of one part, all layers together, in float16."""
 PART_ITEMS = 2**14
 """Most occurrences of one part: their texts are in memory together."""
-_MOST_MEMORY = 0.5
-"""Share of the free memory that one layer may take; a larger one is read from disk as it is needed."""
+_HELD_PART_BYTES = 2**29
+"""Most bytes of one part where parts are held: a GPU is faster with many texts at once."""
 _TAKEN_AT_ONCE = 2**15
 """Vectors read at a time where all are read."""
 
 
 class Workspace:
-    """Folders of vectors and answers in the store, each locked while this run needs it."""
+    """Folders of vectors and answers in the store, each locked while this run needs it.
 
-    def __init__(self, root: Path | None, stack: ExitStack) -> None:
+    With `held`, a device, vectors are held there instead of in folders.
+    """
+
+    def __init__(self, root: Path | None, stack: ExitStack, held: str | None = None) -> None:
         self.root = Path(default_root() if root is None else root)
+        self.held = held
         self._stack = stack
         self._open: dict[str, tuple[Path, ExitStack]] = {}
 
@@ -80,93 +81,6 @@ class Workspace:
                 f"{what} take up to {size / 1e9:,.1f} GB of disk, and {free / 1e9:,.1f} GB are free in {self.root}; "
                 "free some space (`lamina store gc`), name another folder with --store, or take fewer texts (--limit)"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class OnDisk:
-    """Vectors of one layer in an unnamed file: rows are read as they are needed."""
-
-    file: IO[bytes]
-    dtype: torch.dtype
-    width: int
-    count: int
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, self.file.close)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def take(self, items: Int[torch.Tensor, " item"]) -> Float[torch.Tensor, "item width"]:
-        """See `Source.take`. Not mapped: a file that shrinks would end the process."""
-        size = self.width * self.dtype.itemsize
-        rows = [os.pread(self.file.fileno(), size, at * size) for at in items.tolist()]
-        if any(len(row) != size for row in rows):
-            raise DamagedError("a file of vectors became shorter while it was read; run the same command again")
-        return torch.frombuffer(bytearray(b"".join(rows)), dtype=self.dtype).view(len(rows), self.width)
-
-
-@dataclass(frozen=True, eq=False)
-class OccurrenceVectors:
-    """The vectors of all occurrences at every layer."""
-
-    folder: Path
-    layers: int
-    width: int
-    edges: tuple[int, ...]
-    """Where parts begin, and the number of occurrences."""
-
-    def layer(self, at: int) -> Source:
-        """One layer: in memory where it fits, otherwise on disk."""
-        for dtype in (torch.float16, torch.float32):
-            size = self.edges[-1] * self.width * dtype.itemsize
-            fits = size <= _MOST_MEMORY * psutil.virtual_memory().available
-            made = self._in_memory(at, dtype) if fits else self._on_disk(at, dtype)
-            if made is not None:
-                return made
-        raise AssertionError("float32 holds every part")
-
-    def _in_memory(self, at: int, dtype: torch.dtype) -> Source | None:
-        """None where some part needs more precision."""
-        vectors = torch.empty(self.edges[-1], self.width, dtype=dtype)
-        for number, part in self.parts(at):
-            if part.dtype.itemsize > dtype.itemsize:
-                return None
-            vectors[self.edges[number] : self.edges[number + 1]] = part
-        return InMemory(vectors)
-
-    def _on_disk(self, at: int, dtype: torch.dtype) -> Source | None:
-        with told(self.folder):
-            # Without a name: it is gone with the process, however that ends.
-            file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - open as long as its vectors are used
-            for _, part in self.parts(at):
-                if part.dtype.itemsize > dtype.itemsize:
-                    file.close()
-                    return None
-                file.write(part.to(dtype).numpy().tobytes())
-            file.flush()
-        return OnDisk(file, dtype, self.width, self.edges[-1])
-
-    def parts(self, layer: int) -> Iterator[tuple[int, Float[torch.Tensor, "item width"]]]:
-        """The vectors of one layer, part by part."""
-        for number in range(len(self.edges) - 1):
-            yield number, self.part(number, layer)
-
-    def part(self, number: int, layer: int) -> Float[torch.Tensor, "item width"]:
-        """One part of one layer."""
-        path = part_path(self.folder, number, layer)
-        try:
-            return load_tensors(path)[0]["vectors"]
-        except (OSError, DamagedError, KeyError) as error:
-            path.unlink(missing_ok=True)
-            raise DamagedError(
-                f"{error}; it was removed. Run the same command again: it encodes these words again"
-            ) from None
-
-
-def part_path(folder: Path, part: int, layer: int) -> Path:
-    """Where one part of one layer lies."""
-    return folder / f"{part:06d}-{layer:03d}.safetensors"
 
 
 def part_edges(text: Int[np.ndarray, " occurrence"], item_bytes: int, most: int | None = None) -> tuple[int, ...]:
@@ -216,17 +130,40 @@ class Wanted(NamedTuple):
         return 2 * self.encoder.layers * self.encoder.width
 
 
-def word_vectors(wanted: Wanted, workspace: Workspace, whole: OccurrenceVectors | None = None) -> OccurrenceVectors:
+def word_vectors(
+    wanted: Wanted, workspace: Workspace, whole: OccurrenceVectors | HeldVectors | None = None
+) -> OccurrenceVectors | HeldVectors:
     """The vectors of every occurrence, encoding only parts that are not there yet.
 
     `whole` are the same words with their whole text: what a window that is a whole text is copied from.
     """
     encoder, data = wanted.encoder, wanted.data
+    if workspace.held is not None:
+        edges = part_edges(data.text, wanted.item_bytes, _HELD_PART_BYTES)
+        held = HeldVectors.empty(encoder.layers, encoder.width, edges, workspace.held)
+        _make(wanted, edges, range(len(edges) - 1), whole, held.put)
+        return held
     edges = part_edges(data.text, wanted.item_bytes)
     made = OccurrenceVectors(workspace.folder(wanted.key), encoder.layers, encoder.width, edges)
-    missing = [number for number in range(len(edges) - 1) if not _is_there(made, number)]
-    if not missing:
-        return made
+    missing = [number for number in range(len(edges) - 1) if not made.has(number)]
+    if missing:
+        # What other analyses may ask for: whole texts, as they are.
+        whole_texts = wanted.size is None and encoder.blocks > 0 and not wanted.bag and not wanted.lower
+        with stored_too(encoder, workspace.root) if whole_texts else nullcontext() as keep:
+            _make(wanted, edges, missing, whole, made.put, keep)
+    return made
+
+
+def _make(
+    wanted: Wanted,
+    edges: tuple[int, ...],
+    missing: Sequence[int],
+    whole: OccurrenceVectors | HeldVectors | None,
+    put: Callable[[int, torch.Tensor], None],
+    keep: Keep | None = None,
+) -> None:
+    """Encode some parts and put each where it belongs; `keep` stores the states of whole texts."""
+    encoder, data = wanted.encoder, wanted.data
     seen = "whole texts" if wanted.size is None else f"{wanted.size} words on each side"
     with progress(f"words of {encoder.name}, {seen}", edges[-1]) as advance:
         texts, at = iter(data.texts), 0
@@ -236,21 +173,9 @@ def word_vectors(wanted: Wanted, workspace: Workspace, whole: OccurrenceVectors 
             own = list(islice(texts, last - at))
             if number in missing:
                 copy = None if whole is None or wanted.size is None else partial(whole.part, number)
-                _write(made, number, _encoded(wanted, items, own, at, copy))
+                put(number, _encoded(wanted, items, own, at, copy, keep))
             at = last
             advance(len(items))
-    return made
-
-
-def _is_there(made: OccurrenceVectors, number: int) -> bool:
-    return all(part_path(made.folder, number, layer).is_file() for layer in range(made.layers))
-
-
-def _write(made: OccurrenceVectors, number: int, vectors: Float[torch.Tensor, "layer item width"]) -> None:
-    for layer, own in enumerate(vectors):
-        half = own.half()
-        kept = half if bool(torch.isfinite(half).all()) else own
-        save_tensors(part_path(made.folder, number, layer), {"vectors": kept}, {"format": FORMAT, "layer": layer})
 
 
 _Seen = tuple[tuple[str, ...], tuple[Span, ...]]
@@ -267,9 +192,14 @@ class _Place(NamedTuple):
 
 
 def _encoded(
-    wanted: Wanted, items: range, texts: Sequence[Text], first: int, whole: Callable[[int], torch.Tensor] | None
+    wanted: Wanted,
+    items: range,
+    texts: Sequence[Text],
+    first: int,
+    whole: Callable[[int], torch.Tensor] | None,
+    keep: Keep | None = None,
 ) -> Float[torch.Tensor, "layer item width"]:
-    """The mean of each word's pieces at every layer, in float32.
+    """The mean of each word's pieces at every layer, in float32, where the encoder runs.
 
     Args:
         wanted: whose vectors.
@@ -277,16 +207,21 @@ def _encoded(
         texts: theirs.
         first: the number of the first of these texts.
         whole: layer -> the vectors of these occurrences in their whole texts, where they can be copied.
+        keep: called with every text that is encoded, and its states.
     """
     encoder = wanted.encoder
-    made = torch.zeros(encoder.layers, len(items), encoder.width)
+    made = torch.zeros(encoder.layers, len(items), encoder.width, device=device_of(encoder))
     seen, copied = _windows(wanted, items, texts, first, copies=whole is not None)
     if whole is not None and copied:
         for layer in range(encoder.layers):
-            made[layer, copied] = whole(layer)[copied].float()
+            made[layer, copied] = whole(layer)[copied].to(made)
     places = list(seen.values())
-    for each in encoder.encode((Text(str(at), *one) for at, one in enumerate(seen)), ordered=False):
-        gather(each, places[int(each.text)], made, bag=wanted.bag)
+    encoded = [Text(str(at), *one) for at, one in enumerate(seen)]
+    for packed in encoder.packed(encoded, on="device"):
+        gather(packed, places, made, bag=wanted.bag)
+        if keep is not None:
+            for each in packed.each():
+                keep(encoded[int(each.text)], each)
     if not bool(torch.isfinite(made).all()):
         raise ModelError(f"{encoder.name} gave vectors with values that are not numbers; look at its weights or file")
     return made
@@ -318,20 +253,32 @@ def _windows(
 
 
 def gather(
-    made: Activations, places: Iterable[_Place], into: Float[torch.Tensor, "layer item width"], *, bag: bool
+    packed: Packed, places: Sequence[Sequence[_Place]], into: Float[torch.Tensor, "layer item width"], *, bag: bool
 ) -> None:
-    """Put the mean of the pieces of each occurrence (`bag`: of all pieces) where it belongs."""
-    words, states = made.tokens.words, made.states
-    for place in places:
-        inside = words != SPECIAL if bag else (words >= place.start) & (words < place.end)
-        if states is not None:
-            into[:, place.item] = states[torch.from_numpy(inside)].float().mean(0)
+    """Put the mean of the pieces of each occurrence (`bag`: of all pieces) where it belongs.
+
+    `places` are those of each text, whose number is its id.
+    """
+    rows, items, start = [], [], 0
+    for text, tokens in zip(packed.texts, packed.tokens, strict=True):
+        words = tokens.words
+        for place in places[int(text)]:
+            inside = words != SPECIAL if bag else (words >= place.start) & (words < place.end)
+            rows.append(start + np.flatnonzero(inside))
+            items.append(place.item)
+        start += len(words)
+    sizes = torch.tensor([len(own) for own in rows])
+    owner, pieces = torch.repeat_interleave(sizes), torch.from_numpy(np.concatenate(rows))
+    states = packed.states.index_select(0, pieces.to(packed.states.device)).to(into.device).float()
+    sums = sum_rows(states.flatten(1), owner.to(into.device), len(items)).unflatten(1, states.shape[1:])
+    into[:, items] = (sums / sizes.to(into.device)[:, None, None]).transpose(0, 1)
 
 
 def mean_by_word(layer: Source, data: WordsInContext) -> Source:
     """One vector per word: the mean over all its contexts."""
-    sums = torch.zeros(len(data.words), layer.width)
     owner = torch.from_numpy(data.word).long()
+    sums = torch.zeros(len(data.words), layer.width)
     for some in torch.arange(len(owner)).split(_TAKEN_AT_ONCE):
-        sums.index_add_(0, owner[some], layer.take(some).float())
-    return InMemory(sums / torch.bincount(owner, minlength=len(data.words)).unsqueeze(1))
+        taken = layer.take(some).float()
+        sums = sums.to(taken.device) + sum_rows(taken, owner[some].to(taken.device), len(data.words))
+    return InMemory(sums / torch.bincount(owner, minlength=len(data.words)).unsqueeze(1).to(sums.device))

@@ -28,6 +28,8 @@ SPLITS = ("train", "dev", "test")
 DEV_SHARE, TEST_SHARE = 0.15, 0.25
 """Of the words, where a corpus has no lists of its own; dev is a fifth of train where it lists train and test."""
 _LISTED_DEV_SHARE = 0.2
+_MOST_HELD = 2**15
+"""Texts held in memory: those of a treebank, not those of an encyclopedia."""
 
 SEEN = "texts that a model was fine-tuned on, left out"
 TRUNCATED = "annotated words cut off with the end of their text (more than the most pieces)"
@@ -49,7 +51,10 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UsedTexts:
-    """The texts that have a used word, cut to what is encoded; read from the corpus again on every iteration."""
+    """The texts that have a used word, cut to what is encoded.
+
+    Read from the corpus again on every iteration; few of them are held in memory after the first.
+    """
 
     corpus: Corpus
     encoder: Encoder
@@ -62,15 +67,26 @@ class UsedTexts:
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Text]:
+        held = self.__dict__.get("_held")
+        return self._read() if held is None else iter(held)
+
+    def _read(self) -> Iterator[Text]:
         wanted = iter(self.numbers.tolist())
         following = next(wanted, None)
+        held: list[Text] | None = [] if len(self) <= _MOST_HELD else None
         for number, text in enumerate(self.corpus):
-            if number == following:
-                cut = fit(self.encoder, text, self.most_pieces)
-                yield Text(cut.id, cut.words, cut.segments, doc=cut.doc)
-                following = next(wanted, None)
             if following is None:
                 return
+            if number == following:
+                cut = fit(self.encoder, text, self.most_pieces)
+                made = Text(cut.id, cut.words, cut.segments, doc=cut.doc)
+                following = next(wanted, None)
+                if held is not None:
+                    held.append(made)
+                    if following is None:
+                        # Before it is given: who has the last one asks for no more.
+                        self.__dict__["_held"] = held
+                yield made
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,14 +165,17 @@ class _OneText:
     """A sentence's states as a stream of targets asks for them."""
 
     def __init__(self, states: torch.Tensor) -> None:
-        self._states = states
+        self.held = states
         self.token_bytes = states[0].nbytes
 
+    def start(self, index: int) -> int:
+        return 0
+
     def size(self, index: int) -> int:
-        return len(self._states)
+        return len(self.held)
 
     def load(self, index: int) -> torch.Tensor:
-        return self._states
+        return self.held
 
 
 def _believed(saved: SavedProbes, text: Text, edges: tuple[Edge, ...], made: Activations) -> Beliefs:

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt16
 
-from lamina.activations import StoredActivations
+from lamina.activations import ReadActivations
 from lamina.analyses.probing.checkpoints import Whose
 from lamina.analyses.probing.running import Setup, States, programs
 from lamina.analyses.probing.statistics import interval
@@ -195,7 +195,7 @@ class _Sender:
     learn: Targets
     """What is coded."""
     stop: Targets
-    stop_on: StoredActivations
+    stop_on: ReadActivations
     """Of the texts that decide when to stop."""
     states: States
     seeds: int

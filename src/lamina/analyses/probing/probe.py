@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
 
 from lamina.activations import Runtime
+from lamina.activations.engines import RunsTasks
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.kept_runs import run_folder
 from lamina.analyses.probing.ambiguity import WORDS, Trace
 from lamina.analyses.probing.breakdown import Part
-from lamina.analyses.probing.checkpoints import TaskRun, keep_run, kept_run, probes_path, together
+from lamina.analyses.probing.checkpoints import TaskRun, kept_run, probes_path, together
+from lamina.analyses.probing.elsewhere import StoredStates, TaskElsewhere, portable, train_and_keep
 from lamina.analyses.probing.findings import probe_findings, probe_overview
 from lamina.analyses.probing.mdl import CodeLength, online_code
 from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
 from lamina.analyses.probing.predictions import TEXTS, write_predictions, write_texts
 from lamina.analyses.probing.reference import Reference, reference_table
-from lamina.analyses.probing.running import Setup, States, partial_path, run_task
+from lamina.analyses.probing.running import Setup, States
 from lamina.analyses.probing.suites import ProbedTexts, Source, probes_of
 from lamina.analyses.probing.summary import Order, OrderTest, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
@@ -166,10 +168,10 @@ def probe(
     plans = [plan_run(encoders[0].layers, source, **asked) for source in sources]
     seen = [seen_by_probes(encoder, faithful=faithful, seed=seed) for encoder in encoders]
     probed, files, lengths = [], {}, []
+    trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
+    if isinstance(runtime.engine, RunsTasks):
+        _train_elsewhere(seen, plans, trained_by, runtime.engine, runtime)
     for plan in plans:
-        # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
-        trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
-        trained_by["preset"] = str(plan.setup.preset)
         with _kept(seen, plan, trained_by, runtime) as work:
             runs, saved = _run_models(seen, plan, trained_by, work, runtime)
             probed.append(Probed(runs, plan.setup.splits))
@@ -237,8 +239,9 @@ def _cost(
             splits = plan.setup.splits
             cost = estimator.encoding((splits.train, splits.scored), both)
             cost += training_cost(estimator, plan, both, mdl=mdl)
-            # While a task is trained, the states of both encoders are held as they are stored.
-            held = cost.memory + 2 * cost.tokens * encoder.layers * encoder.width
+            # While a task is trained, the states of both encoders are in memory as they are stored.
+            stored = estimator.runtime.residence(seen, 0).device is None
+            held = cost.memory + stored * 2 * cost.tokens * encoder.layers * encoder.width
             total += cost + Cost(passes=0, seconds=bootstrap_seconds(plan, samples), memory=held)
     return total
 
@@ -274,7 +277,9 @@ def _kept(
     """The folder of what was trained on one model, or was put together from several."""
     models = [encoder.fingerprint for encoder in encoders]
     model = models[0] if len(models) == 1 else fingerprint_of(models)
-    question = question_key("probe", model, plan.setup.splits.fingerprint, trained_by)
+    # Whatever a preset of this name means elsewhere: what is kept was trained with these very settings.
+    settings = {**trained_by, "preset": str(plan.setup.preset)}
+    question = question_key("probe", model, plan.setup.splits.fingerprint, settings)
     return run_folder(answer_key(question, probe.version), runtime.store)
 
 
@@ -288,12 +293,42 @@ def _run_models(
     by_model, files = [], {}
     seeds = tuning_seeds(encoders)
     for seed, encoder in zip(seeds, encoders, strict=True):
-        # Random weights know nothing of the fine-tuning: one twin serves all models.
-        own = {**trained_by, "twin": trained_by["twin"] and encoder is encoders[0]}
+        own = _own(trained_by, encoder, encoders)
         with _kept([encoder], plan, own, runtime) as folder:
             by_model.append(_run_all(plan, encoder, folder, twin=own["twin"], runtime=runtime))
             files |= _probes(by_model[-1], plan.setup, folder, of=f"-seed-{seed}")
     return [together(runs, seeds) for runs in zip(*by_model, strict=True)], files
+
+
+def _own(trained_by: Mapping[str, Any], encoder: Encoder, encoders: Sequence[Encoder]) -> dict[str, Any]:
+    """What one of several models is trained by: random weights know nothing of the fine-tuning, one twin serves all."""
+    return {**trained_by, "twin": trained_by["twin"] and encoder is encoders[0]}
+
+
+def _train_elsewhere(
+    encoders: Sequence[Encoder],
+    plans: Sequence[Plan],
+    trained_by: Mapping[str, Any],
+    engine: RunsTasks,
+    runtime: Runtime,
+) -> None:
+    """Train all tasks of all plans that are not kept yet on the engine's workers, some at once."""
+    with ExitStack() as folders:
+        tasks: list[Callable[[], object]] = []
+        for plan in plans:
+            setup = portable(plan.setup)
+            for encoder in encoders:
+                own = _own(trained_by, encoder, encoders)
+                work = folders.enter_context(_kept([encoder], plan, own, runtime))
+                todo = [task for task in plan.tasks if kept_run(task, work / f"{task.name}.run") is None]
+                if todo:
+                    _both_states(encoder, plan.setup, runtime, twin=own["twin"])
+                    stored = StoredStates.of(encoder, runtime.store)
+                    twin = own["twin"] and encoder.blocks and encoder.random_twin(setup.seed)
+                    beside = StoredStates.of(twin, runtime.store) if twin else None
+                    tasks += [TaskElsewhere(task, setup, stored, beside, work.resolve()) for task in todo]
+        if tasks:
+            engine.run_tasks(tasks, what="probing tasks", device=plans[0].setup.device)
 
 
 def tuning_seeds(encoders: Sequence[Encoder]) -> tuple[int, ...]:
@@ -316,9 +351,7 @@ def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: R
     if todo:
         states, beside = _both_states(encoder, plan.setup, runtime, twin=twin)
         for task in todo:
-            runs[task.name] = run = run_task(task, plan.setup, states, beside, work)
-            keep_run(run, work / f"{task.name}.run")
-            partial_path(task, work).unlink(missing_ok=True)
+            runs[task.name] = train_and_keep(task, plan.setup, states, beside, work)
     return [run for run in runs.values() if run is not None]
 
 

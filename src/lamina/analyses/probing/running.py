@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lamina.activations import StoredActivations
+from lamina.activations import ReadActivations
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
-from lamina.probes.bank import Checkpoint, Group, Learned, Loss, Schedule, train
+from lamina.probes.bank import Checkpoint, Group, Learned, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes, save_probes
+from lamina.probes.learner import Loss
 from lamina.probes.streams import Standard, Stream
 from lamina.probes.tallies import Tally, constant_tally
 from lamina.probes.targets import Targets, find_targets
@@ -76,10 +77,10 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class States:
-    """Stored states of one encoder, for the training and the scored texts."""
+    """States of one encoder, for the training and the scored texts."""
 
-    train: StoredActivations
-    scored: StoredActivations
+    train: ReadActivations
+    scored: ReadActivations
     layers: int
     width: int
     encoder: str
@@ -151,7 +152,8 @@ def run_task(task: Task, setup: Setup, states: States, twin: States | None, fold
         remembered = _remembered(task, setup, control)
         plan.append(_Plan("control", remembered, states, setup.control_cuts, setup.beside_seeds, seen))
     if twin is not None:
-        plan.append(_Plan("random", _find(task, setup, twin, labels), twin, setup.cuts, setup.beside_seeds, seen))
+        # The twin has the model's tokenizer: its targets lie at the same tokens.
+        plan.append(_Plan("random", own, twin, setup.cuts, setup.beside_seeds, seen))
     checkpoint = Checkpoint(partial_path(task, folder))
     trained = _train(task, plan, setup, checkpoint)
     outcomes = [outcome for bank in trained for outcome in _score(task, bank, folder)]
@@ -308,13 +310,13 @@ def _outcome(task: Task, plan: _Plan, probes: EdgeProbes, learned: Learned, scor
     return Outcome(plan.of, probes.seeds[0], cuts, tallies, remembered, learned, weights, gamma, kept)
 
 
-_BELOW = np.nextafter(np.float16(0.5), np.float16(0))
+_BELOW = float(np.nextafter(np.float16(0.5), np.float16(0)))
 
 
 def _probabilities(told: torch.Tensor) -> np.ndarray:
     """In half precision, where a label that was not predicted is not rounded up to one half."""
-    said = told.sigmoid().cpu().numpy().astype(np.float16)
-    return np.where((told < 0).cpu().numpy(), np.minimum(said, _BELOW), said)
+    said = told.sigmoid().half()
+    return torch.where(told < 0, said.clamp_max(_BELOW), said).cpu().numpy()
 
 
 def _constant(task: Task, learned: list[Text], scored: Targets, seen: np.ndarray | None = None) -> dict[Metric, Tally]:

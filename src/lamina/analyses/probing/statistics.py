@@ -168,19 +168,26 @@ class Resampling:
 
     def score(self, tally: Tally) -> Float[np.ndarray, "sample member"]:
         """The score of every member on every draw."""
+        return self.scores([tally])[0]
+
+    def scores(self, tallies: Sequence[Tally]) -> Float[np.ndarray, "tally sample member"]:
+        """The same for several tallies of one metric and as many members, by one product: many small ones are slow."""
+        own = [tally.touched() for tally in tallies]
         # Texts without a decision weigh nothing; a rare label has few others.
-        touched = tally.touched()
-        some = tally.among(touched)
-        added = _right_and_wrong(some)
-        some = some if added is None else Tally(tally.metric, np.concatenate([some.sums, added], 2))
+        touched = np.unique(np.concatenate(own))
+        whole = Tally(tallies[0].metric, np.concatenate([tally.among(touched).sums for tally in tallies], 1))
+        added = _right_and_wrong(whole)
+        if added is not None:
+            whole = Tally(whole.metric, np.concatenate([whole.sums, added], 2))
         drawn = []
         for at in range(0, self.samples, _CHUNK):
             weights = self._weights[at : at + _CHUNK, touched].astype(float)
-            own = weights if added is None else np.hstack([weights, self._added[at : at + _CHUNK]])
-            drawn.append(some.value(own))
-        value = tally.value()
-        spread = value + (np.concatenate(drawn) - value) * _widening(len(touched))
-        return spread.clip(*_BOUNDS.get(tally.metric, (0.0, 1.0)))
+            drawn.append(whole.value(weights if added is None else np.hstack([weights, self._added[at : at + _CHUNK]])))
+        bounds = _BOUNDS.get(whole.metric, (0.0, 1.0))
+        each = np.split(np.concatenate(drawn), len(tallies), axis=1)
+        values = [tally.value() for tally in tallies]
+        widened = zip(values, each, (_widening(len(texts)) for texts in own), strict=True)
+        return np.stack([(value + (some - value) * wider).clip(*bounds) for value, some, wider in widened])
 
 
 def _right_and_wrong(tally: Tally) -> Float[np.ndarray, "part member 2"] | None:
@@ -230,7 +237,7 @@ class Draws:
         each = tuple(tallies)
         own = tuple(range(len(each)) if units is None else units)
         shares = seed_shares(len(set(own)), texts.samples, rng)
-        return cls(each, np.stack([texts.score(one) for one in each]), own, shares, texts)
+        return cls(each, texts.scores(each), own, shares, texts)
 
     @cached_property
     def pooled(self) -> Float[np.ndarray, "sample member"]:

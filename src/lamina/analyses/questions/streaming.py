@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from lamina.activations.residence import device_of
 from lamina.analyses.paired import holm
 from lamina.analyses.questions.answering import CUT, is_cut
 from lamina.analyses.questions.clusters import AGREEMENTS, agreement, labels_of, pseudo_labels
@@ -33,7 +34,7 @@ from lamina.analyses.resampling import StreamedBootstrap
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import ModelError
-from lamina.types import Span
+from lamina.types import Span, Text
 
 ALL, RIGHT, WRONG, SURE_WRONG, UNSURE = "all", "right", "wrong", "confident wrong", "low confidence"
 ANSWERS = (ALL, RIGHT, WRONG, SURE_WRONG, UNSURE)
@@ -126,9 +127,9 @@ class PhaseSums:
 class Unrelated:
     """Sums of the words of earlier documents, for what two unrelated words are like."""
 
-    def __init__(self, layers: int, width: int) -> None:
-        self._finished = Before(torch.zeros(layers, width), torch.zeros(layers))
-        self._held = Before(torch.zeros(layers, width), torch.zeros(layers))
+    def __init__(self, layers: int, width: int, device: str = "cpu") -> None:
+        self._finished = Before(torch.zeros(layers, width, device=device), torch.zeros(layers, device=device))
+        self._held = Before(*(torch.zeros_like(part) for part in self._finished))
         self._document: str | None = None
 
     def before(self, document: str) -> Before:
@@ -167,25 +168,29 @@ class Turn(NamedTuple):
 
 
 class Watcher:
-    """Measures questions in one model; with `positions`, pseudo roles too."""
+    """Measures questions in one model, where it runs; with `positions`, pseudo roles too."""
 
     def __init__(self, encoder: Encoder, *, seed: int, places: int, positions: Positions | None) -> None:
         self._encoder, self._seed, self._positions = encoder, seed, positions
-        self._unrelated = Unrelated(encoder.layers, encoder.width)
+        self._device = device_of(encoder)
+        self._unrelated = Unrelated(encoder.layers, encoder.width, self._device)
         self.vectors = np.zeros((places, encoder.layers, 2 * encoder.width), np.float32)
         self.skipped: Counter[str] = Counter()
 
     def watch(self, turns: list[Turn]) -> list[list[Values]]:
         """Encode some questions and measure them, in their order: the roles, and pseudo roles where they are asked."""
-        encoded = self._encoder.encode(turn.question.text for turn in turns)
-        return [self._measure(turn, activations) for turn, activations in zip(turns, encoded, strict=True)]
+        # Numbered: states are left on the device in the order of batches.
+        texts = (Text(str(at), turn.question.text.words, turn.question.text.segments) for at, turn in enumerate(turns))
+        packed = self._encoder.packed(texts, on="device")
+        encoded = {int(each.text): each for batch in packed for each in batch.each()}
+        return [self._measure(turn, encoded[at]) for at, turn in enumerate(turns)]
 
     def _measure(self, turn: Turn, activations: Activations) -> list[Values]:
         if activations.states is None:
             raise ModelError(f"{self._encoder.name} gives no states, so there is nothing to measure")
         inside = activations.tokens.words != SPECIAL
         owners = activations.tokens.words[inside]
-        states = activations.states[torch.from_numpy(inside)]
+        states = activations.states.to(self._device)[torch.from_numpy(inside)]
         keep = ordinary(states)
         self._note(activations, keep)
         self.skipped[CUT] += turn.predicted is not None and is_cut(activations.tokens, turn.question)
@@ -194,7 +199,7 @@ class Watcher:
         variants = [groups_of(roles)]
         if self._positions is not None:
             variants.append(pseudo_groups(turn.question, roles, self._positions, rng))
-        groups = torch.from_numpy(np.concatenate(variants)[:, owners])
+        groups = torch.from_numpy(np.concatenate(variants)[:, owners]).to(self._device)
         unit = unit_vectors(states, keep)
         sums, counts = add_up(unit, keep, groups)
         before = self._unrelated.before(turn.document)
@@ -203,11 +208,12 @@ class Watcher:
             labels = [labels_of(turn.question.text, variants[0], roles.sentence)]
             labels += [pseudo_labels(turn.question.text, labels[0], rng) for _ in variants[1:]]
             spread = [tuple(each[owners] for each in own) for own in labels]
-            agreed = agreement(states, keep, spread, seed=self._seed)
+            # On the CPU: many small steps.
+            agreed = agreement(states.cpu(), keep.cpu(), spread, seed=self._seed)
         found = []
         for variant, ami in enumerate(agreed):
             rows = slice(variant * len(GROUPS), (variant + 1) * len(GROUPS))
-            measured = measure(unit, keep, groups[rows], Sums(sums[rows], counts[rows]), before).numpy()
+            measured = measure(unit, keep, groups[rows], Sums(sums[rows], counts[rows]), before).cpu().numpy()
             found.append(np.hstack([measured, ami]))
         self._unrelated.add(sums[WORDS], counts[WORDS])
         if turn.place is not None:
@@ -219,7 +225,7 @@ class Watcher:
         asked, told = sums[QUESTION], sums[WORDS] - sums[QUESTION]
         numbers = counts[QUESTION], counts[WORDS] - counts[QUESTION]
         means = [part / number.clamp_min(1)[:, None] for part, number in zip((asked, told), numbers, strict=True)]
-        self.vectors[place] = torch.cat(means, dim=1).numpy()
+        self.vectors[place] = torch.cat(means, dim=1).cpu().numpy()
 
     def _note(self, activations: Activations, keep: torch.Tensor) -> None:
         name = self._encoder.name
