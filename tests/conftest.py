@@ -6,8 +6,9 @@ import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,11 +23,9 @@ SHAPED = (
     "lamina.analyses.contextualization",
     "lamina.analyses.geometry",
     "lamina.analyses.similarity",
-    "lamina.analyses.similarity",
     "lamina.analyses.questions",
     "lamina.analyses.resampling",
     "lamina.analyses.typed_sentence",
-    "lamina.analyses.similarity",
     "lamina.probes",
 )
 install_import_hook(SHAPED, "beartype.beartype")
@@ -49,9 +48,47 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A cache of the session's own, for all that tests write; downloads and what was made of them are the user's."""
+    from lamina.errors import DamagedError
+    from lamina.files.checking import read_json, write_json
+    from lamina.files.places import cache_dir
+
+    if hasattr(config, "workerinput"):
+        # A worker writes into the cache of the session that started it.
+        return
+    users, folder = cache_dir(), Path(tempfile.mkdtemp(prefix="lamina-test-cache-"))
+    (users / "assets").mkdir(parents=True, exist_ok=True)
+    (folder / "assets").symlink_to(users / "assets")
+    for kind in ("parsed", "converted"):
+        (folder / kind).mkdir()
+        for made in (users / kind).glob("[!.]*"):
+            if made.suffix != ".lock":
+                (folder / kind / made.name).symlink_to(made)
+    with suppress(OSError, DamagedError):
+        hashes = read_json(users / "hashes.json")
+        write_json(folder / "hashes.json", {key.replace(str(users), str(folder)): hashes[key] for key in hashes})
+    os.environ["LAMINA_CACHE"] = str(folder)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+LONGEST = (
+    "test_documented_commands.py",
+    "test_faults.py",
+    "test_in_browser.py",
+    "test_probe_mdl.py",
+    "test_learning.py",
+    "test_probe_figures.py",
+    "test_probe_commands.py",
+    "test_entry_points.py",
+)
+"""Files that take longest, the longest first."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first: last, it would keep one worker busy and the others waiting."""
-    items.sort(key=lambda item: "test_every_command_runs" not in item.nodeid)
+    """The longest files first: last, one would keep a worker busy and the others waiting."""
+    turns = {name: turn for turn, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turns.get(item.path.name, len(turns)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,13 +104,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
         sys.settrace(measuring)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def undrawn() -> Iterator[Callable[..., str]]:
+    """Charts are specified but not drawn, which takes as long as all else; yields what would draw them."""
+    import vl_convert
+
+    draw = vl_convert.vegalite_to_svg
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "vegalite_to_svg", lambda *_, **__: "<svg/>")
+        yield draw
+
+
 @pytest.fixture(scope="module")
-def undrawn() -> Iterator[None]:
-    """Charts are specified but not drawn, which takes as long as all else; tests of each figure draw them."""
+def drawn_charts(undrawn: Callable[..., str]) -> Iterator[None]:
+    """Charts are drawn: for tests of what can be seen in them."""
     import vl_convert
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vl_convert, "vegalite_to_svg", lambda *_, **__: "<svg/>")
+        patch.setattr(vl_convert, "vegalite_to_svg", undrawn)
         yield
 
 

@@ -1,4 +1,4 @@
-"""The commands that README and docs show are run, on fewer texts than the pages have."""
+"""The commands that README and docs show are run, on fewer texts than the pages have and a narrower model."""
 
 from __future__ import annotations
 
@@ -80,8 +80,32 @@ def at_hand(words: tuple[str, ...]) -> bool:
     return all(held(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
 
 
+@pytest.fixture
+def slim_minilm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name `minilm` means a model with its tokenizer, layers and heads, but an eighth of its width, untrained."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    from lamina import assets
+    from lamina.errors import AssetError
+
+    locate = assets.locate
+    try:
+        real = locate("minilm")
+    except AssetError as error:
+        pytest.skip(f"no real model: {error}")
+    slim = tmp_path_factory.mktemp("slim") / "minilm"
+    shutil.copytree(real, slim, ignore=shutil.ignore_patterns("*.safetensors"))
+    (settings,) = [path for path in slim.rglob("config.json") if (path.parent / "tokenizer.json").exists()]
+    config = AutoConfig.from_pretrained(settings.parent)
+    config.update({"hidden_size": config.hidden_size // 8, "intermediate_size": config.intermediate_size // 8})
+    torch.manual_seed(0)
+    AutoModel.from_config(config).save_pretrained(settings.parent)
+    monkeypatch.setattr(assets, "locate", lambda name, **more: slim if name == "minilm" else locate(name, **more))
+
+
 @pytest.mark.real
-@pytest.mark.usefixtures("real_encoder", "hasty_probes", "undrawn")
+@pytest.mark.usefixtures("slim_minilm", "hasty_probes")
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lamina.analyses import names
     from lamina.cli.main import app

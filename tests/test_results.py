@@ -225,6 +225,7 @@ def test_a_result_that_cannot_be_used_names_the_command_that_makes_it_again(tmp_
         Result.load(folder)
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_a_notebook_shows_charts_and_tables(make_geometry) -> None:
     shown = make_geometry(model="a<b", layers=2)._repr_html_()
 
@@ -245,6 +246,7 @@ def test_charts_by_name(make_geometry) -> None:
         make().chart()
 
 
+@pytest.mark.usefixtures("drawn_charts")
 def test_charts_are_saved_beside_the_tables(make_geometry, tmp_path: Path) -> None:
     result = make_geometry(layers=2, measures=["anisotropy"])
     folder = result.save(tmp_path / "r")

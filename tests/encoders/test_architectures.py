@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from lamina.encoders import huggingface
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.testing import SAMPLE_TEXTS, check_encoder
@@ -153,7 +154,7 @@ def test_batching_changes_neither_order_nor_numbers(name, tiny_encoder, monkeypa
     expected = list(small.encode(texts))
     assert [made.text for made in expected] == [text.id for text in texts]
     loose = {made.text: made for made in big.encode(texts, ordered=False)}
-    monkeypatch.setattr("lamina.encoders.huggingface._LOOKAHEAD_TEXTS", 3)
+    monkeypatch.setattr("lamina.encoders.state_batches._TOKENS_FIRST", 40)
     for made, alone in zip(big.encode(texts), expected, strict=True):
         assert made.text == alone.text
         assert close(made.states, alone.states)
@@ -162,11 +163,15 @@ def test_batching_changes_neither_order_nor_numbers(name, tiny_encoder, monkeypa
 
 
 def test_reading_ahead_heeds_the_size_of_the_maps(tiny_encoder, monkeypatch):
-    taken = []
-    texts = (taken.append(n) or Text(f"{n}", WORDS) for n in range(50))
-    monkeypatch.setattr("lamina.encoders.huggingface._LOOKAHEAD_BYTES", 1)
-    next(tiny_encoder("bert").encode(texts, ("maps",)))
-    assert taken == [0]
+    encoder, run = tiny_encoder("bert"), []
+    texts = [Text(f"{n}", WORDS) for n in range(50)]
+    monkeypatch.setitem(huggingface._LOOKAHEAD_BYTES, False, 1)
+    watch = encoder.model.register_forward_pre_hook(
+        lambda _model, _args, inputs: run.append(len(inputs["input_ids"])), with_kwargs=True
+    )
+    next(encoder.encode(texts, ("maps",)))
+    watch.remove()
+    assert run == [1]
 
 
 def test_a_limit_can_be_lowered_but_not_raised(model_folder):

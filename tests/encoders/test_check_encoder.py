@@ -29,15 +29,15 @@ class Broken(TinyEncoder):
             yield dataclasses.replace(made, **self.spoil(self, made))
 
 
-def padded(states):
-    return torch.cat([states, torch.zeros_like(states)])[: len(states)]
+def scattered(states):
+    return torch.cat([states, torch.zeros_like(states)], dim=2)[..., : states.shape[-1]]
 
 
 BREACHES = {
     "states were requested": lambda e, m: {"states": None},
     "not (7, 3, 16)": lambda e, m: {"states": None if m.states is None else m.states[:, :2].clone()},
     "batching changes states": lambda e, m: {"states": None if m.states is None else m.states + 0.01 * e.asked},
-    "keeps more memory alive": lambda e, m: {"states": None if m.states is None else padded(m.states)},
+    "not in one piece of memory": lambda e, m: {"states": None if m.states is None else scattered(m.states)},
     "disagree on tokens": lambda e, m: {"tokens": m.tokens._replace(ids=m.tokens.ids + 1)},
     "not in the order of the texts": lambda e, m: {"text": "x"},
     "maps were requested": lambda e, m: {"maps": None},

@@ -45,7 +45,7 @@ def test_it_is_an_encoder_of_its_own(tiny_encoder):
 
 
 def test_maps_are_refused(tiny_encoder):
-    with pytest.raises(ModelError, match="no attention maps while its dropout is on"):
+    with pytest.raises(ModelError, match="no attention maps: its dropout is on"):
         list(DropoutEncoder(tiny_encoder("bert")).encode(TEXTS, want=("maps",)))
 
 

@@ -209,7 +209,7 @@ def test_maps_that_are_not_those_of_the_states_are_found(name, monkeypatch):
 def test_a_dropped_mask_is_found(name, monkeypatch):
     encoder = fresh(name)
     with monkeypatch.context() as patch:
-        patch.setattr(encoder, "_mask", lambda batch, width: torch.ones(len(batch), width, dtype=torch.long))
+        patch.setattr(encoder, "_mask", lambda rows, inside: torch.ones_like(inside))
         assert "padding" in failed(encoder)
     forward = encoder.model.forward
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import lamina
+from lamina.encoders import static
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import AssetError, FormatError, InputError, ModelError
 from lamina.testing import check_encoder
@@ -62,6 +63,24 @@ def test_a_word_may_hold_spaces(tmp_path):
     path.write_text("\n".join(LINES), encoding="utf-8")
     (made,) = lamina.load_encoder(str(path)).encode([Text("t", ("new york",))])
     assert made.states[0, 0].tolist() == VECTORS[3].tolist()
+
+
+@pytest.mark.parametrize(
+    "odd", ["a +1 2e-3 3", "b 1 2 3 ", "the moon 1 2 3", " 1 2 3", '"quoted 1 2 3', "\udcff 1 2 3", "\ufeffmark 1 2 3"]
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_are_read_at_once_as_one_by_one(tmp_path, odd, end):
+    path = tmp_path / "v.txt"
+    lines = ["dog 0.1 -0.30000001192092896 1e-45", "null 7 8 9", odd, "nan 1 2 3"]
+    content = (end.join(lines) + end).encode("utf-8", "surrogateescape")
+    path.write_bytes(content)
+    slow_words, slow = static._parsed_by_line(content, 3, path, 1)
+    words, vectors = static.read_vectors(path)
+    assert words == slow_words
+    assert vectors.tolist() == slow.tolist()
+    plain, plain_vectors = static._parsed_at_once(end.join(lines[:2]).encode(), 3)
+    assert plain == words[:2]
+    assert plain_vectors.tolist() == vectors[:2].tolist()
 
 
 def test_unknown_words_are_drawn_from_a_normal_and_always_alike():

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.encoders.batching import bucket, chunked, plan_windows
+from lamina.encoders.batching import Waiting, bucket, chunked, plan_windows
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -68,3 +68,26 @@ def test_chunks_follow_each_other_and_stop_at_the_first_bound(sizes, most, budge
         assert sum(sizes[i] for i in chunk[:-1]) < budget
         closed = len(chunk) == most or sum(sizes[i] for i in chunk) >= budget
         assert closed or number == len(chunks) - 1
+
+
+@quick
+@given(
+    items=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 3)), max_size=60),
+    budgets=st.lists(st.integers(1, 200), min_size=1, max_size=5),
+)
+def test_items_are_taken_once_whole_and_within_a_budget_that_changes(items, budgets):
+    lengths, rows = [length for length, _ in items], [count for _, count in items]
+    waiting, taken, turn = Waiting(lengths, rows), [], 0
+    while waiting:
+        budget = budgets[turn % len(budgets)]
+        batch = waiting.take(budget)
+        turn += 1
+        if turn % 3 == 0 and turn < 30:
+            waiting.put_back(batch)
+            assert waiting.take(budget) == batch
+        longest = max(lengths[item] for item in batch)
+        assert longest == lengths[batch[0]]
+        assert len(batch) == 1 or longest * sum(rows[item] for item in batch) <= budget
+        taken += batch
+    assert sorted(taken) == list(range(len(items)))
+    assert [lengths[item] for item in taken] == sorted(lengths, reverse=True)

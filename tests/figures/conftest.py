@@ -20,6 +20,11 @@ MULTI = ("spr",)
 NAN = float("nan")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _charts_are_drawn(drawn_charts: None) -> None:
+    """Here is looked at what can be seen in them."""
+
+
 def curve(task: str, layer: int, layers: int, *, seed: int = 0) -> float:
     depth = layer / max(1, layers - 1)
     return STARTS[task] + (0.98 - STARTS[task]) * (1 - (1 - depth) ** 3) - 0.002 * seed

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from lamina.figures import draw, to_svg
-from lamina.figures._pipeline import pipeline
-from lamina.figures._weights import differential_rows, mixing_rows
+from lamina.figures._pipeline import order, pipeline
+from lamina.figures._weights import differential_rows, mixing_rows, weights
+from lamina.figures.theme import themed
 from lamina.figures.trace import Target, marked
 from lamina.results import Result
 
@@ -272,12 +273,12 @@ def test_what_is_not_available_is_said_with_its_reason(make_probe):
 
 @pytest.mark.parametrize("layers", [7, 25])
 def test_the_eight_tasks_of_the_suite_fit_on_a_page(make_probe, layers):
-    charts = draw(make_probe(tasks=PIPELINE, layers=layers, reference=True))
-    for name in ("pipeline", "weights", "order"):
-        svg = to_svg(charts[name])
+    tables = make_probe(tasks=PIPELINE, layers=layers, reference=True).tables
+    for chart in (pipeline, weights, order):
+        svg = to_svg(themed(chart(tables, "minilm on ewt (dev)")))
         width = float(re.search(r'<svg[^>]* width="([\d.]+)"', svg)[1])
         # 17 cm of a page: text of 12 pixels is then at least 7 points.
-        assert width * 7 / 9 <= 17 / 2.54 * 96, name
+        assert width * 7 / 9 <= 17 / 2.54 * 96, chart.__name__
 
 
 @pytest.mark.parametrize(

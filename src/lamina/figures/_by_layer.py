@@ -35,7 +35,7 @@ def by_layer(
     x, fixed = layers_axis(last), alt.Scale(domain=list(domain)) if domain else alt.Scale(type="log")
     value = alt.Y("value:Q", title=unit, scale=fixed, axis=alt.Axis(tickCount=5))
     numbers = [alt.Tooltip(f"{name}:Q", format=".3g") for name in ("value", "low", "high") if name in rows]
-    tooltip = [alt.Tooltip("model:N", title="attention"), "layer:Q", "head:Q", *numbers]
+    tooltip = [alt.Tooltip("model:N", title="attention"), alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), *numbers]
     marks: list[alt.Chart] = [
         base.mark_point(filled=True, size=28, opacity=0.45).encode(
             x=layers_axis(last, "place"), y=value, shape=shape, tooltip=tooltip
@@ -57,7 +57,9 @@ def layers_axis(last: int, field: str = "layer") -> alt.X:
 
 def interval_band(means: Table, unit: str, scale: alt.Scale) -> alt.Chart:
     """The 95 % interval of layers' means."""
-    return alt.Chart(means).mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=unit, scale=scale), y2="high:Q")
+    return (
+        alt.Chart(means).mark_area(opacity=0.25).encode(y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q"))
+    )
 
 
 def beside(panels: list[alt.LayerChart], title: str, description: str, *, uniform: bool = True) -> alt.ConcatChart:

@@ -52,7 +52,11 @@ def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
             title=None,
             axis=alt.Axis(ticks=False, domain=False, labelLimit=240),
         ),
-        tooltip=["title:N", "layer:Q", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "normalised"))],
+        tooltip=[
+            alt.Tooltip("title:N"),
+            alt.Tooltip("layer:Q"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "normalised")),
+        ],
     )
     colour = alt.Color(
         "normalised:Q", scale=alt.Scale(domain=[0, 1], range=list(SHADES), interpolate="lab"), legend=None
@@ -63,7 +67,7 @@ def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
         cells.append(base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"), color=shade))
     if "beside" in rows:
         ends = alt.Chart(rows.drop_duplicates("task")).mark_text(align="left", fontSize=11, color=INK)
-        cells.append(ends.encode(x=alt.value(PANEL_WIDTH + 8), y=base.encoding.y, text="beside:N"))
+        cells.append(ends.encode(x=alt.value(PANEL_WIDTH + 8), y=base.encoding.y, text=alt.Text("beside:N")))
     return alt.LayerChart(layer=cells, title=model)
 
 

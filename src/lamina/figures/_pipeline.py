@@ -154,18 +154,23 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
     fill = alt.Fill("statistic:N", scale=alt.Scale(domain=kinds, range=[COLOURS[0], "#ffffff"]), legend=legend)
     stroke = alt.Stroke("statistic:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend)
     x = layer_axis(last, padding=0, domain=domain)
-    tooltip = ["task:N", "statistic:N", *_numbers("layer", "low", "high"), "reason:N"]
+    tooltip = [
+        alt.Tooltip("task:N"),
+        alt.Tooltip("statistic:N"),
+        *_numbers("layer", "low", "high"),
+        alt.Tooltip("reason:N"),
+    ]
     base = alt.Chart(places, width=_BARS, height=_ROW * len(names)).encode(
         y=alt.Y("task:N", sort=names, axis=None), yOffset=alt.YOffset("statistic:N", sort=kinds)
     )
     spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     told, untold = (base.transform_filter(f"datum.why {sign} ''") for sign in ("==", "!="))
     layers: list[alt.Chart] = [
-        base.mark_bar(strokeWidth=2).encode(x=x, x2="zero:Q", fill=fill, stroke=stroke, tooltip=tooltip),
-        spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
-        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value(_BARS), text="said:N"),
+        base.mark_bar(strokeWidth=2).encode(x=x, x2=alt.X2("zero:Q"), fill=fill, stroke=stroke, tooltip=tooltip),
+        spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value(_BARS), text=alt.Text("said:N")),
         untold.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
-            x=alt.value(0), text="why:N", tooltip=tooltip
+            x=alt.value(0), text=alt.Text("why:N"), tooltip=tooltip
         ),
     ]
     if not marks.empty:
@@ -190,7 +195,12 @@ def _marked(marks: Table, names: list[str], kinds: list[str]) -> alt.Chart:
             yOffset=alt.YOffset("statistic:N", sort=kinds),
             shape=alt.Shape("mark:N", scale=alt.Scale(domain=shown, range=shapes), legend=legend),
             color=alt.Color("mark:N", scale=alt.Scale(domain=shown, range=colours), legend=legend),
-            tooltip=["mark:N", "task:N", "statistic:N", *_numbers("layer", "low", "high", "published")],
+            tooltip=[
+                alt.Tooltip("mark:N"),
+                alt.Tooltip("task:N"),
+                alt.Tooltip("statistic:N"),
+                *_numbers("layer", "low", "high", "published"),
+            ],
         )
     )
 
@@ -233,7 +243,7 @@ def _columns(rows: list[dict], columns: list[str], title: str, labels: dict[str,
                 axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
             ),
             y=alt.Y("task:N", sort=names, title=None, axis=axis),
-            text="said:N",
+            text=alt.Text("said:N"),
         )
     )
 
@@ -350,12 +360,16 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
     scale = alt.Scale(domain=[0, 0.5, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
     colour = alt.Color("probability:Q", scale=scale, legend=None)
     ink = alt.when("datum.probability > 0.85").then(alt.value("#ffffff")).otherwise(alt.value(INK))
-    tooltip = ["first:N", "second:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_holm"))]
-    reason = ["reason:N"] if "reason" in rows else []
+    tooltip = [
+        alt.Tooltip("first:N"),
+        alt.Tooltip("second:N"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_holm")),
+    ]
+    reason = [alt.Tooltip("reason:N")] if "reason" in rows else []
     return alt.LayerChart(
         layer=[
             told.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
-            base.mark_text(fontSize=12).encode(text="said:N", color=ink, tooltip=[*tooltip, *reason]),
+            base.mark_text(fontSize=12).encode(text=alt.Text("said:N"), color=ink, tooltip=[*tooltip, *reason]),
         ],
         title=alt.TitleParams(statistic, dy=-8),
     )

@@ -124,7 +124,11 @@ def _panel(rows: Table, task: str, told: list[str], last: int, domain: list[floa
     base = alt.Chart(rows, width=_WIDTH, height=_HEIGHT).encode(
         x=layer_axis(last, padding=step / 2 + 2),
         y=alt.Y("value:Q", title="share", scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5)),
-        tooltip=["layer:Q", "kind:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
+        tooltip=[
+            alt.Tooltip("layer:Q"),
+            alt.Tooltip("kind:N"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        ],
     )
     # The solid bar is the narrower one: neither hides the other.
     solid = base.transform_filter(f"datum.kind == '{_MIXING}'")
@@ -133,9 +137,9 @@ def _panel(rows: Table, task: str, told: list[str], last: int, domain: list[floa
         layer=[
             solid.mark_bar(size=step * 0.45, strokeWidth=0).encode(fill=fill, stroke=stroke),
             outlined.mark_bar(size=step * 0.8, strokeWidth=1.5).encode(fill=fill, stroke=stroke),
-            outlined.mark_rule(color=COLOURS[1]).encode(y="low:Q", y2="high:Q"),
-            solid.mark_rule(color=INK).encode(y="low:Q", y2="high:Q"),
-            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y="zero:Q"),
+            outlined.mark_rule(color=COLOURS[1]).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+            solid.mark_rule(color=INK).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
         ],
         title=alt.TitleParams(title_of(task), subtitle=told),
     )
@@ -184,12 +188,12 @@ def _norms(tables: Tables, last: int) -> list[alt.LayerChart]:
     step = _WIDTH / (last + 2)
     base = alt.Chart(rows, width=_WIDTH, height=_HEIGHT).encode(
         x=layer_axis(last, padding=step / 2 + 2),
-        tooltip=["layer:Q", *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("norm", "min", "max"))],
+        tooltip=[alt.Tooltip("layer:Q"), *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("norm", "min", "max"))],
     )
     bars = base.mark_bar(size=step * 0.8, color="#888888").encode(
         y=alt.Y("norm:Q", title="mean length", axis=alt.Axis(tickCount=5))
     )
-    spread = base.mark_rule(color=INK).encode(y="min:Q", y2="max:Q")
+    spread = base.mark_rule(color=INK).encode(y=alt.Y("min:Q"), y2=alt.Y2("max:Q"))
     subtitle = ["length of a vector", "lines: lowest to highest task"]
     return [alt.LayerChart(layer=[bars, spread], title=alt.TitleParams("Scale of the layers", subtitle=subtitle))]
 

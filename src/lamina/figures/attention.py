@@ -81,7 +81,7 @@ def head_grid(
     base = alt.Chart(rows, width=wide * heads, height=_HIGH * layers).encode(
         x=alt.X("head:O", title="head", axis=_axis(heads, wide)),
         y=alt.Y("layer:O", title="layer", axis=_axis(layers, _HIGH)),
-        tooltip=["layer:Q", "head:Q", *numbers],
+        tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), *numbers],
     )
     cells: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
     if wide >= _NUMBERED:
@@ -267,7 +267,7 @@ def _patterns(patterns: Table, layers: Table | None, about: str) -> alt.ConcatCh
             y=alt.Y("share:Q", title="share of maps", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5)),
             color=colour,
             order=alt.Order("rank:Q"),
-            tooltip=["layer:Q", "pattern:N", alt.Tooltip("share:Q", format=".3f")],
+            tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("pattern:N"), alt.Tooltip("share:Q", format=".3f")],
         )
         .properties(title="All types, stacked")
     )
@@ -293,7 +293,9 @@ def _by_type(means: Table, colour: alt.Color, width: int, last: int) -> alt.Laye
         layer=[
             interval_band(there, unit, scale).encode(x=x, color=colour),
             base.mark_line(strokeWidth=2).encode(y=y),
-            base.mark_point(filled=True, size=40, opacity=1).encode(y=y, tooltip=["layer:Q", "pattern:N", *numbers]),
+            base.mark_point(filled=True, size=40, opacity=1).encode(
+                y=y, tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("pattern:N"), *numbers]
+            ),
         ],
         title="Each type with its 95 % interval",
     )

@@ -131,15 +131,19 @@ def _with_interval(rows: Table, tasks: list[str], models: list[str], x: alt.Scal
         y=alt.Y("title:N", sort=titles, title=None, axis=alt.Axis(labelLimit=240)),
         yOffset=alt.YOffset("model:N", sort=models),
         color=look.colour,
-        tooltip=["model:N", "title:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
+        tooltip=[
+            alt.Tooltip("model:N"),
+            alt.Tooltip("title:N"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        ],
     )
     low = alt.X("low:Q", scale=x, title=axis, axis=alt.Axis(tickCount=5))
     missing = rows[rows["value"].isna()].assign(said="n/a", edge=float(x.to_dict()["domain"][0]))
     absent = alt.Chart(missing).mark_text(align="left", fontSize=11, color=INK)
     return [
-        base.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q"),
+        base.mark_rule(strokeWidth=2).encode(x=low, x2=alt.X2("high:Q")),
         base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=look.shape),
-        absent.encode(x="edge:Q", y=base.encoding.y, yOffset=base.encoding.yOffset, text="said:N"),
+        absent.encode(x=alt.X("edge:Q"), y=base.encoding.y, yOffset=base.encoding.yOffset, text=alt.Text("said:N")),
     ]
 
 
@@ -165,7 +169,7 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     far = max(shown[["low", "high"]].abs().max().max(), 0.01)
     x = alt.Scale(domain=[-far, far], nice=False, padding=8)
     tasks = list(dict.fromkeys(shown["task"]))
-    none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="zero:Q")
+    none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
     layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, "difference of scores")]
     return alt.concat(
         alt.LayerChart(layer=layers),
@@ -220,11 +224,11 @@ def _curves(title: str | alt.TitleParams, rows: Table, models: list[str], x: alt
     return alt.LayerChart(
         layer=[
             base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-                y=alt.Y("low:Q", title=metric, scale=scale), y2="high:Q"
+                y=alt.Y("low:Q", title=metric, scale=scale), y2=alt.Y2("high:Q")
             ),
             base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
             base.mark_point(filled=True, size=50, opacity=1).encode(
-                y=y, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+                y=y, shape=look.shape, tooltip=[alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]
             ),
         ],
         title=title,

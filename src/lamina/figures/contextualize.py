@@ -73,10 +73,14 @@ def context_chart(sizes: Table, whole: Table, title: str) -> alt.ConcatChart | N
         ),
         color=colour,
     )
-    tooltip = ["row:N", "context:N", *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high"))]
+    tooltip = [
+        alt.Tooltip("row:N"),
+        alt.Tooltip("context:N"),
+        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high")),
+    ]
     chart = alt.LayerChart(
         layer=[
-            base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+            base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(strokeDash=dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip),
         ]
@@ -119,7 +123,7 @@ def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
         .encode(
             x=alt.X("contexts:O", title="contexts of a word and class", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
             y=alt.Y("pairs:Q", title="word-class pairs"),
-            tooltip=["contexts:O", alt.Tooltip("pairs:Q", format=",")],
+            tooltip=[alt.Tooltip("contexts:O"), alt.Tooltip("pairs:Q", format=",")],
         )
     )
     several = int(total[total["contexts"] >= 5]["pairs"].sum())
@@ -140,14 +144,14 @@ def finetuning_chart(table: Table, title: str) -> alt.ConcatChart:
         base = alt.Chart(own, width=300, height=200).encode(x=layer_axis(last), color=look.colour)
         value = alt.Y("value:Q", title="micro-F1", scale=alt.Scale(domain=[0, 1]))
         marks = [
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape),
         ]
         single = every[(every["task"] == task) & ~every.index.isin(own.index)]
         if "seed" in single.columns and single["seed"].nunique() > 1:
             few = alt.Chart(single).encode(
-                x=layer_axis(last), y=value, color=look.colour, tooltip=["seed:N", "value:Q"]
+                x=layer_axis(last), y=value, color=look.colour, tooltip=[alt.Tooltip("seed:N"), alt.Tooltip("value:Q")]
             )
             marks.append(few.mark_tick(orient="horizontal", size=9, opacity=0.6))
         panels.append(alt.LayerChart(layer=marks, title=alt.TitleParams(str(task), subtitle=_window(own))))
@@ -180,7 +184,11 @@ def similarity_chart(table: Table, title: str) -> alt.ConcatChart | None:
                 x=alt.X("head:O", axis=alt.Axis(labelAngle=0)),
                 y=alt.Y("layer:O", sort="descending"),
                 color=alt.Color("value:Q", title="cosine", scale=alt.Scale(scheme="viridis", domain=[0, 1])),
-                tooltip=["layer:O", "head:O", *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "baseline"))],
+                tooltip=[
+                    alt.Tooltip("layer:O"),
+                    alt.Tooltip("head:O"),
+                    *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "baseline")),
+                ],
             )
         )
     means = table.groupby("task", sort=False)[["value", "baseline"]].mean()
@@ -257,13 +265,13 @@ def _panel(rows: Table, title: str, reading: str, last: int, top: float) -> alt.
     scale = alt.Scale(domain=[0, min(1.0, round(top + 0.1, 1))])
     value = alt.Y("value:Q", title="micro-F1", scale=scale, axis=alt.Axis(tickCount=6))
     tooltip: list[Any] = [
-        "model:N",
-        "layer:Q",
+        alt.Tooltip("model:N"),
+        alt.Tooltip("layer:Q"),
         *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("value", "low", "high")),
     ]
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2="high:Q"),
+            base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title="micro-F1"), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(filled=True, size=45, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
         ],

@@ -113,10 +113,14 @@ def _panel(rows: Table, kind: str) -> alt.LayerChart:
     )
     accuracy = alt.X("accuracy:Q", title="share found", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
     shape = alt.Shape("system:N", scale=alt.Scale(domain=order, range=list(SHAPES[:4])), legend=None)
-    tips = ["system:N", "count:Q", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high"))]
+    tips = [
+        alt.Tooltip("system:N"),
+        alt.Tooltip("count:Q"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
+    ]
     return alt.LayerChart(
         layer=[
-            base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="share found"), x2="high:Q"),
+            base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="share found"), x2=alt.X2("high:Q")),
             base.mark_point(filled=True, size=70, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
         ],
         title=alt.TitleParams(kind, subtitle=f"{int(rows['count'].iloc[0]):,} mentions"),
@@ -162,7 +166,11 @@ def _grid(rows: Table, kind: str, top: float) -> alt.LayerChart:
     )
     scale = alt.Scale(domain=[0, top], scheme="viridis", reverse=True)
     fill = alt.Color("accuracy:Q", scale=scale, legend=alt.Legend(title="share found", format=".0%"))
-    tips = ["layer:O", "head:O", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high"))]
+    tips = [
+        alt.Tooltip("layer:O"),
+        alt.Tooltip("head:O"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
+    ]
     return alt.LayerChart(
         layer=[
             base.mark_rect().encode(color=fill, tooltip=tips),

@@ -74,10 +74,10 @@ def _panel(measure: str, rows: Table, last: int) -> alt.LayerChart:
     numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=unit), y2="high:Q"),
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q")),
             base.mark_line(strokeWidth=2).encode(y=y, strokeDash=look.dash),
             base.mark_point(filled=True, size=50, opacity=1).encode(
-                y=y, shape=look.shape, tooltip=["model:N", "layer:Q", *numbers]
+                y=y, shape=look.shape, tooltip=[alt.Tooltip("model:N"), alt.Tooltip("layer:Q"), *numbers]
             ),
         ],
         title=title,

@@ -78,12 +78,17 @@ def _panel(rows: pd.DataFrame, split: str, metric: str, kept: Sequence[int], las
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(
         x=alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, last], nice=False), axis=alt.Axis(grid=False)),
         y=alt.Y("value:Q", title=_TITLES.get(metric, metric), scale=scale),
-        detail="seed:N",
+        detail=alt.Detail("seed:N"),
     )
     colour = COLOURS[0 if split == "train" else 1]
-    tooltip = ["seed:N", "step:Q", alt.Tooltip("epoch:Q", format=".2f"), alt.Tooltip("value:Q", format=".4f")]
+    tooltip = [
+        alt.Tooltip("seed:N"),
+        alt.Tooltip("step:Q"),
+        alt.Tooltip("epoch:Q", format=".2f"),
+        alt.Tooltip("value:Q", format=".4f"),
+    ]
     marked = [{"step": step} for step in sorted(set(kept))]
-    mark = alt.Chart(alt.Data(values=marked)).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="step:Q")
+    mark = alt.Chart(alt.Data(values=marked)).mark_rule(color=INK, strokeDash=[4, 3]).encode(x=alt.X("step:Q"))
     return alt.LayerChart(
         layer=[
             mark,

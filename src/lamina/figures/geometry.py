@@ -102,11 +102,15 @@ def _panel(panel: Panel, models: list[str], last: int, domain: list[float]) -> a
         .encode(x=layer_axis(last), color=look.colour)
     )
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain), axis=alt.Axis(tickCount=5))
-    tooltip = ["model:N", "layer:Q", *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))]
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("layer:Q"),
+        *(alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high")),
+    ]
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=panel.axis), y2="high:Q"),
-            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y="zero:Q"),
+            base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=panel.axis), y2=alt.Y2("high:Q")),
+            alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=INK).encode(y=alt.Y("zero:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip),
         ],

@@ -106,7 +106,7 @@ def _places(points: Table) -> alt.Chart:
     return alt.Chart(points, width=PANEL, height=round(pixels * (top - bottom))).encode(
         x=alt.X("x:Q", title="nats per token", scale=alt.Scale(domain=[left, right], nice=False)),
         y=alt.Y("y:Q", title="nats per token", scale=alt.Scale(domain=[bottom, top], nice=False)),
-        tooltip=["layer:Q", "head:Q", "behaviour:N"],
+        tooltip=[alt.Tooltip("layer:Q"), alt.Tooltip("head:Q"), alt.Tooltip("behaviour:N")],
     )
 
 

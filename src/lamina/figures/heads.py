@@ -103,7 +103,9 @@ def leads(
     return alt.LayerChart(
         layer=[
             alt.Chart(alt.Data(values=[{}])).mark_rule(color=INK).encode(x=alt.datum(0, title=AHEAD)),
-            base.mark_rule(strokeWidth=2).encode(x=alt.X("diff_low:Q", title=AHEAD, scale=scale), x2="diff_high:Q"),
+            base.mark_rule(strokeWidth=2).encode(
+                x=alt.X("diff_low:Q", title=AHEAD, scale=scale), x2=alt.X2("diff_high:Q")
+            ),
             base.mark_point(filled=True, size=55, opacity=1).encode(
                 x=alt.X("difference:Q", title=AHEAD, scale=scale), tooltip=tips
             ),
@@ -137,18 +139,18 @@ def _dots(rows: Table, order: list[str]) -> alt.LayerChart:
     accuracy = alt.X("accuracy:Q", title=FOUND, scale=alt.Scale(domain=[0, 1]))
     shape = alt.Shape("system:N", scale=alt.Scale(domain=systems, range=list(SHAPES[:2])), legend=legend)
     tips = [
-        "relation:N",
-        "system:N",
-        "who:N",
+        alt.Tooltip("relation:N"),
+        alt.Tooltip("system:N"),
+        alt.Tooltip("who:N"),
         *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("accuracy", "low", "high")),
     ]
     intervals = base.transform_filter(f"datum.system == '{HEAD}'")
     return alt.LayerChart(
         layer=[
-            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=FOUND), x2="high:Q"),
+            intervals.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=FOUND), x2=alt.X2("high:Q")),
             base.mark_point(filled=True, size=55, opacity=1).encode(x=accuracy, shape=shape, tooltip=tips),
             intervals.mark_text(align="left", dx=6, fontSize=10, color=INK).encode(
-                x=alt.XDatum(1), text="who:N", color=alt.ColorValue(INK)
+                x=alt.XDatum(1), text=alt.Text("who:N"), color=alt.ColorValue(INK)
             ),
         ],
         title="Shares",

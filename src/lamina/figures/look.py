@@ -147,8 +147,8 @@ def _panel(rows: Table, words: list[Table], kinds: list[str], panel: Panel, side
         .encode(
             x=alt.XDatum(at, scale=across),
             y=alt.Y("position:Q", scale=down, axis=None),
-            text="word:N",
-            tooltip="word:N",
+            text=alt.Text("word:N"),
+            tooltip=alt.Tooltip("word:N"),
         )
         for some, align, at in zip(words, ("right", "left"), (side - 4, side + GAP + 4), strict=True)
     ]
@@ -166,12 +166,12 @@ def _links(rows: Table, kinds: list[str], side: int, across: alt.Scale, down: al
         .mark_rule(strokeCap="round", color=COLOURS[0])
         .encode(
             x=alt.X("left:Q", scale=across, axis=None),
-            x2="right:Q",
+            x2=alt.X2("right:Q"),
             y=alt.Y("from:Q", scale=down, axis=None),
-            y2="to:Q",
+            y2=alt.Y2("to:Q"),
             opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.08, 1]), legend=None),
             strokeWidth=alt.StrokeWidth("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.4, 3.5]), legend=None),
-            tooltip=["from_word:N", "to_word:N", alt.Tooltip("weight:Q", format=".3f")],
+            tooltip=[alt.Tooltip("from_word:N"), alt.Tooltip("to_word:N"), alt.Tooltip("weight:Q", format=".3f")],
         )
     )
     if not kinds:
@@ -242,7 +242,7 @@ def rollout(table: Table, *, title: str = "") -> alt.ConcatChart:
             x=alt.X("to:O", axis=alt.Axis(labelAngle=-90, **labels)),
             y=alt.Y("from:O", axis=alt.Axis(**labels)),
             color=colour,
-            tooltip=["from_word:N", "to_word:N", alt.Tooltip("weight:Q", format=".3f")],
+            tooltip=[alt.Tooltip("from_word:N"), alt.Tooltip("to_word:N"), alt.Tooltip("weight:Q", format=".3f")],
         )
         for layer in depths(int(table["layer"].max()))
     ]

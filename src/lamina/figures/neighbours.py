@@ -122,9 +122,15 @@ def _grid(rows: Table, columns: list[str], colour: Any, title: alt.TitleParams) 
     base = alt.Chart(rows, width=_COLUMN * len(columns), height=_ROW * len(ranks)).encode(
         x=alt.X("column:N", scale=alt.Scale(domain=columns), axis=x_axis),
         y=alt.Y("rank:O", scale=alt.Scale(domain=ranks), axis=alt.Axis(title=None, domain=False, ticks=False)),
-        tooltip=["column:N", "rank:Q", "neighbour:N", alt.Tooltip("similarity:Q", format=".3f"), "neighbour_text:N"],
+        tooltip=[
+            alt.Tooltip("column:N"),
+            alt.Tooltip("rank:Q"),
+            alt.Tooltip("neighbour:N"),
+            alt.Tooltip("similarity:Q", format=".3f"),
+            alt.Tooltip("neighbour_text:N"),
+        ],
     )
-    words = base.mark_text(fontSize=12, limit=_COLUMN - 8).encode(text="neighbour:N", color=colour)
+    words = base.mark_text(fontSize=12, limit=_COLUMN - 8).encode(text=alt.Text("neighbour:N"), color=colour)
     return alt.LayerChart(layer=[base.mark_rect(fill="white", stroke=FAINT), words], title=title)
 
 
@@ -206,7 +212,7 @@ def _map(rows: Table, layer: int, score: dict, colour: alt.Color, shape: alt.Sha
             y=alt.Y("y:Q", axis=hidden, scale=scale),
             color=colour,
             shape=shape,
-            tooltip=["context:Q", "class:N", "sentence:N"],
+            tooltip=[alt.Tooltip("context:Q"), alt.Tooltip("class:N"), alt.Tooltip("sentence:N")],
         )
         .properties(
             title=alt.TitleParams(f"layer {layer}", subtitle=[line for line in (apart, kept) if line], color=INK),

@@ -100,7 +100,11 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
     legend = alt.Legend(title=None, orient="top", symbolSize=110, symbolStrokeWidth=2)
     base = alt.Chart(long, width=PANEL_WIDTH, height=ROW * len(names)).encode(
         y=alt.Y("system:N", sort=names, title=None, axis=alt.Axis(labelLimit=280, grid=True)),
-        tooltip=["system:N", "kind:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))],
+        tooltip=[
+            alt.Tooltip("system:N"),
+            alt.Tooltip("kind:N"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        ],
     )
     spread = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
@@ -108,7 +112,10 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
         color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=legend),
         shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["circle", "diamond"]), legend=legend),
     )
-    layers = [spread.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", title=axis), x2="high:Q"), dots]
+    layers = [
+        spread.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", title=axis), x2=alt.X2("high:Q")),
+        dots,
+    ]
     said = alt.TitleParams(
         f"Heads of words: {title}",
         subtitle=[
@@ -128,7 +135,7 @@ def _weights(system: str, rows: Table, title: str) -> alt.ConcatChart:
         scale=alt.Scale(domain=[-most, 0, most], range=[COLOURS[1], "#f7f7f7", COLOURS[0]]),
         legend=alt.Legend(orient="right", gradientLength=120, format=".2f"),
     )
-    tooltip = ["layer:O", "head:O", alt.Tooltip("weight:Q", format=".3f")]
+    tooltip = [alt.Tooltip("layer:O"), alt.Tooltip("head:O"), alt.Tooltip("weight:Q", format=".3f")]
     panels = []
     directions = _directions(rows)
     for direction, said in directions.items():

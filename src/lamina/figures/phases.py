@@ -257,11 +257,16 @@ def _panel(
     base = alt.Chart(own, width=width, height=170).encode(x=layer_axis(last), color=look.colour)
     value = alt.Y("value:Q", title=panel.axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{number}:Q", format=".3f") for number in ("value", "low", "high"))
-    tooltip = ["model:N", "layer:Q", *numbers, alt.Tooltip("count:Q", title="questions", format=",")]
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("layer:Q"),
+        *numbers,
+        alt.Tooltip("count:Q", title="questions", format=","),
+    ]
     return alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.2, clip=True).encode(y=alt.Y("low:Q", title=panel.axis), y2="high:Q"),
-            alt.Chart(alt.Data(values=[{"at": line}])).mark_rule(color=INK).encode(y="at:Q"),
+            base.mark_area(opacity=0.2, clip=True).encode(y=alt.Y("low:Q", title=panel.axis), y2=alt.Y2("high:Q")),
+            alt.Chart(alt.Data(values=[{"at": line}])).mark_rule(color=INK).encode(y=alt.Y("at:Q")),
             base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
             base.mark_point(size=50, opacity=1).encode(
                 y=value,

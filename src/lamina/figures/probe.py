@@ -228,10 +228,16 @@ def _lines(rows: Table, look: Look, last: int, metric: str, width: int = PANEL_W
     lowest = min(0.0, math.floor(rows[["value", "low"]].min().min() * 10) / 10) if metric == "R2" else 0
     value = alt.Y("value:Q", title=metric, scale=alt.Scale(domain=[lowest, 1]), axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
-    tooltip = ["model:N", "layer:Q", *numbers, alt.Tooltip("count:Q", title="targets", format=","), "converged:N"]
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("layer:Q"),
+        *numbers,
+        alt.Tooltip("count:Q", title="targets", format=","),
+        alt.Tooltip("converged:N"),
+    ]
     points = base.mark_point(filled=True, size=50, opacity=1).encode(y=value, shape=look.shape, tooltip=tooltip)
     layers = [
-        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=metric), y2="high:Q"),
+        base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=metric), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2).encode(y=value, strokeDash=look.dash),
         points,
     ]
@@ -249,13 +255,14 @@ def _gap(tables: Tables, task: str, last: int) -> list[alt.Chart]:
     if rows.empty or task in reasons_of(tables, "selectivity"):
         return []
     base = alt.Chart(rows).encode(
-        x=layer_axis(last), tooltip=["layer:Q", *(alt.Tooltip(f"{of}:Q", format=".3f") for of in ("model", "control"))]
+        x=layer_axis(last),
+        tooltip=[alt.Tooltip("layer:Q"), *(alt.Tooltip(f"{of}:Q", format=".3f") for of in ("model", "control"))],
     )
     ends = [
         base.mark_point(shape=shape, size=60, color=INK, filled=True, opacity=1).encode(y=alt.Y(f"{of}:Q"))
         for of, shape in (("model", "circle"), ("control", "square"))
     ]
-    return [base.mark_rule(color=INK, strokeWidth=2).encode(y=alt.Y("control:Q"), y2="model:Q"), *ends]
+    return [base.mark_rule(color=INK, strokeWidth=2).encode(y=alt.Y("control:Q"), y2=alt.Y2("model:Q")), *ends]
 
 
 def _selectivity(tables: Tables, task: str, share: float) -> str:

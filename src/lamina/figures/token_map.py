@@ -194,7 +194,7 @@ def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.La
         base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
     ]
     if size == SIZE:
-        label = base.encode(text="label:N", shape=alt.Undefined)
+        label = base.encode(text=alt.Text("label:N"), shape=alt.Undefined)
         layers += [
             label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(align=align, dy=-13, fontSize=12)
             for side, align in _SIDES

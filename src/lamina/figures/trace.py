@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
+from statistics import fmean
 from typing import NamedTuple
 
 import altair as alt
@@ -117,20 +119,27 @@ def _targets(rows: Table, most: int | None) -> list[Target]:
 
 def _two_labels(rows: Table) -> Table:
     """The strongest gold label and the strongest wrong one; the two strongest where the gold labels are not known."""
-    rows = rows.assign(gold=[str(each) for each in rows["gold"]])
-    means = rows.groupby(["label", "gold"], sort=False)["probability"].mean().reset_index()
-    means = means.sort_values("probability", ascending=False, kind="stable")
-    right, wrong = means[means["gold"] == "True"], means[means["gold"] == "False"]
-    known = len(right) + len(wrong) > 0
-    picked = [*right["label"][:1], *wrong["label"][:1]] if known else means["label"][:2].tolist()
-    roles = ([RIGHT] * min(1, len(right)) + [WRONG] * min(1, len(wrong))) if known else [FIRST, SECOND]
-    shown = rows[rows["label"].isin(picked)].copy()
-    shown["role"] = shown["label"].map(dict(zip(picked, roles, strict=False)))
+    # Plain lists: there are hundreds of targets of a few rows, where each step of pandas costs more than all of this.
+    told = list(zip(rows["label"].astype(str), rows["layer"].tolist(), rows["probability"].tolist(), strict=True))
+    every: dict[tuple[str, str], list[float]] = {}
+    for (label, _, probability), gold in zip(told, rows["gold"], strict=True):
+        every.setdefault((label, str(gold)), []).append(probability)
+    strongest = sorted(every, key=lambda pair: -fmean(every[pair]))
+    right, wrong = ([label for label, gold in strongest if gold == known] for known in ("True", "False"))
+    if right or wrong:
+        roles = dict.fromkeys(right[:1], RIGHT) | dict.fromkeys(wrong[:1], WRONG)
+    else:
+        roles = dict(zip((label for label, _ in strongest), (FIRST, SECOND), strict=False))
+    shown = [each for label in roles for each in sorted(told, key=lambda each: each[1]) if each[0] == label]
+    sums: defaultdict[int, float] = defaultdict(float)
+    for _, layer, probability in shown:
+        sums[layer] += probability
     # Labels are scored one by one, so two rivals may sum to more than 1; several true labels are no rivals.
-    sums = shown.groupby("layer")["probability"].transform("sum")
-    shown["height"] = shown["probability"] / (sums.clip(lower=1) if len(right) < 2 else 1)
-    order = pd.CategoricalDtype(picked, ordered=True)
-    return shown.astype({"label": order}).sort_values(["label", "layer"]).astype({"label": str})
+    heights = [share / max(1, sums[layer]) if len(right) < 2 else share for _, layer, share in shown]
+    return pd.DataFrame(
+        [(label, roles[label], layer, high, share) for (label, layer, share), high in zip(shown, heights, strict=True)],
+        columns=["label", "role", "layer", "height", "probability"],
+    )
 
 
 def _span(said: str) -> tuple[int, int]:
@@ -192,7 +201,12 @@ def _panel(words: list[str], target: Target, last: int) -> alt.Chart:
             ),
             color=alt.Color("role:N", scale=alt.Scale(domain=names, range=list(COLOURS[:2])), legend=legend),
             row=alt.Row("label:N", sort=labels, title=None, spacing=6, header=header),
-            tooltip=["label:N", "role:N", "layer:Q", alt.Tooltip("probability:Q", format=".3f")],
+            tooltip=[
+                alt.Tooltip("label:N"),
+                alt.Tooltip("role:N"),
+                alt.Tooltip("layer:Q"),
+                alt.Tooltip("probability:Q", format=".3f"),
+            ],
         )
     )
 
@@ -246,8 +260,8 @@ def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
     y = alt.Y("share:Q", title="share of targets", scale=alt.Scale(domain=[0, top * 1.05], nice=False))
     base = alt.Chart(long, width=PANEL_WIDTH * 1.2, height=130)
     own = base.transform_filter(alt.datum.what == _REVISED)
-    band = own.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
-    tooltip = ["what:N", "layer:Q", alt.Tooltip("share:Q", format=".3f")]
+    band = own.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    tooltip = [alt.Tooltip("what:N"), alt.Tooltip("layer:Q"), alt.Tooltip("share:Q", format=".3f")]
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, **look)
     points = own.mark_point(filled=True, size=30, color=COLOURS[0], opacity=1).encode(x=x, y=y, tooltip=tooltip)
     return alt.LayerChart(layer=[band, line, points], title=alt.TitleParams(title, fontSize=12))
@@ -297,13 +311,15 @@ def _pairs(rows: Table, title: str) -> alt.LayerChart:
         yOffset=alt.YOffset("what:N", sort=names),
         color=alt.Color("what:N", scale=alt.Scale(domain=names, range=list(COLOURS[:2])), legend=legend),
         tooltip=[
-            "pair:N",
-            "what:N",
+            alt.Tooltip("pair:N"),
+            alt.Tooltip("what:N"),
             *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "difference", "p_holm")),
         ],
     )
     x = alt.X("value:Q", title="share of pairs of targets", scale=alt.Scale(domain=[0, 1]))
     shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=["circle", "diamond"]), legend=legend)
-    spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("from:Q", title="share of pairs of targets"), x2="to:Q")
+    spread = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("from:Q", title="share of pairs of targets"), x2=alt.X2("to:Q")
+    )
     points = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
     return alt.LayerChart(layer=[spread, points], title=alt.TitleParams(title, fontSize=12))

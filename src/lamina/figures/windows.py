@@ -38,16 +38,18 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     scale = alt.Scale(domain=[max(0.0, floor(20 * least - 0.2) / 20), 1], zero=False)
     value, low = (alt.Y(f"{name}:Q", title=title, scale=scale) for name in ("value", "low"))
     x = alt.X("window:N", sort=order, title="words seen on each side", axis=alt.Axis(labelAngle=0, grid=False))
-    tooltip = ["window:N", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high"))]
+    tooltip = [alt.Tooltip("window:N"), *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high"))]
     base = alt.Chart(means, width=PANEL_WIDTH, height=240).encode(x=x)
     layers: list[alt.Chart] = [
-        alt.Chart(beside).mark_rule(color=INK, strokeDash=[5, 4]).encode(y=value, tooltip=["baseline:N", tooltip[1]]),
+        alt.Chart(beside)
+        .mark_rule(color=INK, strokeDash=[5, 4])
+        .encode(y=value, tooltip=[alt.Tooltip("baseline:N"), tooltip[1]]),
         base.mark_line(color=COLOURS[0], strokeWidth=2).encode(y=value),
-        base.mark_rule(color=COLOURS[0], strokeWidth=2, opacity=0.5).encode(y=low, y2="high:Q"),
+        base.mark_rule(color=COLOURS[0], strokeWidth=2, opacity=0.5).encode(y=low, y2=alt.Y2("high:Q")),
         base.mark_point(color=COLOURS[0], filled=True, size=55, opacity=1).encode(y=value, tooltip=tooltip),
     ]
     if single["seed"].nunique() > 1:
-        marks = alt.Chart(single).encode(x=x, y=value, tooltip=["seed:N", *tooltip])
+        marks = alt.Chart(single).encode(x=x, y=value, tooltip=[alt.Tooltip("seed:N"), *tooltip])
         layers.append(marks.mark_tick(color=INK, orient="horizontal", size=14, opacity=0.7))
     about = result.provenance
     task, model, data = about.parameters["task"].upper(), about.model["name"], about.corpus["name"]
