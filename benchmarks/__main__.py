@@ -12,27 +12,39 @@ from benchmarks import (
     encoding,
     estimates,
     failure_null,
+    gpu,
     memory,
+    narrow_products,
+    peers,
     probing,
     questions,
+    report_time,
+    scaling,
     serving,
     starting,
+    workers,
 )
 from benchmarks.bars import Bar
 
 BENCHMARKS = {
     "starting": starting.bars,
     "encoding": encoding.bars,
+    "workers": workers.bars,
     "estimates": estimates.bars,
     "memory": memory.bars,
+    "scaling": scaling.bars,
     "probing": probing.bars,
+    "narrow_products": narrow_products.bars,
+    "gpu": gpu.bars,
     "convergence": convergence.bars,
     "coverage": coverage.bars,
     "failure_null": failure_null.bars,
     "attention": attention.bars,
     "contextualizing": contextualizing.bars,
     "questions": questions.bars,
+    "report_time": report_time.bars,
     "serving": serving.bars,
+    "peers": peers.bars,
 }
 
 
