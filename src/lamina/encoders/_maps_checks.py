@@ -190,7 +190,7 @@ def run_eager(encoder: HuggingFaceEncoder, trial: Trial) -> Eager:
     """Run the plain text with and without maps, and note what its attention does."""
     calls: list[Attention] = []
     with torch.no_grad(), attention_by(encoder.model, "eager"):
-        inputs = encoder._inputs(encoder._rows(0, *encoder.pieces(trial.texts["plain"])))
+        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
         without = encoder._layers(inputs)
         with _recorded(encoder.model, calls):
             out = encoder.model(**inputs, output_attentions=True, output_hidden_states=True)

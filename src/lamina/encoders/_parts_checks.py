@@ -16,6 +16,7 @@ from lamina.encoders.anatomy import attention_by, block_number, embedding_table
 from lamina.encoders.comparing import apart
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passport import Check, fails, holds, not_applicable
+from lamina.encoders.placement import weights
 from lamina.encoders.values import Mixing, is_linear
 
 Part = Literal["heads", "mlp", "attention", "layers"]
@@ -123,7 +124,7 @@ def _cutting(module: Module, cut: Callable[[Any, Any], Any]) -> Any:
 def _states(encoder: HuggingFaceEncoder, trial: Trial) -> Tensor:
     """[layer, token, width] of the plain text."""
     with torch.no_grad(), attention_by(encoder.model, None):
-        inputs = encoder._inputs(encoder._rows(0, *encoder.pieces(trial.texts["plain"])))
+        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
         return torch.stack([layer[0].float().cpu() for layer in encoder._layers(inputs)])
 
 
@@ -131,7 +132,10 @@ def check_weights(encoder: HuggingFaceEncoder) -> Check:
     """The weights in memory are finite, and those that the fingerprint was taken of."""
     name, needs = "weights", ("states", "maps", "norms", "windows", "ablation")
     size = 0
-    for path, weight in encoder.model.named_parameters():
+    trained = {path for path, _ in encoder.model.named_parameters()}
+    for path, weight in weights(encoder.model):
+        if path not in trained:
+            continue
         size += weight.nbytes
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             return fails(name, f"{path} has values that are not numbers", needs)

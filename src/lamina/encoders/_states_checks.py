@@ -52,7 +52,7 @@ def check_padding(trial: Trial) -> Check:
     if found.verdict == "fails" or not isinstance(encoder, HuggingFaceEncoder) or encoder.anatomy.pads:
         return found
     without = "so texts of different lengths are not put into one batch"
-    if "attention_mask" not in encoder._inputs(encoder._rows(0, *encoder.pieces(texts[0]))):
+    if "attention_mask" not in encoder.inputs(encoder.rows(0, encoder.pieces(texts[0]))):
         return not_applicable("padding", f"the model takes no mask, {without}")
     return fails("padding", f"the model ignores its mask: padding changes states, {without}", ())
 
@@ -138,7 +138,7 @@ def check_windows(trial: Trial) -> Check:
     narrow = copy.copy(encoder)
     narrow.limit = min(_WINDOW, encoder.limit)
     (made,) = narrow.encode([text])
-    states, rows = states_of(made), narrow._rows(0, *narrow.pieces(text))
+    states, rows = states_of(made), narrow.rows(0, narrow.pieces(text))
     if made.windows != len(rows) or made.windows < 2:
         return not_applicable(name, "no text of the trial is longer than a window")
     worst = 0.0
@@ -148,10 +148,9 @@ def check_windows(trial: Trial) -> Check:
         if not np.array_equal(made.tokens.ids[row.to], row.ids[row.keep]):
             return fails(name, "windows are put together in the wrong place", ("windows",))
     for row in (rows[0], rows[-1]):
-        alone = narrow._forward([row], frozenset({"states"})).hidden
-        worst = max(
-            worst, trial.apart(torch.stack([layer[0, row.keep].float() for layer in alone]), by_layer(states[row.to]))
-        )
+        alone = narrow.hidden([row])
+        own = torch.stack([layer[0, row.keep].float().cpu() for layer in alone])
+        worst = max(worst, trial.apart(own, by_layer(states[row.to])))
     if (covered != 1).any():
         return fails(name, "some tokens are in no window, or in two", ("windows",))
     if worst > trial.bar:
@@ -173,7 +172,7 @@ def check_layer_order(encoder: HuggingFaceEncoder, trial: Trial) -> Check:
     """Each layer is what the next block reads; the last is what the last block made, or that after a final norm."""
     name, needs = "layer order", ("states", "maps", "norms", "windows", "ablation")
     with torch.no_grad(), attention_by(encoder.model, None):
-        inputs = encoder._inputs(encoder._rows(0, *encoder.pieces(trial.texts["plain"])))
+        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
         watched = watch_blocks(encoder.model, inputs)
     blocks, reads = encoder.blocks, watched.reads
     if watched.path is None:

@@ -6,6 +6,7 @@ import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,7 @@ from torch.nn import Module
 
 from lamina.encoders.blocks import Watched, watch_blocks
 from lamina.encoders.comparing import IN_ONE_BATCH, TOLERANCE, apart
+from lamina.encoders.placement import input_device, is_spread
 from lamina.errors import ModelError
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Anatomy(NamedTuple):
 
     blocks: int
     width: int
+    dtype: torch.dtype
+    """Of the states; wider than that of the weights where a model adds up in float32."""
     heads: int
     """Per block; 0 where there are no maps."""
     maps: dict[int, int]
@@ -106,7 +110,7 @@ def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy
     if "input_ids" not in takes:
         raise ModelError(f"{said} does not read words, but {takes[0]}; use a text model")
     _check_table(model, ids, said)
-    rows = _rows(ids).to(model.device)
+    rows = _rows(ids).to(input_device(model))
     try:
         with torch.no_grad(), attention_by(model, None):
             hidden = _hidden(model, rows, torch.ones_like(rows))
@@ -120,11 +124,17 @@ def anatomy(model: PreTrainedModel, ids: Sequence[int], *, name: str) -> Anatomy
     except Exception as error:
         # Each architecture fails in its own way on inputs that are not its own.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        if is_spread(model):
+            raise ModelError(
+                f"{said} cannot run with parts of it kept in memory or on disk ({reason}); use --device cpu or cuda, "
+                "and --dtype bfloat16 if it does not fit"
+            ) from error
         raise ModelError(f"{said} cannot be run on words alone ({reason}); use a text model") from error
     bar = TOLERANCE[model.dtype]
     return Anatomy(
         blocks=len(hidden) - 1,
         width=hidden[0].shape[-1],
+        dtype=reduce(torch.promote_types, (each.dtype for each in (*hidden, *(read.given for read in watched.reads)))),
         heads=maps.heads,
         maps=maps.places,
         no_maps=maps.reason,
@@ -254,7 +264,7 @@ def _hidden(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> list[Tensor]:
     if len(shapes) > 1 or len(next(iter(shapes))) != 3 or next(iter(shapes))[:2] != tuple(ids.shape):
         said = " and ".join(str(shape) for shape in sorted(shapes))
         raise ModelError(f"its layers do not hold one vector per token, all of one width (shapes {said})")
-    return list(hidden)
+    return [layer.to(ids.device) for layer in hidden]
 
 
 def _padded(model: PreTrainedModel, rows: Tensor) -> Tensor | None:

@@ -7,6 +7,11 @@ from typing import NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
+_FULL = 0.75
+"""Share of the longest item of a batch that others should have ..."""
+_ENOUGH = 1 / 3
+"""... once the batch has this share of its budget."""
+
 
 def bucket(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Indices grouped so that a group's longest item times its size stays within `budget` tokens.
@@ -46,6 +51,49 @@ def chunked(items: Iterable[tuple[Item, int]], most: int, budget: int) -> Iterat
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+class Waiting:
+    """Items that are taken in batches, longest first, under a budget that may change in between.
+
+    An item has some rows of one length, and stays in one piece.
+
+    Example:
+        >>> waiting = Waiting([3, 9, 4, 2])
+        >>> waiting.take(9), waiting.take(9)
+        ([1], [2, 0])
+        >>> waiting.put_back([2, 0])
+        >>> waiting.take(4), len(waiting)
+        ([2], 2)
+    """
+
+    def __init__(self, lengths: Sequence[int], rows: Sequence[int] | None = None) -> None:
+        self._lengths, self._rows = lengths, rows or [1] * len(lengths)
+        # The longest at the end of the list, where it is taken from.
+        self._left = sorted(range(len(lengths)), key=lambda i: (lengths[i], -i))
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, budget: int) -> list[int]:
+        """The longest items whose rows, padded to the longest, stay within `budget` tokens; at least one item.
+
+        A batch that is large enough takes no more items that would be padding for a good part.
+        """
+        taken = [self._left.pop()]
+        longest, rows = self._lengths[taken[0]], self._rows[taken[0]]
+        while self._left:
+            item = self._left[-1]
+            mostly_padding = self._lengths[item] < _FULL * longest and rows * longest >= _ENOUGH * budget
+            if mostly_padding or longest * (rows + self._rows[item]) > budget:
+                break
+            taken.append(self._left.pop())
+            rows += self._rows[item]
+        return taken
+
+    def put_back(self, taken: Sequence[int]) -> None:
+        """Items that were taken last are taken again."""
+        self._left += reversed(taken)
 
 
 class Window(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,8 @@ _COUNT = re.compile(r"layers?$|_layer$|blocks$|depth|labels$|heads?$|experts$|gr
 """Names of settings that say how many of something there are."""
 _MOST = 100_000
 """More than this many layers, heads, labels or experts no model has."""
+_PLAIN = {"F64", "F32", "F16", "BF16", "BOOL", "I64"}
+"""Types of safetensors that hold one number a place; quantised weights pack several into one."""
 _TENSORS = 100_000
 """Weight tensors that may be built where the number of stored ones is not known."""
 
@@ -107,8 +110,38 @@ def _allowed(weights: Iterable[Path]) -> _Allowed:
     return _Allowed(tensors, (1 << 26) + 8 * sum(path.stat().st_size for path in files))
 
 
+def stored_values(folder: Path | None) -> int | None:
+    """How many numbers the weights of a model folder are; None if its files do not say, or pack several into one.
+
+    Told by the headers of its safetensors, so that it is known before any weight is read.
+    """
+    try:
+        headers = [_header(path) for path in _checkpoint(folder)] if folder is not None else []
+        arrays = [about for header in headers for name, about in (header or {}).items() if name != "__metadata__"]
+        if not headers or None in headers or any(about["dtype"] not in _PLAIN for about in arrays):
+            return None
+        return sum(math.prod(about["shape"]) for about in arrays)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        # What is wrong with such a folder is told by what reads it.
+        return None
+
+
+def _checkpoint(folder: Path) -> list[Path]:
+    """The safetensors files that transformers would read: one, or those that an index names."""
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    index = parse_json(read_regular(folder / "model.safetensors.index.json").decode("utf-8"))
+    return [folder / name for name in sorted(set(index["weight_map"].values()))]
+
+
 def _stored_tensors(path: Path) -> int | None:
     """How many tensors a safetensors file says it has; None if it does not say."""
+    header = _header(path)
+    return None if header is None else len(header)
+
+
+def _header(path: Path) -> dict[str, Any] | None:
+    """What a safetensors file says of its tensors; None if it is another file, or a damaged one."""
     if path.suffix != ".safetensors":
         return None
     with open_regular(path) as file:
@@ -119,7 +152,7 @@ def _stored_tensors(path: Path) -> int | None:
             header = parse_json(file.read(size).decode("utf-8"))
         except ValueError:
             return None
-    return len(header) if isinstance(header, dict) else None
+    return header if isinstance(header, dict) else None
 
 
 def _numbers(config: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -29,7 +29,8 @@ def apart(one: Tensor, other: Tensor, share: float = 1.0) -> float:
         >>> round(apart(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0], [3.0, 4.5]])), 3)
         0.092
     """
-    one, other = one.double(), other.double()
+    # Parts of one model may be on several devices.
+    one, other = one.double(), other.to(one.device).double()
     if one.shape != other.shape:
         return float("inf")
     if not one.numel():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from lamina.encoders.extremes import Extremes, extremes
 from lamina.errors import ModelError
 from lamina.types import Text
 
 if TYPE_CHECKING:
     from lamina.encoders.passport import Passport
+    from lamina.encoders.recipes import Recipe
 
 Want = Literal["states", "maps", "norms"]
 """What an encoder can return: hidden states by layer, attention maps and norms of values by block and head."""
@@ -40,7 +42,11 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Activations:
-    """The activations of one text. Owns its memory: no padding, no view into a batch."""
+    """The activations of one text, without padding.
+
+    States may be a view into those of all texts of a batch: keeping one text's states keeps the memory of its batch.
+    Clone them to keep a few of many.
+    """
 
     text: str
     """The text's id."""
@@ -58,6 +64,56 @@ class Activations:
     the encoder cannot tell."""
 
 
+class Packed(NamedTuple):
+    """The states of some texts, one after the other, without padding."""
+
+    texts: tuple[str, ...]
+    """Ids of the texts."""
+    tokens: tuple[Tokens, ...]
+    """Ids and words of each text's tokens."""
+    windows: tuple[int, ...]
+    """Number of windows of each text."""
+    states: Float[torch.Tensor, "token layer width"]
+    """Hidden states of all texts; a text begins where the one before it ends."""
+    overflow: bool = False
+    """Whether some value did not fit the precision asked for and became infinite: the states are then useless."""
+    nan: bool = False
+    """Whether some value is NaN."""
+
+    def each(self) -> Iterator[Activations]:
+        """The texts one by one; their states are views.
+
+        Example:
+            >>> tokens = Tokens(np.arange(2), np.arange(2))
+            >>> packed = Packed(("a", "b"), (tokens, tokens), (1, 1), torch.zeros(4, 3, 8))
+            >>> [tuple(activations.states.shape) for activations in packed.each()]
+            [(2, 3, 8), (2, 3, 8)]
+        """
+        sizes = [len(tokens.ids) for tokens in self.tokens]
+        parts = self.states.split(sizes)
+        for text, tokens, windows, states in zip(self.texts, self.tokens, self.windows, parts, strict=True):
+            yield Activations(text, tokens, states, None, windows)
+
+
+class MapBatch(NamedTuple):
+    """The attention maps of some texts, padded to the longest, on the device where the model ran."""
+
+    texts: tuple[str, ...]
+    """Ids of the texts."""
+    tokens: tuple[Tokens, ...]
+    """Ids and words of each text's tokens."""
+    maps: tuple[Float[torch.Tensor, "text head token token"], ...] = ()
+    """Of each of the encoder's `map_blocks`; 0 from and to padding. None at all for a text of several windows."""
+    norms: tuple[Float[torch.Tensor, "text head token"], ...] = ()
+    """Of each block, see `Activations.norms`; empty if not requested."""
+
+
+Room = Callable[[int], torch.Tensor]
+"""Number of tokens -> memory [token, layer, width] for their states."""
+
+_PACKED_BYTES = 16 * 2**20
+
+
 class Encoder(ABC):
     """Words in, vectors and maps out. Knows nothing about tasks, stores or probes."""
 
@@ -69,14 +125,23 @@ class Encoder(ABC):
     """Attention heads per block; 0 if there are no attention maps."""
     width: int
     """Size of a state vector."""
+    dtype: torch.dtype = torch.float32
+    """Precision of the states as the model computes them: what they can be kept in without loss."""
     causal: bool = False
     """Whether a token sees only the tokens before it."""
     limit: int = sys.maxsize
     """Maximum number of tokens; longer texts are encoded in windows."""
     origin: Mapping[str, str] = {}
     """What provenance says of where the model comes from: its revision, the adapter on it, remote code that ran."""
+    recipe: Recipe | None = None
+    """How another process loads it by its name; None if it has none there, so that its weights have to be sent."""
     passport: Passport | None = None
     """The verdict on its numbers; None until `lamina.encoders.passports.passport_of` has examined it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return torch.device("cpu")
 
     @property
     @abstractmethod
@@ -87,11 +152,47 @@ class Encoder(ABC):
     def tokenize(self, text: Text) -> Tokens:
         """The text's tokens, without running the model."""
 
+    def tokenize_all(self, texts: Sequence[Text]) -> list[Tokens]:
+        """The tokens of many texts, which an encoder may be faster at than at one by one."""
+        return [self.tokenize(text) for text in texts]
+
     @abstractmethod
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
         """Run the model. Yields in the order of the texts or, with `ordered=False` (less memory), in batch order."""
+
+    def packed(
+        self,
+        texts: Iterable[Text],
+        *,
+        dtype: torch.dtype = torch.float32,
+        on: Literal["device", "host"] = "host",
+        room: Room | None = None,
+        most: int | None = None,
+    ) -> Iterator[Packed]:
+        """Run the model. Yields the states of many texts at a time, in batch order.
+
+        Args:
+            texts: the texts; a stream is read as needed.
+            dtype: the precision of the states.
+            on: `device` leaves the states where the model ran, `host` brings them into this machine's memory.
+            room: gives the memory on the host that states are written to, asked once for each `Packed`, in their order,
+                possibly before the one before is yielded. By default each `Packed` has memory of its own.
+            most: tokens of a `Packed` at most; a longer text comes alone.
+        """
+        tokens = _PACKED_BYTES // (4 * self.layers * self.width)
+        for batch in _batches(self.encode(texts, ordered=False), tokens if most is None else min(tokens, most)):
+            yield pack(batch, dtype, room)
+
+    def map_batches(self, texts: Iterable[Text], *, norms: bool = False) -> Iterator[MapBatch]:
+        """Run the model. Yields the maps of many texts at a time, in batch order, left where the model ran.
+
+        A text that needs several windows comes alone and without maps.
+        """
+        from lamina.encoders.map_batches import padded_batches
+
+        return padded_batches(self.encode(texts, ("maps", "norms") if norms else ("maps",), ordered=False))
 
     def refusal(self, need: str) -> str | None:
         """Why its states, maps, norms or windows cannot be used, as its passport says; None if they can."""
@@ -151,3 +252,44 @@ class Encoder(ABC):
     def describe(self) -> dict[str, str]:
         """Its entry in provenance."""
         return {"name": self.name, "fingerprint": self.fingerprint, **self.origin}
+
+
+def pack(batch: Sequence[Activations], dtype: torch.dtype, room: Room | None = None) -> Packed:
+    """Put the states of some texts one after the other.
+
+    Example:
+        >>> one = Activations("a", Tokens(np.arange(2), np.arange(2)), torch.ones(2, 3, 8))
+        >>> pack([one, one], torch.float16).states.shape
+        torch.Size([4, 3, 8])
+    """
+    parts = [each.states for each in batch if each.states is not None]
+    size = sum(len(part) for part in parts)
+    states = torch.empty(size, *parts[0].shape[1:], dtype=dtype) if room is None else room(size)
+    at = 0
+    for part in parts:
+        states[at : at + len(part)].copy_(part)
+        at += len(part)
+    found = Extremes(*extremes(states).tolist())
+    return Packed(
+        tuple(each.text for each in batch),
+        tuple(each.tokens for each in batch),
+        tuple(each.windows for each in batch),
+        states,
+        overflow=found.overflow,
+        nan=found.nan,
+    )
+
+
+def _batches(made: Iterable[Activations], tokens: int) -> Iterator[list[Activations]]:
+    batch: list[Activations] = []
+    held = 0
+    for activations in made:
+        if activations.states is None:
+            raise ModelError(f"text {activations.text!r} has no states")
+        if batch and held + len(activations.states) > tokens:
+            yield batch
+            batch, held = [], 0
+        batch.append(activations)
+        held += len(activations.states)
+    if batch:
+        yield batch

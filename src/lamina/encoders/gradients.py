@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from lamina.encoders.contract import SPECIAL, Encoder, Tokens
 from lamina.encoders.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.encoders.pieces import token_id
+from lamina.encoders.placement import refuse_spread
 from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.types import Text
@@ -67,6 +68,7 @@ class OwnLoss:
     def __init__(self, encoder: Encoder, *, seed: int = 0) -> None:
         if not isinstance(encoder, HuggingFaceEncoder):
             raise ModelError(f"{encoder.name} is not a transformers model, so it has no loss of its own")
+        refuse_spread(encoder.model, encoder.name, "gradients need it on one")
         self.kind: Kind
         self.kind, loader = _head_of(encoder)
         self._encoder = encoder
@@ -93,11 +95,11 @@ class OwnLoss:
             found = torch.autograd.grad(loss, out.attentions)
         return Gradients(tokens._replace(ids=fed), loss.item(), torch.cat(found).float().cpu())
 
-    def _inputs(self, ids: np.ndarray, types: list[int]) -> dict[str, Tensor]:
+    def _inputs(self, ids: np.ndarray, types: np.ndarray) -> dict[str, Tensor]:
         device = self._model.device
         inputs = {"input_ids": torch.from_numpy(ids).long()[None].to(device)}
         if getattr(self._model.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = torch.tensor([types], device=device)
+            inputs["token_type_ids"] = torch.from_numpy(types).long()[None].to(device)
         return inputs
 
     def _predicted(self, text: Text, tokens: Tokens) -> np.ndarray:

@@ -38,20 +38,22 @@ def read_config(source: str, revision: str | None) -> Written:
     return Written(dict(PreTrainedConfig.get_config_dict(source, revision=commit or revision)[0]), commit)
 
 
-def check_hub_files(repo: str, commit: str | None) -> None:
-    """Compare the files of a model of the hub with those that were downloaded first."""
+def snapshot_folder(repo: str, commit: str | None) -> Path | None:
+    """The folder of a hub model's files at a commit, as far as they were downloaded; None if none was."""
     from huggingface_hub import try_to_load_from_cache
 
-    if commit is None:
-        return
     # An adapter has no config.json.
-    for name in ("config.json", "adapter_config.json"):
-        found = try_to_load_from_cache(repo, name, revision=commit)
-        if isinstance(found, str):
-            snapshot = Path(found).parent
-            names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()]
-            check_first_download(repo, commit, snapshot, names)
-            return
+    names = ("config.json", "adapter_config.json") if commit is not None else ()
+    found = (try_to_load_from_cache(repo, name, revision=commit) for name in names)
+    return next((Path(each).parent for each in found if isinstance(each, str)), None)
+
+
+def check_hub_files(repo: str, commit: str | None) -> None:
+    """Compare the files of a model of the hub with those that were downloaded first."""
+    snapshot = snapshot_folder(repo, commit)
+    if commit is not None and snapshot is not None:
+        names = [path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()]
+        check_first_download(repo, commit, snapshot, names)
 
 
 def code_homes(source: str, *configs: Mapping[str, Any]) -> list[str]:

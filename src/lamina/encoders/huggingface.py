@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import nullcontext
-from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from lamina.encoders.ahead import cut_ahead
 from lamina.encoders.anatomy import Anatomy, accepted, anatomy, attention_by, text_part
-from lamina.encoders.batching import bucket, chunked, plan_windows
+from lamina.encoders.batch_size import BatchSize
 from lamina.encoders.blocks import noted_inputs
-from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
-from lamina.encoders.pieces import Pieces, Reading, token_id
+from lamina.encoders.contract import STATES, Activations, Encoder, MapBatch, Packed, Room, Tokens, Want
+from lamina.encoders.map_batches import map_batches
+from lamina.encoders.packing import sent
+from lamina.encoders.pieces import Cut, Pieces, Reading, token_id
+from lamina.encoders.placement import input_device, weights
+from lamina.encoders.rows import Row, padded, row_groups, rows_of
+from lamina.encoders.state_batches import Chunk, Packing, chunks, lookahead, packs, with_maps
 from lamina.encoders.values import ValueNorms
 from lamina.errors import ModelError
 from lamina.types import Text
@@ -32,36 +36,11 @@ FORMAT = 1
 """Version of the encoding; raised when the same model and text would give different numbers."""
 
 _SAMPLE = ("the", "lazy", "dog", "runs", "far", "away")
-_LOOKAHEAD_TEXTS = 1024
-_LOOKAHEAD_BYTES = 256 * 2**20
+_LOOKAHEAD_BYTES = {False: 256 * 2**20, True: 2**30}
+"""Results that wait for earlier ones, without a GPU and with one."""
 _UNLIMITED = 1_000_000
 _DEFAULT_LIMIT = 512
 _TRANSIENT_CONFIG = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"}
-
-
-class Row(NamedTuple):
-    """One row of a batch: a whole text, or one window of it."""
-
-    text: int
-    ids: np.ndarray
-    types: list[int]
-    words: np.ndarray
-    """[token] The word of each token; SPECIAL for special tokens."""
-    keep: slice
-    """The tokens of the row that are kept ..."""
-    to: slice
-    """... and where in the text they go."""
-
-
-class Computed(NamedTuple):
-    """What a batch gave, padding included; empty where it was not asked for."""
-
-    hidden: Sequence[Tensor]
-    """Of every layer, [row, token, width]."""
-    maps: Sequence[Tensor]
-    """Of every block, [row, head, token, token]."""
-    norms: Sequence[Tensor]
-    """Of every block, [row, head, token]."""
 
 
 class HuggingFaceEncoder(Encoder):
@@ -96,10 +75,16 @@ class HuggingFaceEncoder(Encoder):
         self.anatomy: Anatomy = self._look()
         """What running the model shows."""
         self.blocks, self.width, self.heads = self.anatomy.blocks, self.anatomy.width, self.anatomy.heads
-        self.causal = self.anatomy.causal
+        self.causal, self.dtype = self.anatomy.causal, self.anatomy.dtype
         self.limit = _limit(self.model, tokenizer, limit)
         self._takes_types = (getattr(self.model.config, "type_vocab_size", 0) or 0) > 1
-        self._tokens_per_batch = tokens_per_batch or (2048 if model.device.type == "cpu" else 32768)
+        self.batch_size = BatchSize(self.device, tokens_per_batch)
+        """Tokens of a batch; found by timing on a GPU unless `tokens_per_batch` is given."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model reads its input; not `model.device`, which is empty where weights are on disk until used."""
+        return input_device(self.model)
 
     @property
     def fingerprint(self) -> str:
@@ -125,9 +110,9 @@ class HuggingFaceEncoder(Encoder):
         config = {k: v for k, v in self.model.config.to_dict().items() if k not in _TRANSIENT_CONFIG}
         head = [FORMAT, type(self.model).__name__, config, str(self.model.dtype), self.limit, self.pieces.definition()]
         digest = hashlib.sha256(json.dumps(head, sort_keys=True, default=str).encode())
-        for name, tensor in sorted(self.model.state_dict().items()):
+        for name, tensor in weights(self.model):
             digest.update(f"{name}{tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     @property
@@ -163,6 +148,10 @@ class HuggingFaceEncoder(Encoder):
         """See `Encoder.tokenize`."""
         return self.pieces(text)[0]
 
+    def tokenize_all(self, texts: Sequence[Text]) -> list[Tokens]:
+        """See `Encoder.tokenize_all`."""
+        return [cut.tokens for cut in self.pieces.cut(texts)]
+
     def joined_ids(self, words: Sequence[str]) -> list[int]:
         """See `Encoder.joined_ids`."""
         return self.pieces.joined_ids(words)
@@ -181,17 +170,43 @@ class HuggingFaceEncoder(Encoder):
         if not self.anatomy.heads and {"maps", "norms"} & set(want):
             raise ModelError(f"{self.name} ({type(self.model).__name__}) has no attention maps: {self.anatomy.no_maps}")
         self.refuse(want)
+        if not ordered and set(want) == set(STATES):
+            yield from (each for packed in self.packed(texts) for each in packed.each())
+            return
         # Ordered results wait for earlier texts; they must not fill the memory meanwhile.
-        cut = ((text, *self.pieces(text)) for text in texts)
-        sized = ((item, self._bytes(len(item[1].ids), want) if ordered else 1) for item in cut)
-        for chunk in chunked(sized, _LOOKAHEAD_TEXTS, _LOOKAHEAD_BYTES):
-            rows = [self._rows(i, tokens, types, head, tail) for i, (_, tokens, types, head, tail) in enumerate(chunk)]
-            heads = [(text.id, tokens) for text, tokens, *_ in chunk]
-            made = self._run(heads, rows, frozenset(want))
-            if ordered:
-                yield from (activations for _, activations in sorted(made, key=lambda pair: pair[0]))
-            else:
-                yield from (activations for _, activations in made)
+        weigh = partial(self._bytes, want=frozenset(want)) if ordered else _weightless
+        for chunk in self._chunks(texts, weigh):
+            made = self._activations(chunk, want)
+            yield from (each for _, each in (sorted(made, key=itemgetter(0)) if ordered else made))
+
+    def packed(
+        self,
+        texts: Iterable[Text],
+        *,
+        dtype: torch.dtype = torch.float32,
+        on: Literal["device", "host"] = "host",
+        room: Room | None = None,
+        most: int | None = None,
+    ) -> Iterator[Packed]:
+        """See `Encoder.packed`."""
+        self.refuse(STATES)
+        how = Packing(dtype, on, room, most)
+        yield from (packed for _, packed in packs(self, self._chunks(texts, _weightless), how))
+
+    def _chunks(self, texts: Iterable[Text], weigh: Callable[[int], int]) -> Iterator[Chunk]:
+        cut = cut_ahead(texts, self.pieces, lambda: lookahead(self))
+        return chunks(cut, self, weigh, _LOOKAHEAD_BYTES[self.device.type == "cuda"])
+
+    def _activations(self, chunk: Chunk, want: Collection[Want]) -> Iterator[tuple[int, Activations]]:
+        if set(want) != set(STATES):
+            yield from with_maps(self, chunk, want)
+            return
+        for numbers, packed in packs(self, [chunk], Packing()):
+            yield from zip(numbers, packed.each(), strict=True)
+
+    def map_batches(self, texts: Iterable[Text], *, norms: bool = False) -> Iterator[MapBatch]:
+        """See `Encoder.map_batches`."""
+        return map_batches(self, texts, norms=norms)
 
     def _bytes(self, size: int, want: Collection[Want]) -> int:
         states = self.layers * self.width * size if "states" in want else 0
@@ -213,7 +228,7 @@ class HuggingFaceEncoder(Encoder):
             self.tokenizer,
             name=self.name,
             limit=self.limit,
-            tokens_per_batch=self._tokens_per_batch,
+            tokens_per_batch=self.batch_size.tokens if self.batch_size.settled else None,
             span_model=self.span_model,
             reading=self.reading._replace(one_segment=True),
         )
@@ -226,82 +241,20 @@ class HuggingFaceEncoder(Encoder):
 
         return LexicalEncoder(self, layer_norm=layer_norm)
 
-    def _rows(self, text: int, tokens: Tokens, types: list[int], head: int, tail: int) -> list[Row]:
-        size = len(tokens.ids)
-        if size <= self.limit:
-            return [Row(text, tokens.ids, types, tokens.words, slice(0, size), slice(0, size))]
-        self.refuse(("windows",))
-        if head > self.limit // 2:
-            # Leading segments that are too long to repeat in every window are cut into windows as well.
-            head = int(np.argmax(tokens.words >= 0))
-        rows = []
-        for window in plan_windows(size - head - tail, self.limit - head - tail, causal=self.causal):
-            first, last = window.keep_start == 0, window.keep_stop == size - head - tail
-            chosen = np.r_[0:head, head + window.start : head + window.stop, size - tail : size]
-            keep = slice(
-                0 if first else head + window.keep_start - window.start,
-                len(chosen) if last else head + window.keep_stop - window.start,
-            )
-            to = slice(0 if first else head + window.keep_start, size if last else head + window.keep_stop)
-            rows.append(Row(text, tokens.ids[chosen], [types[i] for i in chosen], tokens.words[chosen], keep, to))
-        return rows
+    def rows(self, text: int, cut: Cut) -> list[Row]:
+        """The rows of a text: itself, or windows if it is longer than `limit`."""
+        if len(cut.tokens.ids) > self.limit:
+            self.refuse(("windows",))
+        return rows_of(text, cut, limit=self.limit, causal=self.causal)
 
-    def _run(
-        self, heads: Sequence[tuple[str, Tokens]], rows: list[list[Row]], want: frozenset[Want]
-    ) -> Iterator[tuple[int, Activations]]:
-        flat = [row for windows in rows for row in windows]
-        waiting: dict[int, tuple[Tensor, int]] = {}
-        for group in self._groups([len(row.ids) for row in flat]):
-            batch = [flat[i] for i in group]
-            hidden, attentions, lengths = self._forward(batch, want)
-            for b, row in enumerate(batch):
-                name, tokens = heads[row.text]
-                states = torch.stack([layer[b, row.keep] for layer in hidden], dim=1).float() if hidden else None
-                windows = len(rows[row.text])
-                if windows == 1:
-                    size = len(row.ids)
-                    maps = (
-                        torch.stack([block[b, :, :size, :size] for block in attentions]).float() if attentions else None
-                    )
-                    norms = torch.stack([block[b, :, :size] for block in lengths]) if lengths else None
-                    yield row.text, Activations(name, tokens, states, maps, norms=norms)
-                    continue
-                whole, done = waiting.pop(row.text, (torch.empty(0), 0))
-                if states is not None:
-                    whole = whole if done else torch.empty(len(tokens.ids), self.layers, self.width)
-                    whole[row.to] = states
-                if done + 1 == windows:
-                    yield row.text, Activations(name, tokens, whole if hidden else None, None, windows)
-                else:
-                    waiting[row.text] = (whole, done + 1)
-            # Released before the next batch runs, which needs the memory.
-            del hidden, attentions, lengths
+    def row_groups(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Which rows share a batch, given their lengths."""
+        return row_groups(lengths, self.batch_size.tokens, pads=self.anatomy.pads)
 
-    def _groups(self, lengths: list[int]) -> list[list[int]]:
-        groups = bucket(lengths, self._tokens_per_batch)
-        if self.anatomy.pads:
-            return groups
-        # Padding would change this model's states: only texts of one length share a batch.
-        return [
-            list(same)
-            for group in groups
-            for _, same in groupby(sorted(group, key=lengths.__getitem__), key=lengths.__getitem__)
-        ]
-
-    def _forward(self, batch: list[Row], want: frozenset[Want]) -> Computed:
-        """States by the model's own attention, whatever else is asked; maps and norms by one that hands them out."""
-        hidden: list[Tensor] = []
-        if "states" in want:
-            with torch.no_grad(), attention_by(self.model, None):
-                hidden = [layer.cpu() for layer in self._layers(self._inputs(batch))]
-        if not want & {"maps", "norms"}:
-            return Computed(hidden, [], [])
-        with torch.no_grad(), attention_by(self.model, "eager"):
-            inputs = self._inputs(batch)
-            with self._value_norms.taken() if "norms" in want else nullcontext([]) as norms:
-                out = self.model(**inputs, output_attentions="maps" in want)
-        found = [out.attentions[place].cpu() for place in self.anatomy.maps.values()] if "maps" in want else []
-        return Computed(hidden, found, [block.cpu() for block in norms])
+    def hidden(self, rows: Sequence[Row]) -> Sequence[Tensor]:
+        """The states of a batch by layer, [row, token, width] with padding, by the model's own attention."""
+        with torch.no_grad(), attention_by(self.model, None):
+            return self._layers(self.inputs(rows))
 
     def _layers(self, inputs: dict[str, Any]) -> Sequence[Tensor]:
         if self.anatomy.shifted is None:
@@ -310,34 +263,31 @@ class HuggingFaceEncoder(Encoder):
             last = self.model(**inputs).last_hidden_state
         return [*read, last]
 
-    def _inputs(self, batch: list[Row]) -> dict[str, Any]:
-        width = max(len(row.ids) for row in batch)
-        ids = torch.full((len(batch), width), self._pad)
-        types = torch.zeros((len(batch), width), dtype=torch.long)
-        for b, row in enumerate(batch):
-            size = len(row.ids)
-            ids[b, :size] = torch.from_numpy(row.ids)
-            types[b, :size] = torch.tensor(row.types)
-        device = self.model.device
+    def inputs(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """What the model is called with for a batch, on its device."""
+        ids, types, mask = padded(rows, self._pad)
+        device = self.device
         inputs: dict[str, Any] = {
-            "input_ids": ids.to(device),
-            "attention_mask": self._mask(batch, width).to(device),
+            "input_ids": sent(ids, device),
+            "attention_mask": sent(self._mask(rows, mask), device),
             "use_cache": False,
         }
         if self._takes_types:
-            inputs["token_type_ids"] = types.to(device)
+            inputs["token_type_ids"] = sent(types, device)
         return accepted(self.model, inputs)
 
     @cached_property
-    def _value_norms(self) -> ValueNorms:
+    def value_norms(self) -> ValueNorms:
+        """Takes the norms of values while the model runs."""
         return ValueNorms(self.model, name=self.name, heads=self.heads, maps=self.anatomy.maps)
 
-    def _mask(self, batch: list[Row], width: int) -> Tensor:
-        """What may be looked at: all tokens of a row, and no padding."""
-        mask = torch.zeros((len(batch), width), dtype=torch.long)
-        for b, row in enumerate(batch):
-            mask[b, : len(row.ids)] = 1
-        return mask
+    def _mask(self, rows: Sequence[Row], inside: Tensor) -> Tensor:
+        """What may be looked at, given which tokens are not padding: those."""
+        return inside
+
+
+def _weightless(_size: int) -> int:
+    return 0
 
 
 def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: int | None) -> int:
@@ -363,6 +313,4 @@ def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, asked: in
 def has_weights_of(model: PreTrainedModel, encoder: HuggingFaceEncoder) -> bool:
     """Whether a model with a head is built on the very weights of an encoder."""
     own = model.base_model.state_dict()
-    return all(
-        name in own and torch.equal(own[name].cpu(), part.cpu()) for name, part in encoder.model.state_dict().items()
-    )
+    return all(name in own and torch.equal(own[name].cpu(), part.cpu()) for name, part in weights(encoder.model))

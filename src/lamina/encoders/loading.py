@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina import assets
 from lamina.encoders.adapters import find_adapter, merge
-from lamina.encoders.bounds import bounded_building, check_folder, weights_files
+from lamina.encoders.bounds import bounded_building, check_folder, stored_values, weights_files
 from lamina.encoders.contract import Encoder
-from lamina.encoders.devices import check_precision, choose_device
+from lamina.encoders.devices import Placement, check_precision, choose_device
 from lamina.encoders.gguf_files import converted
-from lamina.encoders.hub import cannot_load, check_hub_files, code_homes, read_config, warn_of_code
+from lamina.encoders.hub import cannot_load, check_hub_files, code_homes, read_config, snapshot_folder, warn_of_code
 from lamina.encoders.model_names import ModelName, Side, parse_name
 from lamina.encoders.quiet import quiet_transformers
+from lamina.encoders.recipes import by_name
 from lamina.errors import AssetError, ModelError
 from lamina.result_folder import check_listed
 
@@ -33,7 +34,7 @@ _LEAST_ROOM = 8
 def load_encoder(
     name: str | tuple[Any, Any],
     *,
-    device: str | None = None,
+    device: Placement | None = None,
     dtype: Precision = "float32",
     limit: int | None = None,
     chat: bool = False,
@@ -46,7 +47,9 @@ def load_encoder(
             model folder; a GGUF file; a folder or id of a PEFT adapter; a file of word vectors; or a pair
             `(model, tokenizer)` of transformers in memory. Of an encoder-decoder, `NAME:encoder` (the default) or
             `NAME:decoder`.
-        device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
+        device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one. "auto" for a model that does not fit one
+            card: its blocks are spread over all cards, then memory, then disk. Or say yourself where each part of the
+            model goes: `{"embeddings": 0, "encoder": "cpu"}`, with numbers of cards, "cpu" and "disk".
         dtype: precision of the computation; states are always returned as float32.
         limit: maximum number of tokens, if less than the model's own limit.
         chat: whether each text is put as the user's message into the tokenizer's chat template.
@@ -78,8 +81,10 @@ def load_encoder(
     chosen = choose_device(device)
     check_precision(dtype, chosen)
     where = replace(parsed, source=str(_source(parsed, is_card=card is not None)))
-    loaded = _load(where, dtype, trust=trust_remote_code)
-    return _encoder(loaded, parsed, chosen, limit=limit, chat=chat)
+    loaded = _load(where, dtype, chosen, trust=trust_remote_code)
+    encoder = _encoder(loaded, parsed, limit=limit, chat=chat)
+    encoder.recipe = by_name(name, dtype=dtype, limit=limit, chat=chat, trust_remote_code=trust_remote_code)
+    return encoder
 
 
 def encoder_from(
@@ -114,12 +119,14 @@ def encoder_from(
     said = name or Path(str(getattr(model, "name_or_path", "") or type(model).__name__)).name
     span_model = model if _has_span_head([type(model).__name__]) else None
     loaded = _Loaded(whole.base_model, span_model, tokenizer, {})
-    encoder = _encoder(loaded, ModelName(said, None, side), None, limit=limit, chat=chat)
+    encoder = _encoder(loaded, ModelName(said, None, side), limit=limit, chat=chat)
     encoder.whole = model
     return encoder
 
 
-def _from_memory(pair: tuple[Any, ...], *, device: str | None, dtype: str, limit: int | None, chat: bool) -> Encoder:
+def _from_memory(
+    pair: tuple[Any, ...], *, device: Placement | None, dtype: str, limit: int | None, chat: bool
+) -> Encoder:
     if len(pair) != 2:
         raise ModelError(f"a pair must be a transformers (model, tokenizer); got {len(pair)} parts")
     if device is not None or dtype != "float32":
@@ -139,17 +146,11 @@ class _Loaded(NamedTuple):
     """For provenance."""
 
 
-def _encoder(
-    loaded: _Loaded, name: ModelName, device: str | None, *, limit: int | None, chat: bool
-) -> HuggingFaceEncoder:
+def _encoder(loaded: _Loaded, name: ModelName, *, limit: int | None, chat: bool) -> HuggingFaceEncoder:
     from lamina.encoders.huggingface import HuggingFaceEncoder
     from lamina.encoders.pieces import Reading
 
     model, reading = loaded.model, Reading(chat=chat)
-    if device is not None:
-        for each in (model, loaded.span_model):
-            if each is not None:
-                each.to(device)
     if model.config.is_encoder_decoder:
         if name.side == "decoder":
             from lamina.encoders.decoder_side import decoder_of
@@ -220,18 +221,21 @@ def _only_file(folder: Path) -> Path:
     return files[0]
 
 
-def _load(name: ModelName, dtype: str, *, trust: bool) -> _Loaded:
-    """Weights, tokenizer and where they come from; an adapter is added to its base."""
+def _load(name: ModelName, dtype: str, placement: Placement, *, trust: bool) -> _Loaded:
+    """Weights, where they run, tokenizer and where they come from; an adapter is added to its base."""
     import torch
+
+    from lamina.encoders.placement import spread
 
     try:
         adapter = find_adapter(name)
     except Exception as error:
         raise cannot_load(name, error) from error
     if adapter is None:
-        return _load_model(name, getattr(torch, dtype), trust=trust)
+        return _load_model(name, getattr(torch, dtype), placement, trust=trust)
     try:
-        base = _load_model(adapter.base, torch.float32, trust=trust)
+        # Weights are added in memory, and only then spread.
+        base = _load_model(adapter.base, torch.float32, "cpu", trust=trust)
     except ModelError as error:
         raise ModelError(
             f"{name.source} is an adapter on {adapter.base.shown}, which cannot be loaded: {error}"
@@ -239,6 +243,8 @@ def _load(name: ModelName, dtype: str, *, trust: bool) -> _Loaded:
     if adapter.commit is not None:
         check_hub_files(name.source, adapter.commit)
     model = merge(base.model, adapter, name.shown).to(getattr(torch, dtype))
+    with _on_device(name, placement), quiet_transformers():
+        spread(model, placement)
     tokenizer = (
         _load_tokenizer(ModelName(str(adapter.folder)), trust=False) if adapter.has_tokenizer else base.tokenizer
     )
@@ -248,7 +254,9 @@ def _load(name: ModelName, dtype: str, *, trust: bool) -> _Loaded:
     return _Loaded(model, None, tokenizer, origin)
 
 
-def _load_model(name: ModelName, dtype: Any, *, trust: bool) -> _Loaded:
+def _load_model(name: ModelName, dtype: Any, placement: Placement, *, trust: bool) -> _Loaded:
+    from lamina.encoders.placement import refuse_too_large, spread
+
     folder = Path(name.source) if Path(name.source).is_dir() else None
     origin: dict[str, str] = {}
     try:
@@ -259,7 +267,10 @@ def _load_model(name: ModelName, dtype: Any, *, trust: bool) -> _Loaded:
             if trust:
                 origin |= _announce_code(name, config, commit)
             at = replace(name, revision=commit or name.revision)
-            model, span_model, absent = _read_weights(at, dtype, trust=trust)
+            if "quantization_config" not in config:
+                values = stored_values(folder or snapshot_folder(name.source, commit))
+                refuse_too_large(name.source, values, dtype, placement)
+            model, span_model, absent = _read_weights(at, dtype, placement, trust=trust)
             tokenizer = _load_tokenizer(at, trust=trust)
             # For those who load the same model with its head.
             model.config._commit_hash = commit
@@ -274,6 +285,9 @@ def _load_model(name: ModelName, dtype: Any, *, trust: bool) -> _Loaded:
             f"{absent[0]}), so parts of the model would be random; a folder must hold the weights of the architecture "
             "its config.json names"
         )
+    if isinstance(placement, str) and placement != "auto":
+        with _on_device(name, placement):
+            spread(model if span_model is None else span_model, placement)
     if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
         # Without a tokenizer in the folder, transformers silently makes one up.
         raise ModelError(
@@ -297,6 +311,20 @@ def _load_tokenizer(name: ModelName, *, trust: bool) -> Any:
 
 
 @contextmanager
+def _on_device(name: ModelName, placement: Placement) -> Iterator[None]:
+    """Say in words that a model does not fit its device, where its size was not known before."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise ModelError(
+            f"{name.shown}: its weights do not fit {placement}; use --dtype bfloat16, which halves them, or --device "
+            "auto, which spreads them over all cards, memory and disk"
+        ) from None
+
+
+@contextmanager
 def _bounded(folder: Path | None) -> Iterator[None]:
     """Refuse what a folder holds before and while it is loaded; the hub's models are taken as they are."""
     if folder is None:
@@ -309,10 +337,15 @@ def _bounded(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def _read_weights(name: ModelName, dtype: Any, *, trust: bool) -> tuple[Any, Any, list[str]]:
-    """The body, the same weights with their span head, and which weights of the body the checkpoint lacks."""
+def _read_weights(name: ModelName, dtype: Any, placement: Placement, *, trust: bool) -> tuple[Any, Any, list[str]]:
+    """The body, the same weights with their span head, and which weights of the body the checkpoint lacks.
+
+    In memory, unless they are to be spread.
+    """
     from transformers import MODEL_FOR_QUESTION_ANSWERING_MAPPING as ANSWERING
     from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering
+
+    from lamina.encoders.placement import check_parts, forget_with, loading_settings
 
     # Without trust, code that comes with a model is never run, and there is no prompt to allow it.
     where = {"revision": name.revision, "trust_remote_code": trust}
@@ -321,7 +354,10 @@ def _read_weights(name: ModelName, dtype: Any, *, trust: bool) -> tuple[Any, Any
     settings = {"output_loading_info": True, "ignore_mismatched_sizes": True, **where}
     # Read once, with the head: only the head's class knows where the checkpoint keeps the body.
     auto = AutoModelForQuestionAnswering if answers else AutoModel
-    whole, info = auto.from_pretrained(name.source, dtype=dtype, **settings)
+    spreading = loading_settings(placement)
+    whole, info = auto.from_pretrained(name.source, dtype=dtype, **settings, **spreading)
+    forget_with(whole, spreading)
+    check_parts(whole, placement)
     mismatched = {key for key, *_ in info["mismatched_keys"]}
     absent = sorted(key for key in mismatched | set(info["missing_keys"]) if "pooler" not in key)
     if not answers:

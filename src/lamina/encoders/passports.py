@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from lamina.encoders.contract import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passport import PASSPORT_VERSION, Check, Passport, examine, recognised
+from lamina.encoders.placement import running_devices
 from lamina.errors import DamagedError, LaminaError, ModelError, WriteError
 from lamina.files.checking import read_json, write_json
 from lamina.files.places import cache_dir
@@ -114,8 +115,8 @@ def summary(passport: Passport) -> dict[str, Any]:
 
 
 def _path(encoder: Encoder) -> Path:
-    device = getattr(getattr(getattr(encoder, "model", None), "device", None), "type", "cpu")
-    said = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), device]
+    devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else ["cpu"]
+    said = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
     return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}.json"
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Collection, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lamina.encoders.chat import chat_around
 from lamina.encoders.contract import SPECIAL, Tokens
+from lamina.encoders.piece_table import AFTER, BEFORE, BETWEEN, UNKNOWN, PieceTable
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 _SAMPLE = ("The", "cats", "sat", ",", "unhesitatingly", ".")
 _MOST_REMEMBERED = 200_000
+_cutting = threading.Lock()
+"""Texts are cut ahead of the model in a thread, and by whoever asks for tokens: one adds words at a time."""
 
 
 class _Template(NamedTuple):
@@ -40,6 +45,60 @@ class Reading(NamedTuple):
     """For the decoder of an encoder-decoder: the token before the text; what closes the text is not read."""
 
 
+class Cut(NamedTuple):
+    """A text cut into tokens."""
+
+    tokens: Tokens
+    types: np.ndarray
+    """[token] Token types (segment ids)."""
+    head: int
+    """Number of tokens before the last segment."""
+    tail: int
+    """Number of tokens after the last segment."""
+
+
+class _Layout(NamedTuple):
+    """Texts as entries: before each text, words and what separates segments, after each text."""
+
+    begins: np.ndarray
+    """[text] Its first entry."""
+    stops: np.ndarray
+    """[text] One past its last entry."""
+    lasts: np.ndarray
+    """[text] The entry at which its last segment begins."""
+    firsts: np.ndarray
+    """[segment] Its first word, counted over all texts."""
+    is_word: np.ndarray
+    """[entry]"""
+    words: np.ndarray
+    """[entry] The number of the word in its text; SPECIAL for the others."""
+    second: np.ndarray | None
+    """[entry] Whether it is in a segment after the first or closes one; None if there are none."""
+
+    @classmethod
+    def of(cls, texts: Sequence[Text]) -> _Layout:
+        segments = np.array([len(text.segments) for text in texts])
+        sizes = np.array([segment.end - segment.start for text in texts for segment in text.segments])
+        text = np.repeat(np.arange(len(texts)), segments)
+        last = np.cumsum(segments) - 1
+        firsts = np.cumsum(sizes) - sizes
+        # Before a segment: the words so far, one entry for each segment so far, one for each text that has ended.
+        before = firsts + np.arange(len(sizes)) + text
+        stops = before[last] + sizes[last] + 2
+        begins = np.concatenate(([0], stops[:-1]))
+        is_word = np.ones(stops[-1], bool)
+        is_word[before] = is_word[stops - 1] = False
+        words = np.full(len(is_word), SPECIAL, np.int32)
+        words[is_word] = np.arange(firsts[-1] + sizes[-1]) - np.repeat(firsts[last - segments + 1][text], sizes)
+        second = None
+        if len(sizes) > len(texts):
+            # A separator closes the segment before it.
+            number = np.arange(len(sizes)) - (last - segments + 1)[text]
+            second = np.repeat(number > 0, sizes + 1 + (np.arange(len(sizes)) == last[text]))
+            second[before] = number > 1
+        return cls(begins, stops, before[last] + 1, firsts, is_word, words, second)
+
+
 class Pieces:
     """Splits words into the pieces that the joined text would have, and records which word each came from.
 
@@ -58,7 +117,6 @@ class Pieces:
         self._backend.no_truncation()
         self._backend.no_padding()
         self._tokenizer = tokenizer
-        self._known: dict[tuple[str, bool], tuple[int, ...]] = {}
         self._template = _template(tokenizer)
         if reading.one_segment:
             self._template = self._template._replace(second_type=0)
@@ -72,6 +130,7 @@ class Pieces:
             self._template = self._template._replace(before=before, after=())
         stand_ins = (tokenizer.unk_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, 0)
         self._unknown = next(token_id(token) or 0 for token in stand_ins if token is not None)
+        self._forget()
 
     def definition(self) -> str:
         """Everything that determines the ids: part of an encoder's fingerprint."""
@@ -85,56 +144,88 @@ class Pieces:
 
     def joined_ids(self, words: Sequence[str]) -> list[int]:
         """The tokenizer's own pieces for the words joined by spaces; `__call__` should give the same."""
-        return self._after_lead(" ".join(words))
+        return self._pieces([" ".join(words)], first=True)[0]
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids before and after every text."""
         return self._template.before, self._template.after
 
-    def __call__(self, text: Text) -> tuple[Tokens, list[int], int, int]:
-        """Tokens of a text, their token types, and the number of tokens before and after the last segment."""
-        ids: list[int] = list(self._template.before)
-        words: list[int] = [SPECIAL] * len(ids)
-        types: list[int] = [0] * len(ids)
-        unknown = 0
-        head = len(ids)
-        for number, segment in enumerate(text.segments):
-            kind = self._template.second_type if number else 0
-            if number:
-                ids += self._template.between
-                words += [SPECIAL] * len(self._template.between)
-                # A separator closes the segment before it.
-                types += [types[-1] if types else 0] * len(self._template.between)
-                head = len(ids)
-            for word in segment:
-                pieces = self._word(text.words[word], first=word == segment.start)
-                if not pieces:
-                    pieces = (self._unknown,)
-                    unknown += 1
-                ids += pieces
-                words += [word] * len(pieces)
-                types += [kind] * len(pieces)
-        tail = len(self._template.after)
-        ids += self._template.after
-        words += [SPECIAL] * tail
-        types += [types[-1]] * tail
-        return Tokens(np.array(ids, np.int32), np.array(words, np.int32), unknown), types, head, tail
+    def __call__(self, text: Text) -> Cut:
+        """A text cut into tokens."""
+        return self.cut([text])[0]
 
-    def _word(self, word: str, *, first: bool) -> tuple[int, ...]:
-        key = (word, first)
-        if key not in self._known:
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            if first:
-                ids = self._after_lead(word)
-            else:
-                ids = self._backend.encode(" " + word if self._spaced else word, add_special_tokens=False).ids
-            self._known[key] = tuple(ids)
-        return self._known[key]
+    def cut(self, texts: Sequence[Text]) -> list[Cut]:
+        """Texts cut into tokens: new words by one call of the tokenizer, all texts by array operations."""
+        texts = [*texts]
+        if not texts:
+            return []
+        layout = _Layout.of(texts)
+        with _cutting:
+            return self._split(layout, self._entries(texts, layout))
 
-    def _after_lead(self, text: str) -> list[int]:
-        made = self._backend.encode(self._lead + text, add_special_tokens=False)
+    def _entries(self, texts: Sequence[Text], layout: _Layout) -> np.ndarray:
+        """The entries of the table that the texts consist of."""
+        words = self._numbers(self._known, [text.words for text in texts], first=self._firsts is self._known)
+        if self._firsts is not self._known:
+            firsts = [text.words[segment.start] for text in texts for segment in text.segments]
+            words[layout.firsts] = self._numbers(self._firsts, [firsts], first=True)
+        entries = np.full(len(layout.is_word), BETWEEN)
+        entries[layout.is_word] = words
+        entries[layout.begins], entries[layout.stops - 1] = BEFORE, AFTER
+        return entries
+
+    def _numbers(self, known: dict[str, int], words: Sequence[Sequence[str]], *, first: bool) -> np.ndarray:
+        count = sum(map(len, words))
+        found = np.fromiter(map(known.get, chain.from_iterable(words), repeat(-1)), np.int64, count)
+        if (found < 0).any():
+            self._remember(set(chain.from_iterable(words)).difference(known), known, first=first)
+            found = np.fromiter(map(known.__getitem__, chain.from_iterable(words)), np.int64, count)
+        return found
+
+    def _remember(self, words: Collection[str], known: dict[str, int], *, first: bool) -> None:
+        pieces = dict(zip(words, self._pieces(list(words), first=first), strict=True))
+        kept = {word: ids for word, ids in pieces.items() if ids}
+        known.update(dict.fromkeys(pieces.keys() - kept.keys(), UNKNOWN))
+        known.update(zip(kept, range(len(self._table), len(self._table) + len(kept)), strict=True))
+        self._table.add(list(kept.values()))
+
+    def _forget(self) -> None:
+        self._table = PieceTable([*self._template[:3], (self._unknown,)])
+        self._known: dict[str, int] = {}
+        # Where a word is cut alike everywhere, it is remembered once.
+        self._firsts: dict[str, int] = {} if self._spaced or self._lead else self._known
+
+    def _split(self, layout: _Layout, entries: np.ndarray) -> list[Cut]:
+        """One Cut per text of a sequence of entries."""
+        ids, sizes = self._table.lay(entries)
+        if len(self._table) > _MOST_REMEMBERED:
+            self._forget()
+        types = np.zeros(len(ids), np.int8)
+        if self.tells_segments and layout.second is not None:
+            types[np.repeat(layout.second, sizes)] = self._template.second_type
+        words, tail = np.repeat(layout.words, sizes), len(self._template.after)
+        bounds = np.concatenate(([0], np.cumsum(sizes)))
+        starts, ends, heads = bounds[layout.begins], bounds[layout.stops], bounds[layout.lasts]
+        missed = entries == UNKNOWN
+        unknown = np.add.reduceat(missed, layout.begins, dtype=int) if missed.any() else np.zeros(len(starts), int)
+        each = zip(starts.tolist(), ends.tolist(), (heads - starts).tolist(), unknown.tolist(), strict=True)
+        return [
+            Cut(Tokens(ids[start:end], words[start:end], count), types[start:end], head, tail)
+            for start, end, head, count in each
+        ]
+
+    def _pieces(self, words: Sequence[str], *, first: bool) -> list[list[int]]:
+        """The pieces of each word, as the first of a segment or not."""
+        if first:
+            lead = self._lead
+            made = self._backend.encode_batch([lead + word for word in words], add_special_tokens=False)
+            return [self._after_lead(each) for each in made]
+        space = " " if self._spaced else ""
+        made = self._backend.encode_batch([space + word for word in words], add_special_tokens=False)
+        return [each.ids for each in made]
+
+    def _after_lead(self, made: Any) -> list[int]:
         if not self._lead:
             return made.ids
         before = self._template.before
@@ -148,7 +239,6 @@ class Pieces:
         found = chat_around(self._tokenizer, " ".join(_SAMPLE))
         between = self._template.between or tuple(self._backend.encode("\n", add_special_tokens=False).ids)
         self._lead, self._template = found.lead, _Template(found.before, between, found.after, 0)
-        self._known.clear()
         if self._cut_sample() != found.message:
             raise ModelError(
                 f"{self._tokenizer.name_or_path}: inside its chat template, words are cut into other pieces than "
@@ -156,15 +246,14 @@ class Pieces:
             )
 
     def _cut_sample(self) -> list[int]:
-        return [piece for i, word in enumerate(_SAMPLE) for piece in self._word(word, first=i == 0)]
+        cut = self._pieces(_SAMPLE[:1], first=True) + self._pieces(_SAMPLE[1:], first=False)
+        return [piece for pieces in cut for piece in pieces]
 
     def _needs_spaces(self) -> bool:
         expected = self.joined_ids(_SAMPLE)
         for spaced in (False, True):
             self._spaced = spaced
-            made = self._cut_sample()
-            self._known.clear()
-            if made == expected:
+            if self._cut_sample() == expected:
                 return spaced
         raise ModelError(
             f"{self._tokenizer.name_or_path}: pieces of single words do not add up to the pieces of the joined text, "

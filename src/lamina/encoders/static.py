@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
+import re
 import reprlib
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -35,32 +38,84 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
 def _read_text(path: Path) -> tuple[list[str], np.ndarray]:
     words: list[str] = []
-    rows: list[np.ndarray] = []
-    promised, width = None, 0
-    with io.TextIOWrapper(open_regular(path), encoding="utf-8", errors="surrogateescape") as lines:
-        for number, line in enumerate(lines, start=1):
-            fields = line.rstrip().split(" ")
-            if number == 1 and len(fields) == 2:
-                promised, width = _header(path, fields)
-                continue
-            width = width or len(fields) - 1
-            # Some words in large files contain spaces: the numbers are the last fields.
-            numbers = fields[-width:]
-            try:
-                row = np.array(numbers, dtype=np.float32)
-            except ValueError:
-                row = np.empty(0)
-            if not width or len(fields) <= width or len(row) != width:
-                raise FormatError(
-                    f"{path}:{number}: expected a word and {width or 'its'} numbers, got {len(fields)} fields"
-                )
-            words.append(" ".join(fields[:-width]))
-            rows.append(row)
+    parts: list[np.ndarray] = []
+    promised, number = None, 1
+    with open_regular(path) as file:
+        first = _LINE_END.split(file.readline())[0].decode("utf-8", "surrogateescape").rstrip().split(" ")
+        width = len(first) - 1
+        if len(first) == 2:
+            promised, width = _header(path, first)
+            number = 2
+        else:
+            file.seek(0)
+        for block in _blocks(file):
+            some, vectors = _parsed_at_once(block, width) or _parsed_by_line(block, width, path, number)
+            words += some
+            parts.append(vectors)
+            number += len(some)
     if promised is not None and promised != len(words):
         raise FormatError(
             f"{path}:1: the header says {promised} words, but the file has {len(words)}; it may be truncated"
         )
-    return words, np.stack(rows) if rows else np.empty((0, 0), np.float32)
+    return words, np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+
+
+_LINE_END = re.compile(rb"[\r\n]")
+_BLOCK = 32 * 2**20
+"""Bytes of text parsed at a time, to bound memory."""
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """The rest of a file, in parts that end with a line."""
+    while block := file.read(_BLOCK):
+        yield block + file.readline()
+
+
+def _parsed_at_once(block: bytes, width: int) -> tuple[list[str], np.ndarray] | None:
+    """Words and vectors of lines that all have one word and `width` plain numbers; None if some have not."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not width or block.startswith(codecs.BOM_UTF8):
+        return None
+    names = [str(column) for column in range(width + 1)]
+    # As float64 first, which is how one number at a time is read, too: the same digits give the same float32.
+    types = dict.fromkeys(names, pa.float64()) | {"0": pa.binary()}
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(block),
+            csv.ReadOptions(column_names=names),
+            csv.ParseOptions(delimiter=" ", quote_char=False, escape_char=False, ignore_empty_lines=False),
+            csv.ConvertOptions(column_types=types, null_values=[], check_utf8=False),
+        )
+    except pa.ArrowInvalid:
+        return None
+    vectors = np.empty((len(table), width), np.float32)
+    with np.errstate(over="ignore"):
+        for column in range(width):
+            vectors[:, column] = table.column(column + 1).to_numpy()
+    return [word.decode("utf-8", "surrogateescape") for word in table.column(0).to_pylist()], vectors
+
+
+def _parsed_by_line(block: bytes, width: int, path: Path, number: int) -> tuple[list[str], np.ndarray]:
+    """The same of any lines; the first that has no word or not enough numbers is named. `number` is the first line's.
+
+    Some words in large files contain spaces: the numbers are the last fields.
+    """
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    lines = io.TextIOWrapper(io.BytesIO(block), encoding="utf-8", errors="surrogateescape")
+    for at, line in enumerate(lines, start=number):
+        fields = line.rstrip().split(" ")
+        try:
+            row = np.array(fields[-width:], dtype=np.float32)
+        except ValueError:
+            row = np.empty(0)
+        if not width or len(fields) <= width or len(row) != width:
+            raise FormatError(f"{path}:{at}: expected a word and {width or 'its'} numbers, got {len(fields)} fields")
+        words.append(" ".join(fields[:-width]))
+        rows.append(row)
+    return words, np.stack(rows)
 
 
 def _read_binary(path: Path) -> tuple[list[str], np.ndarray]:
@@ -175,15 +230,15 @@ _SEEN_WORDS, _MOST_EPOCHS = 5_000_000, 50
 
 
 class _Sentences:
-    """The lines of a file as lists of words; gensim iterates over it several times."""
+    """The lines of a file as lists of words; gensim iterates over it several times, one after the other."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
 
     def __iter__(self) -> Iterator[list[str]]:
-        with self._path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as lines:
-            for line in lines:
-                yield line.removesuffix("\n").split(_BETWEEN)
+        self._file.seek(0)
+        for line in self._file:
+            yield line.removesuffix("\n").split(_BETWEEN)
 
 
 def skipgram_epochs(words: int) -> int:
@@ -209,24 +264,37 @@ def train_skipgram(
         >>> train_skipgram(texts, width=4).width
         4
     """
-    from gensim.models import Word2Vec
+    return skipgram_trainer(texts, width=width, epochs=epochs, seed=seed)()
 
-    with tempfile.TemporaryDirectory() as folder:
-        # gensim reads the texts once per epoch and once more; reading the corpus each time takes longer than training.
-        path, words = Path(folder) / "words", 0
-        with path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-            for text in texts:
-                words += len(text.words)
-                file.write(_BETWEEN.join(text.words).lower().replace("\n", " ") + "\n")
-        model = Word2Vec(
-            _Sentences(path),
-            vector_size=width,
-            sg=1,
-            negative=5,
-            window=5,
-            min_count=1,
-            epochs=epochs or skipgram_epochs(words),
-            seed=seed,
-            workers=1,
-        )
-    return StaticEncoder([str(word) for word in model.wv.index_to_key], np.asarray(model.wv.vectors), name="skip-gram")
+
+def skipgram_trainer(
+    texts: Iterable[Text], *, width: int = 300, epochs: int | None = None, seed: int = 0
+) -> Callable[[], StaticEncoder]:
+    """Read the texts now; what is returned trains as `train_skipgram` does, once and in any thread."""
+    # gensim reads the texts once per epoch and once more; reading the corpus each time takes longer than training.
+    # Without a name: the file is gone with the process, however that ends.
+    file = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass", newline="\n")  # noqa: SIM115
+    words = 0
+    for text in texts:
+        words += len(text.words)
+        file.write(_BETWEEN.join(text.words).lower().replace("\n", " ") + "\n")
+
+    def train() -> StaticEncoder:
+        from gensim.models import Word2Vec
+
+        with file:
+            model = Word2Vec(
+                _Sentences(file),
+                vector_size=width,
+                sg=1,
+                negative=5,
+                window=5,
+                min_count=1,
+                epochs=epochs or skipgram_epochs(words),
+                seed=seed,
+                workers=1,
+            )
+        known = [str(word) for word in model.wv.index_to_key]
+        return StaticEncoder(known, np.asarray(model.wv.vectors), name="skip-gram")
+
+    return train

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from lamina.encoders.anatomy import block_number, run
+from lamina.encoders.placement import input_device, weight_of
 from lamina.errors import ModelError
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ class ValueNorms:
                     "among its linear layers, so attention cannot be weighted by their norms; use --weights attention, "
                     f"or a model like {CHECKED}"
                 )
-            self._found[mixing.layer] = _Found(mixing.values, _factors(mixing.out, heads))
+            # Weights that are in memory or on disk until they run are not read where the layer runs.
+            factors = _factors(mixing.out, heads).to(input_device(mixing.layer))
+            self._found[mixing.layer] = _Found(mixing.values, factors)
 
     @contextmanager
     def taken(self) -> Iterator[list[Float[Tensor, "batch head token"]]]:
@@ -204,11 +207,12 @@ def _try(model: PreTrainedModel, places: Sequence[int] | None) -> tuple[list[Ten
         def note(layer: Module, given: Any, made: Any) -> None:
             # Relative positions, for example, have rows that are not tokens.
             if isinstance(made, Tensor) and made.shape[:-1] == ids.shape:
-                calls.append(_Call(layer, block, given[0][0].float(), made[0].float()))
+                read, wrote = (part[0].float().to(ids.device) for part in (given[0], made))
+                calls.append(_Call(layer, block, read, wrote))
 
         return note
 
-    ids = torch.arange(1, 1 + min(_TOKENS, model.config.vocab_size - 1), device=model.device)[None]
+    ids = torch.arange(1, 1 + min(_TOKENS, model.config.vocab_size - 1), device=input_device(model))[None]
     linear = [(block_number(path), layer) for path, layer in model.named_modules() if is_linear(layer)]
     handles = [layer.register_forward_hook(watch(block)) for block, layer in linear]
     try:
@@ -218,7 +222,7 @@ def _try(model: PreTrainedModel, places: Sequence[int] | None) -> tuple[list[Ten
         for handle in handles:
             handle.remove()
     handed = out.attentions if places is None else [out.attentions[place] for place in places]
-    return [maps[0].float() for maps in handed], calls
+    return [maps[0].float().to(ids.device) for maps in handed], calls
 
 
 def _find(
@@ -252,7 +256,7 @@ def _layouts(made: int, mixed: int, heads: int) -> Iterator[_Values]:
 
 
 def _factors(layer: Module, heads: int) -> Float[Tensor, "head size size"]:
-    weight: Any = layer.weight
+    weight = weight_of(layer)
     # [head, size, width]; GPT-2's layers have their weight the other way round.
     by_head = (weight if isinstance(layer, _conv1d()) else weight.T).detach().float().unflatten(0, (heads, -1))
     return torch.linalg.qr(by_head.transpose(1, 2), mode="r").R

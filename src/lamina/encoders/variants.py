@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import cast
 
 import torch
 from jaxtyping import Float
 
 from lamina.encoders.contract import STATES, Activations, Encoder, Tokens, Want
-from lamina.encoders.huggingface import Computed, HuggingFaceEncoder, Row
+from lamina.encoders.devices import free_in_memory, shown_size
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.placement import is_spread, refuse_spread, spread, weights
+from lamina.encoders.rows import Row
 from lamina.errors import ModelError
 from lamina.types import Text
 
@@ -22,13 +25,20 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int, *, keep_embeddings: bool
     Everything before the first block counts as the embedding layer and is kept with `keep_embeddings`.
     """
     model = encoder.model
+    need, free = 4 * sum(each.numel() for each in model.parameters()), free_in_memory()
+    if need > free:
+        raise ModelError(
+            f"{encoder.name}: random weights are drawn in memory and need {shown_size(need)}, {shown_size(free)} are "
+            "free; do without the twin (--no-twin)"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # A copy: the config also sets how attention is computed, which each encoder switches independently.
         fresh = type(model)(copy.deepcopy(model.config))
-    torch.nn.Module.to(fresh, device=model.device, dtype=model.dtype)
+    torch.nn.Module.to(fresh, dtype=model.dtype)
     if keep_embeddings:
-        fresh.load_state_dict({k: v for k, v in model.state_dict().items() if _is_embedding(k)}, strict=False)
+        fresh.load_state_dict({k: v for k, v in weights(model) if _is_embedding(k)}, strict=False)
+    spread(fresh, "auto" if is_spread(model) else str(encoder.device))
     twin = "random, embeddings kept" if keep_embeddings else "random"
     return HuggingFaceEncoder(
         fresh,
@@ -87,7 +97,7 @@ class LexicalEncoder(Encoder):
 
     def embed(self, tokens: Tokens) -> Float[torch.Tensor, "token width"]:
         """The rows of the embedding table."""
-        ids = torch.from_numpy(tokens.ids).long().to(self._table.weight.device)
+        ids = torch.from_numpy(tokens.ids).long().to(self._base.device)
         with torch.no_grad():
             return self._norm(self._table(ids)).float().cpu()
 
@@ -155,6 +165,7 @@ class DropoutEncoder(HuggingFaceEncoder):
     """
 
     def __init__(self, base: HuggingFaceEncoder, seed: int = 0) -> None:
+        refuse_spread(base.model, base.name, "dropout needs it on one")
         # A copy: the base encoder needs its model in eval mode.
         own = copy.deepcopy(base.model)
         super().__init__(
@@ -166,6 +177,7 @@ class DropoutEncoder(HuggingFaceEncoder):
         self._base, self._seed = base, seed
         # Attention with dropout is not a distribution over the tokens.
         self.heads = 0
+        self.anatomy = self.anatomy._replace(heads=0, no_maps="its dropout is on")
 
     @property
     def fingerprint(self) -> str:
@@ -180,12 +192,11 @@ class DropoutEncoder(HuggingFaceEncoder):
         """See `Encoder.with_one_segment`."""
         return DropoutEncoder(self._base.with_one_segment(), self._seed)
 
-    def _forward(self, batch: list[Row], want: frozenset[Want]) -> Computed:
-        if want & {"maps", "norms"}:
-            raise ModelError(f"{self.name} has no attention maps while its dropout is on")
-        said = b"".join(row.ids.astype("<i8").tobytes() for row in batch)
+    def hidden(self, rows: Sequence[Row]) -> Sequence[torch.Tensor]:
+        """See `HuggingFaceEncoder.hidden`."""
+        said = b"".join(row.ids.astype("<i8").tobytes() for row in rows)
         drawn = hashlib.blake2b(said, digest_size=7, key=str(self._seed).encode()).digest()
         devices = [self.model.device] if self.model.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(int.from_bytes(drawn))
-            return super()._forward(batch, want)
+            return super().hidden(rows)

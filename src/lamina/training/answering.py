@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.placement import is_spread, spread
 from lamina.errors import ModelError
 from lamina.tasks.scoring import best
 from lamina.training.classes import Classifying
@@ -125,7 +126,10 @@ def _answerer(encoder: HuggingFaceEncoder) -> Answerer | None:
     if model is None:
         return None
     classes = [str(model.config.id2label[number]) for number in range(model.config.num_labels)]
-    return Answerer(encoder, model.to(encoder.model.device), length, classes) if len(classes) > 1 else None
+    if len(classes) < 2:
+        return None
+    spread(model, "auto" if is_spread(encoder.model) else str(encoder.device))
+    return Answerer(encoder, model, length, classes)
 
 
 def refuse_unfit(encoder: Encoder, questions: Iterable[Question], what: str) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from lamina.encoders.contract import SPECIAL
 from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.huggingface import Row as EncoderRow
+from lamina.encoders.placement import input_device
+from lamina.encoders.rows import Row as EncoderRow
 from lamina.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ def make_sight(model: PreTrainedModel, reach: int, *, causal: bool) -> Sight:
 
 def _obeys(model: PreTrainedModel, form: Form, *, causal: bool) -> bool:
     """Whether words that see only themselves do not change with others, and a full mask changes nothing."""
-    ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=model.device)
-    alone = torch.eye(3, dtype=torch.bool, device=model.device).expand(2, -1, -1)
+    device = input_device(model)
+    ids = torch.tensor([[1, 2, 3], [1, 2, 4]], device=device)
+    alone = torch.eye(3, dtype=torch.bool, device=device).expand(2, -1, -1)
     whole = torch.ones_like(alone).tril() if causal else torch.ones_like(alone)
     body = model.base_model
     training = body.training
@@ -139,9 +141,9 @@ class WindowedEncoder(HuggingFaceEncoder):
         """See `Encoder.with_one_segment`."""
         return WindowedEncoder(self._base.with_one_segment(), self._reach)
 
-    def _mask(self, batch: list[EncoderRow], width: int) -> Tensor:
+    def _mask(self, rows: Sequence[EncoderRow], inside: Tensor) -> Tensor:
         # Implementations of attention take masks in different forms.
         how = str(self.model.config._attn_implementation)
         if how not in self._sights:
             self._sights[how] = make_sight(self.model, self._reach, causal=self.causal)
-        return self._sights[how](batch, width)
+        return self._sights[how](rows, inside.shape[1])

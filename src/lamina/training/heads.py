@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.encoders.huggingface import HuggingFaceEncoder, has_weights_of
 from lamina.encoders.pieces import token_id
+from lamina.encoders.placement import refuse_spread
 from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.training.objective import Objective
@@ -38,6 +39,7 @@ def load_with_head(encoder: HuggingFaceEncoder, objective: Objective, *, seed: i
     """The encoder's model with the objective's head, its fresh weights drawn with `seed`."""
     import torch
 
+    refuse_spread(encoder.model, encoder.name, "fine-tuning needs it on one")
     settings: dict[str, Any] = {}
     if objective.labels:
         numbered = dict(enumerate(objective.labels))
