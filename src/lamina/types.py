@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from lamina.errors import SpanError
 
@@ -136,6 +137,11 @@ class Text:
     """The document it comes from, if known."""
     origin: str | None = None
     """What it was made of, where that is more than its words (the uncut context): hashes, separated by spaces."""
+    glued: tuple[int, ...] = ()
+    """Words written without a space before them, by number and in order; none where the corpus does not say.
+
+    Encoders read words, whatever is between them; language models are asked for text as it is written.
+    """
 
     def __post_init__(self) -> None:
         if type(self.words) is not tuple:
@@ -146,6 +152,8 @@ class Text:
             object.__setattr__(self, "segments", (Span(0, len(self.words)),))
         self._check_segments()
         self._check_edges()
+        if self.glued:
+            self._check_glued()
 
     def _check_segments(self) -> None:
         at = 0
@@ -166,6 +174,11 @@ class Text:
                     raise SpanError(f"text {self.id!r}: {name} holds {edge!r:.80}; give a tuple of Edge")
                 if edge.span.end > size or (edge.other is not None and edge.other.end > size):
                     raise SpanError(f"text {self.id!r}: a {name} edge {edge} is outside its {size} words")
+
+    def _check_glued(self) -> None:
+        bounds = (0, *self.glued, len(self.words))
+        if any(before >= after for before, after in pairwise(bounds)):
+            raise SpanError(f"text {self.id!r}: glued words are numbers from 1 to {len(self.words) - 1}, in order")
 
 
 def _words(id: str, given: object) -> tuple[str, ...]:

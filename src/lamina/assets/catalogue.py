@@ -282,6 +282,7 @@ _MODELS = (
         ),
         note="The unquantised model is HuggingFaceTB/SmolLM2-135M-Instruct on the hub.",
         origin="https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
+        speaks=True,
     ),
 )
 

@@ -298,6 +298,8 @@ class Card:
     """Anything else to know before using it."""
     origin: str = ""
     """Where it comes from: the project's page, at the commit used."""
+    speaks: bool = False
+    """Of a model: whether it has a language-model head."""
 
     @property
     def by_hand(self) -> str:

@@ -158,6 +158,7 @@ class _Document:
                 split.words,
                 edges={name: _placed(per_line.get(number, ()), split, start) for name, per_line in edges.items()},
                 doc=self.name,
+                glued=split.glued,
             )
 
     def _edges(self) -> dict[str, dict[int, list[_Sketch]]]:

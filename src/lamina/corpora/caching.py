@@ -32,7 +32,7 @@ def contents_sha256(path: Path) -> str:
     return hashlib.sha256("\n".join(inside).encode()).hexdigest()
 
 
-_VERSION = 2
+_VERSION = 3
 """Version of the cache's format; raised when it changes, so that older caches are not read."""
 _NAME = f"v{_VERSION}-{{}}.jsonl"
 """Name of a cache: caches of older versions are told apart from damaged ones by it."""
@@ -57,16 +57,18 @@ def to_line(text: Text) -> str:
     """
     ends = [segment.end for segment in text.segments]
     edges = {name: [_edge_to_list(edge) for edge in found] for name, found in text.edges.items()}
-    origin = [] if text.origin is None else [text.origin]
-    return json.dumps([text.id, text.words, ends, text.doc, edges, *origin], separators=(",", ":"))
+    more: list[Any] = [text.origin, text.glued] if text.glued else [text.origin] if text.origin is not None else []
+    return json.dumps([text.id, text.words, ends, text.doc, edges, *more], separators=(",", ":"))
 
 
 def from_line(line: str) -> Text:
     """The text that `to_line` wrote."""
-    name, words, ends, doc, edges, *origin = json.loads(line)
+    name, words, ends, doc, edges, *more = json.loads(line)
+    origin = more[0] if more else None
+    glued = tuple(more[1]) if len(more) > 1 else ()
     segments = tuple(Span(start, end) for start, end in zip([0, *ends], ends, strict=False))
     found = {key: tuple(_edge_from_list(*edge) for edge in listed) for key, listed in edges.items()}
-    return Text(name, tuple(words), segments, found, doc, *origin)
+    return Text(name, tuple(words), segments, found, doc, origin, glued)
 
 
 def _edge_to_list(edge: Edge) -> list[Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from lamina.corpora.entities import TAG, scheme_of, spans_of
-from lamina.corpora.tokenising import Split, split_words, words_in
+from lamina.corpora.tokenising import Split, split_words
 from lamina.errors import SpanError
 from lamina.types import Edge, Span
 
@@ -81,6 +82,8 @@ class Cut(NamedTuple):
     segments: tuple[Span, ...]
     places: Split | None = None
     """Where the words are in the running text, if spans of its characters are labelled."""
+    glued: tuple[int, ...] = ()
+    """Words without a space before them in running text; see `Text.glued`."""
 
     @classmethod
     def of_words(cls, cells: Sequence[Any]) -> Cut:
@@ -97,10 +100,13 @@ class Cut(NamedTuple):
             if not isinstance(cell, str):
                 raise SpanError(f"expected a text; got {str(cell)[:60]!r}")
         if not spans or len(cells) > 1:
-            return cls._joined([words_in(cell) for cell in cells])
+            splits = [split_words(cell) for cell in cells]
+            starts = accumulate((len(split.words) for split in splits), initial=0)
+            glued = tuple(at + word for at, split in zip(starts, splits, strict=False) for word in split.glued)
+            return cls._joined([split.words for split in splits])._replace(glued=glued)
         cuts = [at for cell in spans if not missing(cell) for start, end, _ in _triples(cell) for at in (start, end)]
         split = split_words(cells[0], cuts)
-        return cls._joined([split.words])._replace(places=split)
+        return cls._joined([split.words])._replace(places=split, glued=split.glued)
 
     @classmethod
     def _joined(cls, parts: Sequence[tuple[str, ...]]) -> Cut:

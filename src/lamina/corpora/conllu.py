@@ -10,6 +10,8 @@ file name and a running number.
 mention (`(e1[1/2]-...`) is left out, since its words are not one span; their number is logged. A mention on empty nodes
 only is left out too.
 
+`SpaceAfter=No` in MISC says which words are written without a space before them (`Text.glued`).
+
 Further columns, named or not, are read as `conllu_plus` says.
 """
 
@@ -32,6 +34,7 @@ _ID = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 _FIRST_ID = re.compile(r"1|0\.1|1-(?!1$)[1-9][0-9]{0,8}")
 """Of a word, an empty node before it, or a multi-word token; `1-1` is WebAnno's."""
 _HEAD = re.compile(r"0|[1-9][0-9]{0,8}")
+_NO_SPACE = "SpaceAfter=No"
 _EXPECTED_HEAD = "the number of another word of the sentence, or 0 for the root"
 
 
@@ -211,7 +214,8 @@ def read(path: Path, report: Report = raise_fault, noted: Notes | None = None) -
         for number in range(further.gaps):
             noted.add(GAPS, f"{heading.sentence}:{number + 1}", heading.doc)
         edges = _columns(words) | mentions | further.edges
-        yield Text(heading.sentence, tuple(row.form for row in words), edges=edges, doc=heading.doc)
+        forms, glued = tuple(row.form for row in words), _glued(sentence.rows)
+        yield Text(heading.sentence, forms, edges=edges, doc=heading.doc, glued=glued)
     if entities.discontinuous:
         _log.warning("%s: %d discontinuous mentions left out of ner and chains", path, entities.discontinuous)
 
@@ -236,6 +240,31 @@ class _Sentence(NamedTuple):
         faults = faults or list(check(path, block[0].number, rows))
         words = [cells for (_, cells), row in zip(lines, rows, strict=False) if row.is_word]
         return cls(rows, words, faults)
+
+
+def _glued(rows: Sequence[Row]) -> tuple[int, ...]:
+    """The words without a space before them: `SpaceAfter=No` is in MISC of the token before, or they are its parts.
+
+    The parts of a multi-word token (`don't`: `do`, `n't`) are glued where they spell it; `in dem` does not spell `im`.
+
+    Example:
+        >>> lines = ["1-2 don't _", "1 do _", "2 n't _", "3 go SpaceAfter=No", "4 . _"]
+        >>> _glued([Row(0, [number, form, *"_______", misc]) for number, form, misc in map(str.split, lines)])
+        (1, 3)
+    """
+    words = [row for row in rows if row.is_word]
+    parts: set[int] = set()
+    followed: set[int] = set()
+    for row in rows:
+        if row.is_range:
+            first, last = map(int, row.cells[0].split("-"))
+            parts.update(range(first, last + 1))
+            if "".join(word.form for word in words[first - 1 : last]) == row.form:
+                followed.update(range(first, last))
+            if _NO_SPACE in row.cells[9].split("|"):
+                followed.add(last)
+    followed |= {at for at, row in enumerate(words, 1) if at not in parts and _NO_SPACE in row.cells[9].split("|")}
+    return tuple(sorted(at for at in followed if at < len(words)))
 
 
 def _columns(words: Sequence[Row]) -> dict[str, tuple[Edge, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lamina.corpora.plain import is_pre_tokenised
 from lamina.corpora.reading import Fault, Report, head_lines, raise_fault, read_lines
-from lamina.corpora.tokenising import words_in
+from lamina.corpora.tokenising import split_words
 from lamina.types import Edge, Span, Text
 
 _LABEL = re.compile(r"(?<!\S)__label__(\S*)")
@@ -42,11 +42,12 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
             continue
         labels = tuple(_LABEL.findall(line.text))
         rest = _LABEL.sub("", line.text)
-        words = tuple(rest.split()) if at_spaces else words_in(rest)
+        split = split_words(rest)
+        words, glued = (tuple(rest.split()), ()) if at_spaces else (split.words, split.glued)
         if not labels or not all(labels):
             report(Fault(path, line.number, f"{line.text[:40]!r} has no label or an empty one", _EXPECTED))
         elif not words:
             report(Fault(path, line.number, "no text after the label", _EXPECTED))
         else:
             edges = {"label": (Edge(labels, Span(0, len(words))),)}
-            yield Text(f"{path.stem}-{line.number}", words, edges=edges)
+            yield Text(f"{path.stem}-{line.number}", words, edges=edges, glued=glued)

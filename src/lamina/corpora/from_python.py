@@ -145,7 +145,7 @@ def _text_of_item(item: Any, about: str) -> Text:
     try:
         cut = _cut(words)
         made = {name: found for name, given in edges.items() if (found := _edges(name, given, cut)) is not None}
-        return Text(about, cut.words, cut.segments, made)
+        return Text(about, cut.words, cut.segments, made, glued=cut.glued)
     except SpanError as error:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
 

@@ -63,7 +63,7 @@ def _text(columns: Sequence[str]) -> Text:
             raise _RowError(f"{name} has no word", "a name or a pronoun")
         spans[name] = span
     edges = tuple(Edge((_label(row, name),), spans["Pronoun"], spans[name]) for name in ("A", "B"))
-    return Text(row["ID"], split.words, edges={"coref": edges}, doc=row["URL"] or None)
+    return Text(row["ID"], split.words, edges={"coref": edges}, doc=row["URL"] or None, glued=split.glued)
 
 
 def _place(row: Mapping[str, str], name: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ folder is left out. A whole document is left out if one of its layers has a faul
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lamina.corpora import conllu
@@ -86,7 +87,7 @@ def _joined(text: Text, at: int, layers: Mapping[str, _Layer]) -> Text:
     # `Entity=` has chains too, in GUM's own scheme, as `coref/gum` has them.
     syntax = {name: found for name, found in text.edges.items() if name not in _SCHEMES}
     edges = {**syntax, **{name: layer[at] for name, layer in layers.items()}}
-    return Text(text.id, text.words, text.segments, edges, text.doc)
+    return replace(text, edges=edges)
 
 
 def _constituents(dep: Path, texts: list[Text], report: Report) -> _Layer:

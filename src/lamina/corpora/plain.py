@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lamina.corpora.content import not_running_text
 from lamina.corpora.reading import Report, raise_fault, read_lines
-from lamina.corpora.tokenising import words_in
+from lamina.corpora.tokenising import split_words
 from lamina.files.reading import open_regular
 from lamina.types import Text
 
@@ -42,9 +42,13 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
             titles[title[1]] += 1
             # Two articles may have the same name (`<unk> <unk>`) but are still two documents.
             doc = title[1] if titles[title[1]] == 1 else f"{title[1]} ({titles[title[1]]})"
-        words = tuple(line.text.split()) if whitespace else words_in(line.text)
+        if whitespace:
+            words, glued = tuple(line.text.split()), ()
+        else:
+            split = split_words(line.text)
+            words, glued = split.words, split.glued
         if words:
-            yield Text(f"{path.stem}-{line.number}", words, doc=doc)
+            yield Text(f"{path.stem}-{line.number}", words, doc=doc, glued=glued)
 
 
 def is_pre_tokenised(text: str) -> bool:

@@ -173,7 +173,8 @@ def make_question(
     or appended to it. `answers` defaults to the text at the places.
     """
     passage = context if isinstance(context, Passage) else Passage(context)
-    asked = split_words(question).words
+    typed = split_words(question)
+    asked = typed.words
     found = list(dict.fromkeys(trimmed(passage.text, *place) for place in places))
     split = passage.cut_at({border for place in found for border in place})
     if noted is not None and split is not passage.split:
@@ -191,7 +192,8 @@ def make_question(
         edges["sup"] = tuple(Edge(("1" if n in support else "0",), head, span) for n, span in enumerate(spans))
     words = (*asked, *split.words)
     segments = (head, Span(len(asked), len(words)))
-    text = Text(id, words, segments, edges, doc, origin or origin_of(question, passage.text))
+    glued = (*typed.glued, *(len(asked) + word for word in split.glued))
+    text = Text(id, words, segments, edges, doc, origin or origin_of(question, passage.text), glued)
     given = (passage.text[start:end] for start, end in found) if answers is None else answers
     return Question(text, question, passage.text, split.offsets, tuple(dict.fromkeys(given)), task)
 

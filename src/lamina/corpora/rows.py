@@ -224,7 +224,7 @@ def text_of(row: Row, plan: Plan, name: str) -> Text:
                 if made is not None:
                     edges[label.annotation] = made
         doc = None if plan.doc is None else said(row.get(plan.doc))
-        return Text(about, cut.words, cut.segments, edges, doc)
+        return Text(about, cut.words, cut.segments, edges, doc, glued=cut.glued)
     except (SpanError, ValueError) as error:
         raise CorpusError(f"text {about!r} cannot be used: {error}") from None
 

@@ -29,6 +29,17 @@ class Split(NamedTuple):
     offsets: tuple[tuple[int, int], ...]
     """Start and end of each word, in characters."""
 
+    @property
+    def glued(self) -> tuple[int, ...]:
+        """The words that follow the one before without anything between them, as in `Text.glued`.
+
+        Example:
+            >>> split_words("Ann didn't.").glued
+            (2, 3)
+        """
+        ends = enumerate(pairwise(self.offsets), start=1)
+        return tuple(at for at, ((_, end), (start, _)) in ends if start == end)
+
     def span(self, start: int, end: int) -> Span | None:
         """The words that lie completely within these characters, or None if there are none."""
         first = bisect_left(self.offsets, (start, -1))

@@ -44,6 +44,13 @@ def looks_like(path: Path) -> bool:
 
 def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
     """One text per sentence, with the id and document of the treebank."""
+    for name, graph, ids in graphs_of(path, report):
+        if (text := _checked(name, graph, ids, path, report)) is not None:
+            yield text
+
+
+def graphs_of(path: Path, report: Report = raise_fault) -> Iterator[tuple[str, Node, Mapping[str, Mapping[str, str]]]]:
+    """The name and the graph of each sentence, and which sentence and document each name is."""
     import ijson
 
     ids = _read_ids(path, report)
@@ -52,8 +59,7 @@ def read(path: Path, report: Report = raise_fault) -> Iterator[Text]:
     with open_regular(path) as file:
         try:
             for name, graph in ijson.kvitems(BoundedJson(file), "data", use_float=True):
-                if (text := _checked(name, graph, ids, path, report)) is not None:
-                    yield text
+                yield name, graph, ids
         # A ValueError: bytes that are not UTF-8, or JSON nested too deeply.
         except (ijson.JSONError, ValueError) as error:
             report(Fault(path, 0, f"not JSON ({_first_line(error)})", "the complete JSON of the decomp wheel"))

@@ -85,10 +85,12 @@ def _windows(sentences: Iterator[Text], size: int | None) -> Iterator[list[Text]
 
 def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
     words: list[str] = []
+    glued: list[int] = []
     edges: defaultdict[str, list[Edge]] = defaultdict(list)
     for sentence in sentences:
         at = len(words)
         words.extend(sentence.words)
+        glued.extend(at + word for word in sentence.glued)
         if "sentence" not in sentence.edges:
             edges["sentence"].append(Edge((sentence.id,), Span(at, len(words))))
         for annotation, found in sentence.edges.items():
@@ -96,4 +98,5 @@ def _joined(name: str, doc: str | None, sentences: list[Text]) -> Text:
     # A question and its context stay two segments; consecutive sentences become one.
     segments = sentences[0].segments if len(sentences) == 1 else ()
     origin = sentences[0].origin if len(sentences) == 1 else origin_of_joined(sentences)
-    return Text(name, tuple(words), segments, {key: tuple(found) for key, found in edges.items()}, doc, origin)
+    made = {key: tuple(found) for key, found in edges.items()}
+    return Text(name, tuple(words), segments, made, doc, origin, tuple(glued))
