@@ -170,7 +170,7 @@ def check_vocabulary(encoder: HuggingFaceEncoder) -> Check:
 
 def language_head(encoder: HuggingFaceEncoder) -> Literal["masked", "causal"] | None:
     """The language-model head that the checkpoint has, by its class and its weights."""
-    from lamina.encoders.gradients import head_kind
+    from lamina.encoders.heads import head_kind
 
     kind = head_kind(encoder)
     if kind not in ("masked-LM", "causal-LM"):

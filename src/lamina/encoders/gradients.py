@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,29 +12,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.encoders.contract import SPECIAL, Encoder, Tokens
-from lamina.encoders.huggingface import HuggingFaceEncoder, has_weights_of
+from lamina.encoders.heads import Kind, class_name, head_kind, load_with_head
+from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.pieces import token_id
 from lamina.encoders.placement import refuse_spread
-from lamina.encoders.quiet import quiet_transformers
 from lamina.errors import ModelError
 from lamina.types import Text
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-Kind = Literal["masked-LM", "causal-LM", "sequence-classification", "token-classification", "question-answering"]
-
-_HEADS: dict[str, tuple[Kind, str]] = {
-    "ForMaskedLM": ("masked-LM", "AutoModelForMaskedLM"),
-    "ForPreTraining": ("masked-LM", "AutoModelForMaskedLM"),
-    "ForCausalLM": ("causal-LM", "AutoModelForCausalLM"),
-    "LMHeadModel": ("causal-LM", "AutoModelForCausalLM"),
-    "ForSequenceClassification": ("sequence-classification", "AutoModelForSequenceClassification"),
-    "ForTokenClassification": ("token-classification", "AutoModelForTokenClassification"),
-    "ForQuestionAnswering": ("question-answering", "AutoModelForQuestionAnswering"),
-}
-"""Suffix of a checkpoint's class name -> its loss, and the class that loads it with its head."""
-
+_OTHERWISE = "leave out --gradients"
 MASKED = 0.15
 """Share of word tokens replaced by the mask token; at least one per text."""
 
@@ -69,10 +54,10 @@ class OwnLoss:
         if not isinstance(encoder, HuggingFaceEncoder):
             raise ModelError(f"{encoder.name} is not a transformers model, so it has no loss of its own")
         refuse_spread(encoder.model, encoder.name, "gradients need it on one")
-        self.kind: Kind
-        self.kind, loader = _head_of(encoder)
+        self.kind: Kind = _check_head(encoder)
         self._encoder = encoder
-        self._model = _with_head(encoder, loader)
+        self._model: Any = load_with_head(encoder, otherwise=_OTHERWISE, attn_implementation="eager")
+        self._model.to(encoder.model.device)
         self._seed = seed
         self._mask = token_id(encoder.tokenizer.mask_token_id)
         if self.kind == "masked-LM" and self._mask is None:
@@ -130,61 +115,11 @@ def _own_answer(logits: Float[Tensor, "place answer"]) -> Tensor:
     return cross_entropy(logits, logits.argmax(-1))
 
 
-def head_kind(encoder: HuggingFaceEncoder) -> Kind | None:
-    """The head that a model was saved with, or has in memory, by the name of its class; None if it is not known."""
-    found = _named_head(_class_name(encoder))
-    return None if found is None else found[0]
-
-
-def _class_name(encoder: HuggingFaceEncoder) -> str:
-    if encoder.whole is not None:
-        return type(encoder.whole).__name__
-    (architecture, *_) = encoder.model.config.architectures or ("",)
-    return architecture
-
-
-def _named_head(architecture: str) -> tuple[Kind, str] | None:
-    return next((head for ending, head in _HEADS.items() if architecture.endswith(ending)), None)
-
-
-def _head_of(encoder: HuggingFaceEncoder) -> tuple[Kind, str]:
-    architecture = _class_name(encoder)
-    found = _named_head(architecture)
-    if found is not None:
-        return found
-    raise ModelError(
-        f"{encoder.name} was saved as {architecture or 'a bare model'}, without a head whose loss lamina knows; use a "
-        "checkpoint with its language-modelling or fine-tuned head, or leave out --gradients"
-    )
-
-
-def _with_head(encoder: HuggingFaceEncoder, loader: str) -> PreTrainedModel:
-    import transformers
-
-    source = encoder.model.name_or_path
-    try:
-        with quiet_transformers():
-            model, info = getattr(transformers, loader).from_pretrained(
-                source,
-                revision=getattr(encoder.model.config, "_commit_hash", None),
-                dtype=encoder.model.dtype,
-                attn_implementation="eager",
-                output_loading_info=True,
-                trust_remote_code=False,
-            )
-    except Exception as error:
-        # As in loading: every library that reads a part of the folder can fail in its own way.
-        reason = str(error).strip().partition("\n")[0]
-        raise ModelError(f"{encoder.name} cannot be loaded with its head ({reason}); leave out --gradients") from error
-    absent = sorted(info["missing_keys"])
-    if absent:
+def _check_head(encoder: HuggingFaceEncoder) -> Kind:
+    kind = head_kind(encoder)
+    if kind is None:
         raise ModelError(
-            f"{encoder.name}: {len(absent)} weights of its head are not in the checkpoint (first: {absent[0]}), so the "
-            "loss would be that of a random head; use a checkpoint with its head, or leave out --gradients"
+            f"{encoder.name} was saved as {class_name(encoder) or 'a bare model'}, without a head whose loss lamina "
+            f"knows; use a checkpoint with its language-modelling or fine-tuned head, or {_OTHERWISE}"
         )
-    if not has_weights_of(model, encoder):
-        raise ModelError(
-            f"{encoder.name} is not the checkpoint at {source} any more (changed in memory, or with an adapter added), "
-            "so the head there is not its own; save it with its head first, or leave out --gradients"
-        )
-    return model.eval().to(encoder.model.device)
+    return kind

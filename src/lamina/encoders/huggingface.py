@@ -17,6 +17,7 @@ from lamina.encoders.anatomy import Anatomy, accepted, anatomy, attention_by, te
 from lamina.encoders.batch_size import BatchSize
 from lamina.encoders.blocks import noted_inputs
 from lamina.encoders.contract import STATES, Activations, Encoder, MapBatch, Packed, Room, Tokens, Want
+from lamina.encoders.last_block import last_mixer, only_at
 from lamina.encoders.map_batches import map_batches
 from lamina.encoders.packing import sent
 from lamina.encoders.pieces import Cut, Pieces, Reading, token_id
@@ -30,6 +31,7 @@ from lamina.types import Text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from lamina.encoders.language_model import LanguageModel
     from lamina.encoders.variants import LexicalEncoder
 
 FORMAT = 1
@@ -66,6 +68,8 @@ class HuggingFaceEncoder(Encoder):
         """The same weights with the span head that the model was saved with; None if it has none."""
         self.whole: PreTrainedModel | None = None
         """The model with its head, if it was given in memory; None if only its body was loaded."""
+        self.language_model: LanguageModel | None = None
+        """With its language-model head, once `language_model` was asked for it."""
         self.model = text_part(model).eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.reading = reading or Reading()
@@ -133,6 +137,11 @@ class HuggingFaceEncoder(Encoder):
                 self.model.register_module("pooler", pooler)
         return anatomy(self.model, ids, name=self.name)
 
+    @property
+    def trial_ids(self) -> list[int]:
+        """Some tokens that are not special, at least six of them different where the vocabulary has so many."""
+        return self._ordinary_ids()[: 2 * len(_SAMPLE)]
+
     def _ordinary_ids(self) -> list[int]:
         """Some tokens that are not special, of a sentence first; a few of the vocabulary where it has none of them."""
         tokens = self.tokenize(Text("", _SAMPLE))
@@ -158,10 +167,14 @@ class HuggingFaceEncoder(Encoder):
 
     def names(self, tokens: Tokens) -> list[str]:
         """See `Encoder.names`."""
-        # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character.
-        raw = self.tokenizer.convert_ids_to_tokens(tokens.ids.tolist())
-        said = [str(self.tokenizer.decode([each])).strip() for each in tokens.ids.tolist()]
-        return [name if not word or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
+        return [name.strip() for name in self.piece_names(tokens.ids.tolist())]
+
+    def piece_names(self, ids: Sequence[int]) -> list[str]:
+        """Pieces as one reads them, with the space before them where they have one."""
+        # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.
+        raw = self.tokenizer.convert_ids_to_tokens(list(ids))
+        said = [str(self.tokenizer.decode([each], clean_up_tokenization_spaces=False)) for each in ids]
+        return [name if not word.strip() or "\ufffd" in word else word for name, word in zip(raw, said, strict=True)]
 
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
@@ -255,6 +268,18 @@ class HuggingFaceEncoder(Encoder):
         """The states of a batch by layer, [row, token, width] with padding, by the model's own attention."""
         with torch.no_grad(), attention_by(self.model, None):
             return self._layers(self.inputs(rows))
+
+    def last(self, rows: Sequence[Row], places: Tensor | None = None) -> Tensor:
+        """The last layer of a batch, [row, token, width] with padding; with `places`, of one token per row alone."""
+        with torch.no_grad(), attention_by(self.model, None):
+            if places is None:
+                return self.model(**self.inputs(rows)).last_hidden_state
+            mixer = last_mixer(self)
+            if mixer is None:
+                made = self.model(**self.inputs(rows)).last_hidden_state
+                return made[torch.arange(len(rows)), places][:, None]
+            with only_at(mixer, places):
+                return self.model(**self.inputs(rows)).last_hidden_state
 
     def _layers(self, inputs: dict[str, Any]) -> Sequence[Tensor]:
         if self.anatomy.shifted is None:
