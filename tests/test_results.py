@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import ResultError
+from lamina.files.checking import json_text
 from lamina.results import (
     FORMAT,
     Finding,
@@ -56,6 +58,31 @@ def test_any_table_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
     back = Result.load(make(table).save(folder, charts=False))
 
     pd.testing.assert_frame_equal(back.tables["scores"], table, check_exact=True)
+
+
+@settings(max_examples=20, deadline=None)
+@given(ROWS)
+def test_so_does_one_that_is_kept_as_parquet(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
+    table = pd.DataFrame(rows, columns=["label", "count", "value", "flag"]).astype({"count": "Int64"})
+    folder = tmp_path_factory.mktemp("round")
+
+    back = Result.load(replace(make(table), parquet=("scores",)).save(folder, charts=False))
+
+    pd.testing.assert_frame_equal(back.tables["scores"], table, check_exact=True)
+    assert back.parquet == ("scores",)
+    assert {path.name for path in folder.iterdir()} == {"result.json", "scores.parquet"}
+    assert check_result(folder) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and no more", b"layer,value\n0,0.5\n"], ids=["empty", "cut", "csv"])
+def test_a_parquet_table_that_is_none_is_damaged(tmp_path: Path, content: bytes) -> None:
+    folder = replace(make(), parquet=("scores",)).save(tmp_path / "r", charts=False)
+    (folder / "scores.parquet").write_bytes(content)
+    with pytest.raises(ResultError, match=r"scores\.parquet is damaged"):
+        Result.load(folder)
+    (folder / "result.json").write_text(json_text({**read_head(folder), "hashes": {}}))
+    with pytest.raises(ResultError, match=r"scores\.parquet is not a Parquet table"):
+        Result.load(folder)
 
 
 def test_provenance_and_key_come_back(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from lamina.errors import DamagedError, InputError, ResultError
 from lamina.files.checking import changed_files, read_json
 from lamina.files.writing import recover
 
-FORMAT = 2
+FORMAT = 3
 """Format of result folders; raised when an older lamina could not read a newer folder."""
 HEAD = "result.json"
-_READABLE = (1, FORMAT)
-"""Format 1 had neither findings nor versions."""
+_READABLE = (1, 2, FORMAT)
+"""Format 1 had neither findings nor versions; before format 3, every table was CSV."""
 _LARGEST_HEAD = 64 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""
 _NOT_A_NAME = re.compile(r"[/\\\0]|^\.{0,2}$")
@@ -66,11 +66,11 @@ def read_head(folder: Path) -> dict[str, Any]:
             f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {made_again(head)}, or update "
             "lamina"
         )
-    for part, kind in (("tables", dict), ("files", list), ("hashes", dict)):
+    for part, kind in (("tables", dict), ("parquet", list), ("files", list), ("hashes", dict)):
         names = head.get(part, kind())
         if not isinstance(names, kind):
             raise ResultError(f"{path} does not list its {part}; {made_again(head)}")
-        refuse_names(names, path, nested=part != "tables")
+        refuse_names(names, path, nested=part in ("files", "hashes"))
     return head
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
 from lamina.result_folder import HEAD, read_head
+from lamina.result_tables import table_file
 from lamina.results import Result, Status, without_nan
 
 DEPTH = 3
@@ -114,7 +115,9 @@ class ResultIndex:
 
     def of_model(self, fingerprint: str) -> list[Entry]:
         """Results of exactly this model, the newest first; matched by its weights, not its name."""
-        return [each for each in self.entries() if each.head["provenance"]["model"].get("fingerprint") == fingerprint]
+        # Of a language model, the fingerprint is that of body and head together.
+        about = ((each, each.head["provenance"]["model"]) for each in self.entries())
+        return [each for each, model in about if fingerprint in (model.get("fingerprint"), model.get("body"))]
 
     def models(self) -> dict[str, str]:
         """Fine-tuned models among the results, each seed by itself: name -> folder, which can be loaded as a model."""
@@ -270,7 +273,8 @@ def _is_finding(finding: Any) -> bool:
 
 
 def _check_links(folder: Path, head: Mapping[str, Any]) -> None:
-    named = [Path(name) for name in (*(f"{table}.csv" for table in head["tables"]), *head.get("files", ()))]
+    tables = (table_file(table, head) for table in head["tables"])
+    named = [Path(name) for name in (*tables, *head.get("files", ()))]
     for name in (*named, *(name.parent for name in named if name.parts[1:])):
         if (folder / name).is_symlink():
             raise ResultError(f"its {name} is a link, and links are not followed")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -19,13 +17,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
-from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from lamina.errors import InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, json_text, list_files
-from lamina.files.reading import read_regular
 from lamina.files.writing import fresh_folder, is_being_replaced
 from lamina.result_folder import (
     FORMAT,
@@ -39,6 +35,7 @@ from lamina.result_folder import (
     refuse_other,
     state_of,
 )
+from lamina.result_tables import read_table, table_file, write_table
 
 if TYPE_CHECKING:
     import altair
@@ -50,9 +47,6 @@ COMMAND: ContextVar[str] = ContextVar("COMMAND", default="")
 _VERSIONED = ("lamina", "torch", "transformers", "numpy", "pandas")
 _PATIENCE = 5.0
 """Seconds to read a result again that others keep replacing."""
-_TEXT = ("str", "string", "object")
-_DTYPES = re.compile(rf"{'|'.join(_TEXT)}|category|bool|boolean|[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)")
-"""What a column can be read back as."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +146,8 @@ class Result:
     """Version of the analysis: raised when the same inputs would give different numbers."""
     asked: str = ""
     """The question's key, if the runner computed it."""
+    parquet: tuple[str, ...] = ()
+    """The tables that are saved as Parquet instead of CSV: those with one row per item."""
 
     @property
     def question(self) -> str:
@@ -185,7 +181,7 @@ class Result:
         return charts[name]
 
     def save(self, folder: str | os.PathLike[str], *, charts: bool = True, replace: bool = False) -> Path:
-        """Write `result.json`, one CSV per table and (`charts`) each chart as `.vl.json` and `.svg`.
+        """Write `result.json`, one CSV (or Parquet) per table and (`charts`) each chart as `.vl.json` and `.svg`.
 
         The folder is replaced as a whole: at any moment, after any failure and after a kill, the old or the new result
         is there. A folder with a different result is refused unless `replace` is set.
@@ -208,7 +204,8 @@ class Result:
     def _write_into(self, folder: Path, *, charts: bool) -> None:
         refuse_names(self.tables, Path(self.analysis))
         refuse_names(self.files, Path(self.analysis), nested=True)
-        columns = {name: _write_table(table, folder / f"{name}.csv") for name, table in self.tables.items()}
+        kept = {"parquet": [name for name in self.tables if name in self.parquet]}
+        columns = {name: write_table(table, folder / table_file(name, kept)) for name, table in self.tables.items()}
         for name, path in self.files.items():
             if not path.is_file():
                 raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
@@ -229,6 +226,7 @@ class Result:
             "key": self.key,
             "findings": [asdict(finding) for finding in self.findings],
             "tables": columns,
+            **kept,
             "files": [*self.files],
             "provenance": asdict(self.provenance),
             "hashes": list_files(folder),
@@ -260,7 +258,7 @@ class Result:
     @classmethod
     def _read(cls, folder: Path, head: Mapping[str, Any]) -> Result:
         try:
-            tables = {name: _read_table(folder, name, head) for name in head["tables"]}
+            tables = {name: read_table(folder, name, head) for name in head["tables"]}
             files = {name: folder / name for name in head["files"]}
             listed = head.get("hashes", {})
             changed = changed_files(folder, {name: listed[name] for name in files if name in listed})
@@ -271,6 +269,7 @@ class Result:
             if not isinstance(head["analysis"], str) or any(each.status not in _STRENGTH for each in findings):
                 raise ValueError("the analysis or a finding is not as lamina writes it")
             about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
+            about["parquet"] = tuple(head.get("parquet", ()))
             return cls(head["analysis"], tables, provenance, files, **about)
         except (
             OSError,
@@ -334,40 +333,6 @@ def _read_provenance(about: Any) -> Provenance:
     if not isinstance(warnings, list) or not all(isinstance(each, str) for each in warnings):
         raise ValueError("provenance.warnings is not a list of sentences")
     return Provenance(**about | {"seeds": tuple(about["seeds"]), "warnings": tuple(warnings)})
-
-
-def _write_table(table: pandas.DataFrame, path: Path) -> dict[str, str]:
-    """Write a table; returns its columns and what they are read back as."""
-    names = [str(column) for column in table.columns]
-    if len({*names}) < len(names):
-        raise ResultError(f"two columns of the table {path.stem!r} have the same name; rename one of {names}")
-    table.to_csv(path, index=False, header=names)
-    dtypes = map(str, table.dtypes)
-    return {name: dtype if _DTYPES.fullmatch(dtype) else "str" for name, dtype in zip(names, dtypes, strict=True)}
-
-
-def _read_table(folder: Path, name: str, head: Mapping[str, Any]) -> pandas.DataFrame:
-    import pandas as pd
-
-    file, dtypes, listed = f"{name}.csv", head["tables"][name], head.get("hashes", {})
-    content = read_regular(folder / file)
-    if file in listed and hashlib.sha256(content).hexdigest() != listed[file]["sha256"]:
-        raise ValueError(f"{file} is damaged")
-    odd = [f"{dtype!r} of {column!r}" for column, dtype in dtypes.items() if not _DTYPES.fullmatch(dtype)]
-    if odd:
-        raise ValueError(f"{file}: the type {odd[0]} is unknown")
-    columns = next(csv.reader(StringIO(content.decode("utf-8"), newline="")), [])
-    if columns != [*dtypes]:
-        raise ValueError(f"{file} has the columns {', '.join(columns)} instead of {', '.join(dtypes)}")
-    # An empty cell is a missing number, but for labels an empty string; 'NA' and 'None' are ordinary labels.
-    numbers = {column: [""] for column, dtype in dtypes.items() if dtype not in _TEXT}
-    table = pd.read_csv(
-        BytesIO(content), dtype=dtypes, header=0, names=columns, keep_default_na=False, na_values=numbers
-    )
-    if not isinstance(table.index, pd.RangeIndex):
-        # pandas makes an index of what it has no column for.
-        raise ValueError(f"{file} has rows of more than {len(columns)} cells")
-    return table
 
 
 def _command_line() -> str:
