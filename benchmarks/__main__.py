@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import (
     attention,
+    behaviour,
     contextualizing,
     convergence,
     coverage,
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "attention": attention.bars,
     "contextualizing": contextualizing.bars,
     "questions": questions.bars,
+    "behaviour": behaviour.bars,
     "report_time": report_time.bars,
     "serving": serving.bars,
     "peers": peers.bars,

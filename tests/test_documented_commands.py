@@ -34,6 +34,12 @@ LESS = {
     "diff": ["--limit", "30", "--samples", "20", "--no-twin"],
     "contextualize": ["--limit", "80", "--context-sizes", "0", "--vectors", "none", "--samples", "20"],
     "neighbours": ["--limit", "30", "--vectors", "none", "--word", "the"],
+    "surprisal": ["--limit", "20", "--samples", "20"],
+    "pairs": ["--limit", "1", "--ngrams", "none", "--samples", "20"],
+    "cloze": ["--limit", "1", "--samples", "20"],
+    "perturb": ["--items", "10", "--steps", "4", "--samples", "20", "--limit", "60"],
+    "lens": ["--limit", "30", "--positions", "20", "--learned", "40", "--steps", "1", "--samples", "20"],
+    "said": ["--limit", "60", "--words", "20", "--learn", "60", "--no-seen", "--facts", "none", "--tasks", "pos"],
 }
 """What long commands are cut down to; probing needs several documents."""
 UNDOES = {("assets", "remove")}
@@ -80,32 +86,43 @@ def at_hand(words: tuple[str, ...]) -> bool:
     return all(held(card.name) or any(isinstance(each, Registry) for each in card.sources) for card in named)
 
 
+SLIM: dict[str, tuple[str, dict[str, int]]] = {
+    "minilm": ("AutoModel", {"hidden_size": 48, "intermediate_size": 192}),
+    "smollm2": (
+        "AutoModelForCausalLM",
+        {"hidden_size": 36, "intermediate_size": 96, "head_dim": 4, "num_hidden_layers": 3},
+    ),
+}
+"""Model -> the class it is saved as, and what makes it small; heads are its own."""
+
+
 @pytest.fixture
-def slim_minilm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name `minilm` means a model with its tokenizer, layers and heads, but an eighth of its width, untrained."""
+def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names mean models with their own tokenizer and heads, but narrow and untrained."""
     import torch
-    from transformers import AutoConfig, AutoModel
+    import transformers
 
     from lamina import assets
+    from lamina.encoders.loading import _model_folder
     from lamina.errors import AssetError
 
-    locate = assets.locate
-    try:
-        real = locate("minilm")
-    except AssetError as error:
-        pytest.skip(f"no real model: {error}")
-    slim = tmp_path_factory.mktemp("slim") / "minilm"
-    shutil.copytree(real, slim, ignore=shutil.ignore_patterns("*.safetensors"))
-    (settings,) = [path for path in slim.rglob("config.json") if (path.parent / "tokenizer.json").exists()]
-    config = AutoConfig.from_pretrained(settings.parent)
-    config.update({"hidden_size": config.hidden_size // 8, "intermediate_size": config.intermediate_size // 8})
-    torch.manual_seed(0)
-    AutoModel.from_config(config).save_pretrained(settings.parent)
-    monkeypatch.setattr(assets, "locate", lambda name, **more: slim if name == "minilm" else locate(name, **more))
+    locate, slim = assets.locate, {}
+    for name, (kind, narrow) in SLIM.items():
+        try:
+            real = _model_folder(name)
+        except AssetError as error:
+            pytest.skip(f"no real model: {error}")
+        slim[name] = tmp_path_factory.mktemp("slim") / name
+        shutil.copytree(real, slim[name], ignore=shutil.ignore_patterns("*.safetensors", "sealed.json"))
+        config = transformers.AutoConfig.from_pretrained(slim[name])
+        config.update(narrow)
+        torch.manual_seed(0)
+        getattr(transformers, kind).from_config(config).save_pretrained(slim[name])
+    monkeypatch.setattr(assets, "locate", lambda name, **more: slim.get(name) or locate(name, **more))
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("slim_minilm", "hasty_probes")
+@pytest.mark.usefixtures("slim_models", "hasty_probes")
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lamina.analyses import names
     from lamina.cli.main import app

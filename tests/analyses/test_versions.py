@@ -28,6 +28,7 @@ from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.training.reading import Sets
 from lamina.types import Edge, Span, Text
+from tests.language_models import tiny_causal, tiny_masked
 
 RECORDED = Path(__file__).with_name("recorded_numbers.json")
 NAMES = [each.partition(":")[2] for each in ANALYSES]
@@ -35,7 +36,19 @@ ROUNDING = 2e-3
 """Relative to a column's spread: another CPU adds up in another order."""
 TRAINED = 0.05
 """The same, where rounding goes through training."""
-TRAINING = {"probe", "parse", "contextualize", "finetune", "windows", "token_map", "phases", "trace", "compare"}
+TRAINING = {
+    "probe",
+    "parse",
+    "contextualize",
+    "finetune",
+    "windows",
+    "token_map",
+    "phases",
+    "trace",
+    "compare",
+    "lens",
+    "said",
+}
 
 
 def sentences(count: int, split: str, seed: int) -> Corpus:
@@ -97,6 +110,12 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         short: dict[str, Any] = {"windows": [0], "max_steps": 4, "lr": 1e-3, "batch": 4, "device": "cpu"}
         return lamina.windows(str(model_folder("bert")), sets, out=folder / "windows", **short)
 
+    def table(head: str, row: str) -> Path:
+        path = folder / f"{head[:4]}.tsv"
+        rows = (row.replace("{}", noun) for noun in ("dog", "cat", "fox", "lazy dog", "quick fox", "brown cat"))
+        path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+        return path
+
     few: dict[str, Any] = {"samples": 20}
     return {
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
@@ -114,6 +133,14 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "neighbours": lambda: lamina.neighbours(tiny, train, word="river", vectors=None, **where),
         "finetune": lambda: tuned() and made["finetune"],
         "windows": tagged,
+        "surprisal": lambda: lamina.surprisal(tiny_causal(), splits, **few),
+        "pairs": lambda: lamina.pairs(
+            tiny_masked(), table("good\tbad", "The {} runs .\tThe {} run ."), ngrams=None, **few
+        ),
+        "cloze": lambda: lamina.cloze(tiny_causal(), table("text\tanswer", "The {} sees the ___ .\tdog"), **few),
+        "perturb": lambda: lamina.perturb(tiny_causal(), splits, targets=["loss"], how=["shuffled"], **few, **where),
+        "lens": lambda: lamina.lens(tiny_causal(), splits, positions=60, learned=120, steps=4, **few, **where),
+        "said": lambda: lamina.said(tiny_causal(), splits, facts=None, words=60, learn=120, **few),
         "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
         "phases": lambda: lamina.phases(tuned(), "stories", limit=6, clustered=2, **few, device="cpu"),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),

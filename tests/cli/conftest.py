@@ -22,6 +22,14 @@ SENTENCES = [
 
 
 @pytest.fixture(scope="session")
+def speaker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny GPT-2 with its head."""
+    from tests.language_models import save, tiny_causal
+
+    return save(tiny_causal(), tmp_path_factory.mktemp("models") / "tinygpt")
+
+
+@pytest.fixture(scope="session")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of two tiny blocks with a WordPiece tokenizer, saved as Hugging Face saves it."""
     import torch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 
 from lamina import load_encoder
@@ -14,6 +16,7 @@ from lamina.report import make_report, making
 from lamina.report.making import in_report
 from lamina.results import Result
 from lamina.testing import TinyEncoder
+from tests.language_models import tiny_masked
 
 
 def test_every_analysis_of_the_report_has_words_of_its_own():
@@ -54,3 +57,33 @@ def test_what_is_no_transformer_of_hugging_face_is_not_fine_tuned(tmp_path):
     corpus = corpus_from([["the", "dog"], ["a", "cat"]], name="pets")
     with pytest.raises(ModelError, match="fine-tune"):
         make_report(TinyEncoder(), corpus, tmp_path, only=["phases"])
+
+
+def test_behaviour_is_left_out_in_one_sentence_where_there_is_no_head(tmp_path, monkeypatch):
+    few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
+    monkeypatch.setattr(making, "in_report", lambda: few)
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    corpus = corpus_from([["the", "dog"], ["a", "cat"]] * 3, name="pets")
+    where = {"runtime": Runtime(tmp_path / "store")}
+
+    page = make_report(TinyEncoder(), corpus, tmp_path / "report", **where).read_text(encoding="utf-8")
+    assert page.count("is left out") == 1
+    assert "Behaviour (what a language model says) is left out: tiny has no language-model head." in page
+    with pytest.raises(ModelError, match="tiny has no language-model head; these have: smollm2"):
+        make_report(TinyEncoder(), corpus, tmp_path / "named", only=["pairs"], **where)
+
+
+def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
+    few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
+    monkeypatch.setattr(making, "in_report", lambda: few)
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.assets.held", lambda name: None)
+    sentences = [["the", "dog", "runs"], ["a", "cat", "sees", "the", "dog"]]
+    learned = [[*sentence, "away"] for sentence in sentences]
+
+    page = make_report(tiny_masked(), (learned, sentences), tmp_path, runtime=Runtime(tmp_path / "store"))
+    assert Result.load(tmp_path / "results" / "surprisal").findings[0].chapter == "behaviour"
+    said = "Minimal pairs is left out: blimp is not on this machine; get it with `lamina assets get blimp`."
+    assert said in unescape(page.read_text(encoding="utf-8"))

@@ -249,6 +249,16 @@ class TestAsked:
             ({"replace": True}, 422, "a request has no 'replace'"),
             ({"analysis": "contextualize", "settings": {"vectors": ["/etc/passwd"]}}, 422, "cannot name '/etc/passwd'"),
             ({"analysis": "neighbours", "settings": {"vectors": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
+            ({"analysis": "pairs", "suite": "/etc/passwd"}, 400, "the suite '/etc/passwd' cannot be read here"),
+            (
+                {"analysis": "cloze", "suite": {"name": "../own.tsv"}},
+                400,
+                "cannot be read here, where suites are given",
+            ),
+            ({"analysis": "pairs", "suite": {"name": "agreement", "corpus": "/etc/passwd"}}, 422, "cannot name '/etc"),
+            ({"analysis": "cloze", "settings": {"corpus": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
+            ({"analysis": "lens", "settings": {"suite": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
+            ({"analysis": "said", "data": {"facts": "/etc/passwd"}}, 422, "cannot name '/etc/passwd'"),
             ({"corpus": "x/../../escaped"}, 422, "geometry: a request has no 'corpus'"),
             ({"analysis": "finetune", "corpus": "x/../../escaped"}, 422, "finetune: a request has no 'corpus'"),
             (

@@ -15,6 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from lamina.web.app import _warm
+
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 HOST = {"host": "127.0.0.1:8600"}
 TRIES = settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
@@ -26,6 +28,8 @@ def described(client, make_geometry, tmp_path):
     app = client(folders=[tmp_path / "kept"]).app
     # Jobs are tried elsewhere; here they end at once.
     app.state.lamina.jobs._program = (sys.executable, "-c", "pass")
+    # What a server does while its first page is opened; hypothesis minds threads that draw random numbers.
+    _warm(app.state.lamina)
     yield schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
     app.state.lamina.jobs.close()
 

@@ -1,4 +1,4 @@
-"""Probing results of several models side by side: what one knows better, and where in its depth it knows it."""
+"""Results of several models side by side: what one knows or says better, and where in its depth it knows it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from lamina.analyses.behaviour.item_comparison import ALL, ITEMS, asked_models, has_items, shared_items
+from lamina.analyses.behaviour.item_findings import Lead, leads_in_words, unlike_in_words
+from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference
 from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
@@ -22,96 +25,20 @@ from lamina.probes.edge import Cut
 from lamina.results import Finding, Result
 from lamina.training.over_seeds import ENOUGH_SEEDS
 
-SCORES = ("score_first", "score_full", "score_best_layer")
-PLACES = ("center_of_gravity", "expected_layer")
-STATISTICS = (*SCORES, *PLACES)
-METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation"}
-"""Metric -> what it is called."""
 _SURE = 0.05
 """Corrected p-value below which a difference is called clear."""
-
-
-class Compared(NamedTuple):
-    """One row of `compare.csv`; NaN where something is not available."""
-
-    task: str
-    metric: str
-    statistic: str
-    """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer that the texts that decide
-    when to stop choose); center_of_gravity and expected_layer, as shares of the depth L."""
-    model: str
-    value: float
-    low: float
-    high: float
-    spread: str
-    """What low and high are: an `interval`, or a `range` over seeds where there are too few for one."""
-    layer: int | None
-    """The layer of a score."""
-    reason: str
-    """Why something is not available."""
-
-
-class Difference(NamedTuple):
-    """One row of `differences.csv`: a - b, on the same draws of texts."""
-
-    task: str
-    metric: str
-    statistic: str
-    a: str
-    b: str
-    difference: float
-    low: float
-    high: float
-    spread: str
-    p: float
-    """Two-sided, from the bootstrap."""
-    p_holm: float
-    """Corrected by Holm over all tasks and pairs of the statistic."""
-    reason: str
-
-
-class Depth(NamedTuple):
-    """One row of `depth.csv`: the score of a probe, all seeds together."""
-
-    model: str
-    task: str
-    metric: str
-    probe: str
-    layer: int
-    relative_depth: float
-    """layer / L."""
-    value: float
-    low: float
-    high: float
-
-
-class BestLayer(NamedTuple):
-    """One row of `best_layers.csv`: the score of one layer of one model alone."""
-
-    task: str
-    rank: int
-    """1 is the best layer of all models."""
-    model: str
-    layer: int
-    relative_depth: float
-    value: float
-    low: float
-    high: float
-    tied: bool
-    """Whether the paired interval of its difference from the best includes 0."""
-    chosen: bool
-    """Whether the texts that decide when to stop choose it among its model's layers."""
-    normalised: float
-    """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
+_MOST_SHOWN = 40
+"""Differences in the terminal."""
 
 
 @analysis(
     title="Several models side by side",
-    question="What does one model know better than another, and where in its depth does it know it?",
+    question="What does one model know or say better than another, and where in its depth does it know it?",
     method=(
         "Scores and places of the models' probes are compared task by task, with layers as shares of each model's own "
         "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
-        "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs."
+        "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs. Results "
+        "with items (minimal pairs, clozes) are compared item by item, drawn within their group."
     ),
     cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
     reads=SavedResults(),
@@ -120,18 +47,28 @@ class BestLayer(NamedTuple):
         "compare": Table("One row per task, statistic and model.", Compared._fields),
         "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
         "depth": Table(
-            "One row per model, task, kind of probe and layer: the score, by share of the depth.", Depth._fields
+            "One row per model, task, kind of probe and layer: the score, by share of the depth; of probing results.",
+            Depth._fields,
+            optional=True,
         ),
         "best_layers": Table(
-            "One row per task, model and layer: the score of that layer alone, the best of all models first.",
+            "One row per task, model and layer: the score of that layer alone, the best of all models first; of "
+            "probing results.",
             BestLayer._fields,
+            optional=True,
+        ),
+        "items": Table(
+            "One row per item and model; of results with items (pairs, clozes).",
+            (*ITEMS[:2], "model", ITEMS[2]),
+            optional=True,
+            kept="parquet",
         ),
     },
     chapter="comparison",
     example="lamina compare results/minilm results/mpnet results/smollm2 --out results/compare",
 )
 def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed = 0) -> Tables:
-    """Probing results of any number of models: scores, and where in each model's own depth the answers appear.
+    """Results of any number of models: scores, and where in each model's own depth the answers appear.
 
     Results of one model on several corpora are merged. A task is compared among the models that were scored on the
     same targets by the same metric; what is left out is counted. Depth is relative (layer / L), so that models of
@@ -141,9 +78,15 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
     has a paired interval, which is narrower than that of independent results where models err on the same texts. The
     centre of gravity does not depend on texts: below 5 seeds it has a range over seeds and no test.
 
+    Of analyses with a table of items (`pairs`, `cloze`): models are paired by item, task is the group (paradigm,
+    relation), and `all` the mean over groups. Intervals resample items within their group; p is that of a sign-flip
+    test, corrected by Holm over groups and pairs of models. Items that not all models answered are left out.
+
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP
     """
+    if any(map(has_items, results)):
+        return _compare_items(results, samples, seed)
     models, contests, left_out = find_contests(results)
     compared: list[Compared] = []
     apart: list[Difference] = []
@@ -169,6 +112,26 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
         left_out,
         model={"name": in_words([each.name for each in models]), "models": [each.describe() for each in models]},
         data={"name": in_words(dict.fromkeys(str(each.provenance.corpus["name"]) for each in results))},
+    )
+
+
+def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables:
+    models = asked_models(results)
+    answers = shared_items(models)
+    estimates, apart = answers.compare(samples=samples, seed=seed)
+    about = (answers.metric, "items")
+    compared = [Compared(row.group, *about, *row[2:], "interval", None, "") for row in estimates]
+    differences = [Difference(row.group, *about, *row[2:7], "interval", *row[7:], "") for row in apart]
+    tables = {
+        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(differences, columns=list(Difference._fields)),
+        "items": answers.long(),
+    }
+    return Tables(
+        tables,
+        answers.left_out,
+        model={"name": in_words(answers.models), "models": [each.describe() for each in models]},
+        data={"name": in_words(dict.fromkeys(str(each.provenance.corpus.get("name", "")) for each in results))},
     )
 
 
@@ -356,6 +319,9 @@ def in_words(names: Iterable[str]) -> str:
 @compare.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Who is best at how many tasks, who resolves tasks deeper, and whether the probes were trained alike."""
+    if "items" in result.tables:
+        yield from _items_in_words(result)
+        return
     told = [*_trained_unlike(result)]
     table = result.tables["differences"]
     for statistic in ("score_full", "score_best_layer"):
@@ -365,6 +331,16 @@ def _findings(result: Result) -> Iterable[Finding]:
     if places := _known(table, "expected_layer"):
         told.append(_deeper_in_words(places))
     yield from told[:MOST_FINDINGS]
+
+
+def _items_in_words(result: Result) -> Iterator[Finding]:
+    """Who is better over all groups, and at how many of them."""
+    yield from unlike_in_words(result.provenance.model.get("models", []))
+    compared, apart = result.tables["compare"], result.tables["differences"]
+    values = {(row.task, row.model): row.value for row in rows_of(compared)}
+    leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_holm) for row in rows_of(apart)]
+    metric = str(compared["metric"].iloc[0])
+    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else "mean value")
 
 
 def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:
@@ -459,15 +435,24 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[(apart["statistic"] == "score_full") & apart["p"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items"]) & apart["p"].notna()]
     if len(full):
+        # Of many groups, those that models are clearly apart at; the table has them all.
+        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_holm"] < _SURE)]
         told = [
             (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_holm))
-            for row in rows_of(full)
+            for row in rows_of(shown.head(_MOST_SHOWN))
         ]
-        yield Overview("Differences of the full probes, paired by text", ("task", "models", "difference", "p"), told)
-    best = result.tables["best_layers"]
-    if len(best):
+        what = (
+            "Differences, paired by item"
+            if "items" in result.tables
+            else ("Differences of the full probes, paired by text")
+        )
+        more = len(full) - len(told)
+        what += f"; {more:,} more are in differences.csv" if more else ""
+        yield Overview(what, ("task", "models", "difference", "p"), told)
+    best = result.tables.get("best_layers")
+    if best is not None and len(best):
         shown = best[best["tied"] | best["chosen"]]
         told = [
             (row.task, row.rank, row.model, row.layer, cell(row.value, row.low, row.high), "yes" if row.tied else "no")

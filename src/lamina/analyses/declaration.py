@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.analyses.estimate import Cost
 
-Chapter = Literal["layers", "abilities", "heads", "words", "answering", "comparison"]
+Chapter = Literal["layers", "abilities", "heads", "words", "behaviour", "answering", "comparison"]
 """Where a result is shown."""
+Kept = Literal["csv", "parquet"]
+"""The format of a saved table, and the suffix of its file."""
 _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
 _PLACES = ("runtime", "store", "device", "engine", "keep", "trust_remote_code", "out", "replace")
@@ -72,13 +74,16 @@ class Table:
     columns: tuple[str, ...]
     optional: bool = False
     """Whether it is there only with some settings or some data."""
+    kept: Kept = "csv"
+    """As what it is saved: Parquet where there is one row per item."""
 
-    def __init__(self, rows: str, columns: str | Iterable[str], *, optional: bool = False) -> None:
+    def __init__(self, rows: str, columns: str | Iterable[str], *, optional: bool = False, kept: Kept = "csv") -> None:
         """`columns` are names, or one string that separates them by spaces or commas."""
         named = columns.replace(",", " ").split() if isinstance(columns, str) else columns
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "columns", tuple(named))
         object.__setattr__(self, "optional", optional)
+        object.__setattr__(self, "kept", kept)
 
 
 class Overview(NamedTuple):
@@ -256,7 +261,12 @@ class Analysis:
             "data_options": self.option_checker.schema(),
             "settings": self.checker.schema(),
             "tables": {
-                name: {"rows": table.rows, "columns": list(table.columns), "optional": table.optional}
+                name: {
+                    "rows": table.rows,
+                    "columns": list(table.columns),
+                    "optional": table.optional,
+                    "kept": table.kept,
+                }
                 for name, table in self.tables.items()
             },
         }

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime
+from lamina.analyses.behaviour.item_changes import (
+    ASKED,
+    ITEMS,
+    Changed,
+    TwoSpeakers,
+    asking_cost,
+    changed_items,
+    changes_in_words,
+    changes_shown,
+)
 from lamina.analyses.compare import layer_differences
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
 from lamina.analyses.given_data import as_result
-from lamina.analyses.inputs import TwoModels
 from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights
@@ -53,17 +62,27 @@ class Difference(NamedTuple):
         "On texts that neither model was tuned on, we take at each layer the debiased linear CKA of word vectors and "
         "the mean cosine of a word with itself, and for each head the mean cosine of its attention maps before and "
         "after. They are compared with the random-weights twin, with words of different texts, and with the other "
-        "heads of the layer; 95 % intervals leave out groups of texts (CKA) or resample texts."
+        "heads of the layer; 95 % intervals leave out groups of texts (CKA) or resample texts. Suites of minimal pairs "
+        "and clozes are asked of both models and compared item by item."
     ),
     cites=("Kornblith et al. 2019",),
-    reads=TwoModels(),
+    reads=TwoSpeakers(),
     version=3,  # differences of probes are paired by text
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
             "baseline; of several seeds the mean.",
             (*Difference._fields, "seeds"),
-        )
+        ),
+        "behaviour": Table(
+            "One row per suite and group of items (all: the mean over groups): what both models say, and the "
+            "difference after - before, paired by item.",
+            Changed._fields,
+            optional=True,
+        ),
+        "items": Table(
+            "One row per item of a suite: its value before and after.", ITEMS, optional=True, kept="parquet"
+        ),
     },
     chapter="comparison",
     example="lamina diff minilm runs/squad --corpus ewt --probe pos --out results/diff",
@@ -82,6 +101,15 @@ def diff(
             metavar="RESULT_DIR",
         ),
     ] = None,
+    pairs: Annotated[
+        str | None,
+        Setting("Minimal pairs that both models are asked: blimp, syntaxgym or a file.", file=True, metavar="SUITE"),
+    ] = None,
+    cloze: Annotated[
+        str | None,
+        Setting("Clozes that both models are asked: lm_diagnostics, pararel or a file.", file=True, metavar="SUITE"),
+    ] = None,
+    items: Annotated[int | None, Setting("Most items per group of a suite; all by default.", min=1)] = None,
     attention: Annotated[bool, Setting("Compare attention heads too.")] = True,
     weights: Weights = "attention",
     twin: Annotated[bool, Setting("Measure CKA with the random-weights twin of the model before too.")] = True,
@@ -98,6 +126,8 @@ def diff(
     - `attention_similarity`: mean cosine of a head's flattened maps; baseline: with the other heads of its layer.
     - `probe_a:TASK`, `probe_b:TASK`: F1 of single-layer probes trained and scored on the same texts; baseline: the
       best constant answer. `probe_difference:TASK` is b - a; its baseline is 0.
+    - Suites (`pairs`, `cloze`) are asked of both as `lamina pairs` and `lamina cloze` ask them, and compared item by
+      item; both models need a language-model head.
 
     Both models have one architecture: a pretrained one and what fine-tuning made of it. Either may be a folder of
     `finetune --seeds`: values are then means over its models. Texts that lamina fine-tuned either model on are left out
@@ -108,18 +138,18 @@ def diff(
     Example:
         >>> lamina.diff("minilm", "runs/squad", "ewt", tasks=["pos"]).chart("layers")  # doctest: +SKIP
     """
-    pairs = _pairs(a, b)
-    for one, other in pairs:
+    compared = _pairs(a, b)
+    for one, other in compared:
         _refuse_unlike(one, other, attention=attention)
     given = _both_probed(a, b, probed, tasks)
     kept, skipped = _unseen(texts, (*a, *b))
     scored = kept.scored if isinstance(kept, Splits) else kept
-    rows = list(_layers(pairs, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
+    rows = list(_layers(compared, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
     untrusted = next((why for each in (*a, *b) if (why := each.refusal("maps")) is not None), None)
     if attention and untrusted is not None:
         skipped[f"heads not compared ({untrusted.rstrip('.')})"] = a[0].blocks * a[0].heads
     elif attention and a[0].heads:
-        heads, left_out = _heads(pairs, scored, samples=samples, seed=seed, weights=weights)
+        heads, left_out = _heads(compared, scored, samples=samples, seed=seed, weights=weights)
         rows += heads
         skipped |= left_out
     if tasks:
@@ -127,9 +157,30 @@ def diff(
         asked |= {"twin": False, "samples": samples, "seed": seed, "runtime": runtime}
         given = (probe([*a], kept, **asked), probe([*b], kept, **asked))
     rows += _probes(given, samples=samples, seed=seed) if given else ()
-    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"}).assign(seeds=len(pairs))
+    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"}).assign(seeds=len(compared))
+    tables = {"diff": table}
+    suites = _suites(pairs, cloze)
+    found = [
+        changed_items(name, suite, a, b, items=items, samples=samples, seed=seed, runtime=runtime)
+        for name, suite in suites.items()
+    ]
+    if found:
+        tables["behaviour"] = pd.DataFrame([row for each in found for row in each.rows], columns=list(Changed._fields))
+        tables["items"] = pd.concat([each.items for each in found], ignore_index=True)
+        skipped |= {why: count for each in found for why, count in each.left_out.items()}
     scored = given[0].provenance.corpus.get("scored", {}) if given else {}
-    return Tables({"diff": table}, skipped, data=kept.describe(), scored=scored)
+    return Tables(tables, skipped, scored=scored, data=_about(kept, suites))
+
+
+def _suites(pairs: str | None, cloze: str | None) -> dict[str, str]:
+    """Analysis -> the suite that it asks."""
+    return {name: suite for name, suite in zip(ASKED, (pairs, cloze), strict=True) if suite is not None}
+
+
+def _about(texts: Corpus | Splits, suites: Mapping[str, str]) -> dict[str, Any]:
+    """What provenance says of the texts; with suites, the fingerprint is that of all data together."""
+    about = texts.describe()
+    return {name: each for name, each in about.items() if name != "fingerprint"} if suites else about
 
 
 _PROBED = "probe_difference:"
@@ -145,6 +196,8 @@ def _findings(result: Result) -> Iterable[Finding]:
     yield from _changed_heads(heads)
     for measure in dict.fromkeys(row.measure for row in rows if row.measure.startswith(_PROBED)):
         yield _changed_task(measure.removeprefix(_PROBED), [row for row in rows if row.measure == measure])
+    if "behaviour" in result.tables:
+        yield from changes_in_words(result.tables["behaviour"])
 
 
 def _changed_layer(rows: Sequence[Difference]) -> Iterator[Finding]:
@@ -212,6 +265,9 @@ def _cost(
     texts: Corpus | Splits,
     *,
     tasks: Sequence[str],
+    pairs: str | None,
+    cloze: str | None,
+    items: int | None,
     attention: bool,
     weights: Weighting,
     twin: bool,
@@ -221,15 +277,17 @@ def _cost(
     seed: int,
     **_: object,
 ) -> Cost:
-    """A trial without probes, and what probing both models takes; scored texts that both encode are counted twice."""
+    """A trial without probes and suites, and what those take; scored texts that both encode are counted twice."""
+    asking = asking_cost(_suites(pairs, cloze), (*a, *b), items=items, seed=seed)
     if not isinstance(texts, Splits):
-        pairs, twins = len(_pairs(a, b)), twin and a[0].blocks > 0
-        return estimator.trial(passes=len(a) + len(b) + twins + 2 * pairs * (attention and a[0].heads > 0))
+        compared, twins = len(_pairs(a, b)), twin and a[0].blocks > 0
+        passes = len(a) + len(b) + twins + 2 * compared * (attention and a[0].heads > 0)
+        return sum(asking, estimator.trial(passes=passes, settings={"pairs": None, "cloze": None, "items": None}))
     shared: dict[str, Any] = {"samples": samples, "seed": seed, "runtime": estimator.runtime}
     probing: dict[str, Any] = {"tasks": tasks, "probes": ["layer"], "preset": preset, "seeds": seeds, "twin": False}
     looking = diff.estimate([*a], [*b], texts.scored, attention=attention, weights=weights, twin=twin, **shared)
     both = [probe.estimate([*each], texts, **probing, **shared) for each in (a, b)]
-    return looking + both[0] + both[1]
+    return sum(asking, looking + both[0] + both[1])
 
 
 @diff.shows
@@ -247,6 +305,8 @@ def _overview(result: Result) -> Iterable[Overview]:
         f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')}); in brackets: the baseline"
     )
     yield Overview(title, ("layer", *measures), rows)
+    if "behaviour" in result.tables:
+        yield changes_shown(result.tables["behaviour"])
 
 
 def _pairs(a: Sequence[Encoder], b: Sequence[Encoder]) -> list[tuple[Encoder, Encoder]]:

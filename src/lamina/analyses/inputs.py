@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 REQUIRED = inspect.Parameter.empty
 Precision = Literal["float32", "bfloat16", "float16"]
-Kind = Literal["model", "texts", "questions", "other"]
-"""What an input is; the app can ask for models, texts and questions (which may be texts too)."""
+Kind = Literal["model", "texts", "questions", "suite", "other"]
+"""What an input is; the app can ask for models, texts, questions (which may be texts too) and test suites."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Input:
     metavar: str | None = None
     many: bool = False
     kind: Kind = "other"
+    named: tuple[str, ...] = ()
+    """Of a suite: the names that it can be given by, instead of a path."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ _TEXTS = Input(
     kind="texts",
 )
 
-_MODEL_OPTIONS = (
+MODEL_OPTIONS = (
     Declared("dtype", Precision, "float32", Setting("What the model computes in.")),
     Declared(
         "chat",
@@ -191,7 +193,7 @@ class Texts(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *_MODEL_OPTIONS)
+        return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -330,7 +332,7 @@ class QuestionSet(Reads):
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
             "that is given). A missing split is made by document and recorded."
         )
-        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), *_MODEL_OPTIONS)
+        return (_split(SCORED, help), FORMAT, LIMIT, *VIEW.values(), *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -398,7 +400,7 @@ class Sentence(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return _MODEL_OPTIONS
+        return MODEL_OPTIONS
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -419,7 +421,14 @@ class Sentence(Reads):
 class SavedResults(Reads):
     """Results that were saved, or that are in memory."""
 
-    inputs: ClassVar = (Input("results", "Folders that `lamina probe` wrote.", metavar="RESULT...", many=True),)
+    inputs: ClassVar = (
+        Input(
+            "results",
+            "Folders that one command wrote: `lamina probe`, `pairs` or `cloze`.",
+            metavar="RESULT...",
+            many=True,
+        ),
+    )
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime

@@ -61,8 +61,9 @@ class Request:
             {'name': 'ewt', 'limit': 20}
         """
         made: dict[str, Any] = {"analysis": self.analysis.name, **self.inputs, "settings": dict(self.settings)}
-        if self.options:
-            made["data"] = {"name": self.inputs["data"], **self.options}
+        data = data_of(self.analysis)
+        if self.options and data is not None:
+            made[data] = {"name": self.inputs[data], **self.options}
         paths = {name: str(path) for name, path in (("out", self.out), ("store", self.store)) if path is not None}
         where = {name: each for name, each in (("device", self.device), ("keep", self.keep)) if each is not None}
         return made | paths | where | {"replace": self.replace}
@@ -84,6 +85,16 @@ class Request:
             yield "--keep" if self.keep else "--no-keep"
         if self.replace:
             yield "--replace"
+
+
+def data_of(analysis: Analysis) -> str | None:
+    """The input that data options belong to: texts, questions or a test suite; None where it reads none.
+
+    Example:
+        >>> data_of(get_analysis("geometry"))
+        'data'
+    """
+    return next((each.name for each in analysis.reads.given if each.kind in ("texts", "questions", "suite")), None)
 
 
 def read_request(table: Mapping[str, Any]) -> Request:
@@ -111,7 +122,7 @@ def read_request(table: Mapping[str, Any]) -> Request:
                 raise InputError(f"{analysis.name}: {name} is missing; {each.help[0].lower()}{each.help[1:]}")
             continue
         given = table[name]
-        if name == "data" and isinstance(given, Mapping):
+        if name == data_of(analysis) and isinstance(given, Mapping):
             options = {key: value for key, value in given.items() if key != "name"}
             given = given.get("name", each.default)
         if not isinstance(given, str) and not (each.many and isinstance(given, list)):

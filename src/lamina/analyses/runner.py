@@ -65,8 +65,13 @@ def _result(asked: Asked, made: Tables) -> Result:
     sample = sample_of(read, {name: int(count) for name, count in made.scored.items()})
     data = {**asked.loaded.data, **made.data, **sample.describe()}
     provenance = Provenance(model, data, asked.parameters, seeds, skipped, warnings=sample.warnings())
-    result = Result(analysis.name, made.tables, provenance, made.files, version=analysis.version, asked=asked.question)
+    about = {"version": analysis.version, "asked": asked.question, "parquet": _as_parquet(asked, made)}
+    result = Result(analysis.name, made.tables, provenance, made.files, **about)
     return replace(result, findings=analysis.findings(result))
+
+
+def _as_parquet(asked: Asked, made: Tables) -> tuple[str, ...]:
+    return tuple(name for name in made.tables if asked.analysis.tables[name].kept == "parquet")
 
 
 def _left_out(arguments: Sequence[Any]) -> dict[str, int]:

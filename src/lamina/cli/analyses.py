@@ -111,7 +111,7 @@ def _help(declared: Analysis) -> str:
     """The first paragraph of the description, the question, the tables and an example."""
     first = inspect.cleandoc(declared.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     tables = "".join(
-        f"- `{name}.csv`: {table.rows} Columns: {', '.join(table.columns)}.\n"
+        f"- `{name}.{table.kept}`: {table.rows} Columns: {', '.join(table.columns)}.\n"
         for name, table in declared.tables.items()
     )
     parts = [first, declared.question, f"Writes tables, charts, findings and provenance:\n\n{tables}"]

@@ -74,7 +74,8 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
         print(f"  {name} = {json.dumps(value, default=str)}")
     print("tables")
     for name, table in result.tables.items():
-        print(f"  {name}.csv  {len(table):,} rows: {', '.join(map(str, table.columns))}")
+        kept = "parquet" if name in result.parquet else "csv"
+        print(f"  {name}.{kept}  {len(table):,} rows: {', '.join(map(str, table.columns))}")
     for reason, count in about.skipped.items():
         print(f"{count:,} {reason}")
     print(f"made {about.created} by `{about.command}`")

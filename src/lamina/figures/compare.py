@@ -15,11 +15,13 @@ from lamina.results import Result
 CAPTIONS = {
     "scores": (
         "The score of each model at each task: of the probe that mixes all layers, and of the layer that the texts "
-        "that decide when to stop choose; lines: 95 % bootstrap interval. Intervals of two models may overlap although "
-        "they differ: what decides is the paired difference."
+        "that decide when to stop choose; where results have items (pairs, clozes), the mean over the items of each "
+        "group, and over all groups. Lines: 95 % bootstrap interval. Intervals of two models may overlap although they "
+        "differ: what decides is the paired difference."
     ),
     "differences": (
-        "Difference of the full probes' scores, model by model; lines: 95 % interval from the same draws of texts. "
+        "Difference of the full probes' scores, or of the means over items, model by model; lines: 95 % interval from "
+        "the same draws of texts or items. "
         "Compare with 0, no difference; the table has p-values, corrected by Holm."
     ),
     "places": (
@@ -40,9 +42,11 @@ CAPTIONS = {
 """Chart -> how to read it."""
 
 ROW = 20
-"""Height of one model at one task."""
+"""Height of one model at one task ..."""
+_MANY, _SMALL_ROW = 30, 9
+"""... and where there are many tasks, as there are paradigms of a test suite."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
-SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer"}
+SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer", "items": "mean over items"}
 _METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation"}
 _ALL_PAIRS = 4
 """With more models there are too many pairs to draw: only those with the first model are."""
@@ -96,7 +100,11 @@ def _statistics(
     shown = [name for name in named if rows.loc[rows["statistic"] == name, "value"].notna().any()]
     if not shown:
         return None
-    panels = [_points(named[name], rows[rows["statistic"] == name], models, axis) for name in shown]
+    panels = [
+        _points(named[name], own, models, _unit_of(own, axis))
+        for name in shown
+        for own in (rows[rows["statistic"] == name],)
+    ]
     return alt.concat(
         *panels,
         columns=2,
@@ -109,9 +117,7 @@ def _statistics(
 
 def _points(name: str, rows: Table, models: list[str], axis: str) -> alt.LayerChart:
     tasks = list(dict.fromkeys(rows["task"]))
-    rows = rows.assign(
-        title=[_task_title(task, metric) for task, metric in zip(rows["task"], rows["metric"], strict=True)]
-    )
+    rows = rows.assign(title=_titles(rows))
     low, high = (0.0, 1.0) if axis == "share of the depth" else _domain(rows)
     x = alt.Scale(domain=[min(low, rows[["value", "low"]].min().min()), max(high, rows[["value", "high"]].max().max())],
                   nice=False, padding=8)  # fmt: skip
@@ -126,9 +132,9 @@ def _with_interval(rows: Table, tasks: list[str], models: list[str], x: alt.Scal
     """Points with their intervals, one row per task and, within it, per model; `n/a` where there is none."""
     look = series(models)
     titles = list(dict.fromkeys(rows["title"]))
-    height = ROW * max(2, len(models)) * len(tasks)
+    height = (ROW if len(tasks) <= _MANY else _SMALL_ROW) * max(2, len(models)) * len(tasks)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=height).encode(
-        y=alt.Y("title:N", sort=titles, title=None, axis=alt.Axis(labelLimit=240)),
+        y=alt.Y("title:N", sort=titles, title=None, axis=alt.Axis(labelLimit=320)),
         yOffset=alt.YOffset("model:N", sort=models),
         color=look.colour,
         tooltip=[
@@ -157,7 +163,8 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     if statistic is None:
         return None
     shown = known[known["statistic"] == statistic]
-    said = f"{SCORES[statistic]}; lines: 95 % interval, paired by text; 0: no difference"
+    unit = "item" if statistic == "items" else "text"
+    said = f"{SCORES[statistic]}; lines: 95 % interval, paired by {unit}; 0: no difference"
     if len(models) > _ALL_PAIRS:
         shown = shown[shown["a"] == models[0]]
         said = f"{said}; only pairs with {models[0]}"
@@ -165,12 +172,12 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
         return None
     pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
     shown = shown.assign(model=pairs, value=shown["difference"])
-    shown = shown.assign(title=[_task_title(str(row.task), str(row.metric)) for row in shown.itertuples()])
+    shown = shown.assign(title=_titles(shown))
     far = max(shown[["low", "high"]].abs().max().max(), 0.01)
     x = alt.Scale(domain=[-far, far], nice=False, padding=8)
     tasks = list(dict.fromkeys(shown["task"]))
     none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
-    layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, "difference of scores")]
+    layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, _difference_of(shown))]
     return alt.concat(
         alt.LayerChart(layer=layers),
         title=alt.TitleParams(f"Differences: {title}", subtitle=said),
@@ -241,6 +248,29 @@ def _domain(rows: Table) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high)):
         return 0.0, 1.0
     return math.floor(low * 10) / 10, max(math.ceil(high * 10) / 10, math.floor(low * 10) / 10 + 0.1)
+
+
+def _unit_of(rows: Table, axis: str) -> str:
+    """What an axis is called: items of one suite are scored in one way, tasks of probes in several."""
+    if set(rows["statistic"]) != {"items"}:
+        return axis
+    return "accuracy" if set(rows["metric"]) == {"accuracy"} else "mean value"
+
+
+def _difference_of(rows: Table) -> str:
+    unit = _unit_of(rows, "scores")
+    return f"difference of {unit}" if unit == "scores" else f"difference in {unit}"
+
+
+def _titles(rows: Table) -> list[str]:
+    """Of the rows' tasks; groups of items are called as their suite calls them."""
+    items = set(rows["statistic"]) == {"items"}
+    named = zip(rows["task"], rows["metric"], strict=True)
+    return [_group_title(str(task)) if items else _task_title(str(task), str(metric)) for task, metric in named]
+
+
+def _group_title(group: str) -> str:
+    return "mean over groups" if group == "all" else group.replace("_", " ")
 
 
 def _task_title(task: str, metric: str) -> str:

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.attention import GRID_WIDTH, head_grid
-from lamina.figures.compare import by_task
+from lamina.figures.compare import by_task, differences
 from lamina.figures.theme import Table, layer_axis, series, themed
 from lamina.results import Result
 
@@ -25,6 +25,11 @@ CAPTIONS = {
         "F1 of probes that read one layer alone, for both models on the same texts; shaded: 95 % bootstrap interval. "
         "Compare the model after with the model before."
     ),
+    "behaviour": (
+        "What the model after says better or worse than the model before: the difference of their means over the items "
+        "of each group of a suite; lines: 95 % interval, paired by item. Compare with 0, no change; the table has "
+        "p-values, corrected by Holm."
+    ),
 }
 """Chart -> how to read it."""
 
@@ -37,13 +42,18 @@ _VALUE = "before and after"
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `layers` (CKA and cosine), `heads` (attention) and `probes` (F1 of both models)."""
+    """The charts `layers` (CKA and cosine), `heads` (attention), `probes` (F1 of both models) and `behaviour`."""
     table: Table = result.tables["diff"]
     about = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
     names = [result.provenance.model[side]["name"] for side in ("a", "b")]
     if names[0] == names[1]:
         names = [f"{name} ({side})" for name, side in zip(names, "ab", strict=True)]
-    made = {"layers": _layers(table, about), "heads": _heads(table, about), "probes": _probes(table, names, about)}
+    made = {
+        "layers": _layers(table, about),
+        "heads": _heads(table, about),
+        "probes": _probes(table, names, about),
+        "behaviour": _behaviour(result.tables.get("behaviour"), names, result.provenance.model["name"]),
+    }
     return {name: themed(chart) for name, chart in made.items() if chart is not None}
 
 
@@ -117,6 +127,16 @@ def _probes(table: Table, names: list[str], about: str) -> alt.ConcatChart | Non
         return None
     model = rows["side"].map(dict(zip("ab", names, strict=True)))
     return by_task(rows.assign(model=model), f"F1 by layer, each layer alone: {about}")
+
+
+def _behaviour(table: Table | None, names: list[str], models: str) -> alt.ConcatChart | None:
+    if table is None or table.empty:
+        return None
+    suites = list(dict.fromkeys(table["suite"]))
+    groups = table["suite"] + ": " + table["group"] if len(suites) > 1 else table["group"]
+    rows = table[["metric", "difference", "low", "high"]].assign(task=groups, statistic="items", a=names[1], b=names[0])
+    title = f"{models} on {' and '.join(suites)}"
+    return differences({"compare": pd.DataFrame({"model": names}), "differences": rows}, title)
 
 
 def _in_words(measure: str, rows: Table) -> str:

@@ -27,6 +27,8 @@ _FULL: Precision = "float32"
 """What models compute in unless a report says otherwise."""
 STORIES = "stories"
 """What a model learns to answer for the chapter on answering: lamina makes them itself."""
+BEHAVIOUR = "behaviour"
+"""The chapter that asks a language-model head."""
 _LEFT_OUT = (CorpusError, ModelError, TaskError)
 """What the model or the corpus cannot answer is left out, and the page says so."""
 
@@ -166,6 +168,8 @@ class _Report:
         self._replace = replace
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
+        self._lacking: list[str] = []
+        """What this model can never answer: a report without it is complete."""
         self._learned: Encoder | None = None
 
     @classmethod
@@ -188,6 +192,8 @@ class _Report:
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page."""
+        if not asked_for:
+            names = self._without_behaviour(names)
         watching = [name for name in names if _watches(name)]
         for name in names:
             if name in self._made:
@@ -201,7 +207,7 @@ class _Report:
         if not made:
             raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
-        notes = [*self._notes.values()]
+        notes = [*self._notes.values(), *self._lacking]
         return write_report(list(made.values()), self.out, title=title, notes=notes, folders=self.folders)
 
     @property
@@ -224,9 +230,32 @@ class _Report:
         else:
             given = declared.reads.in_report(self.encoder, self.texts, self.train)
             if given is None:
-                raise InputError(f"{name} cannot be part of a report")
+                raise self._cannot_ask(declared)
             inputs = given
         return declared.ask(**inputs, **(declared.report or {}), runtime=self.runtime)
+
+    def _cannot_ask(self, declared: Analysis) -> InputError:
+        """Why an analysis of the report has nothing to read; a model without a head says so itself."""
+        from lamina.encoders.language_model import language_model
+
+        if declared.chapter == BEHAVIOUR:
+            language_model(self.encoder)
+        suite = next((each.default for each in declared.reads.given if each.kind == "suite"), None)
+        if suite is not None:
+            return CorpusError(f"{suite} is not on this machine; get it with `lamina assets get {suite}`")
+        return InputError(f"{declared.name} cannot be part of a report")
+
+    def _without_behaviour(self, names: Sequence[str]) -> Sequence[str]:
+        """The analyses without those that ask for words, where the model has no head to say any."""
+        from lamina.encoders.language_model import has_language_model
+
+        behaviour = [name for name in names if in_report()[name].chapter == BEHAVIOUR]
+        if not behaviour or has_language_model(self.encoder):
+            return names
+        self._lacking.append(
+            f"Behaviour (what a language model says) is left out: {self.encoder.name} has no language-model head."
+        )
+        return [name for name in names if name not in behaviour]
 
     def _tuned(self) -> Encoder:
         """The model after it has learned to answer stories; loaded once."""

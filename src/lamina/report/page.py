@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas
 
 SHOWN_ROWS = 500
-"""Of a table on the page; the CSV beside it always has all."""
+"""Of a table on the page; the file beside it always has all."""
 
 _MARK = '<meta name="generator" content="lamina">'
 
@@ -51,6 +51,7 @@ class Sheet(NamedTuple):
     rows: list[list[str]]
     total: int
     csv: str
+    """Empty where the result keeps the table as Parquet: a row per item is too much for the page."""
     filename: str
 
 
@@ -116,7 +117,7 @@ def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
         still = _data_uri("image/svg+xml", (folder and saved_svg(spec, folder, name)) or to_svg(spec))
         caption, summary = captions.get(name, ""), str(spec.get("description", ""))
         figures.append(Figure(f"{id}-{name}", f"{result.analysis}-{name}", spec, still, summary, caption))
-    sheets = [_sheet(result.analysis, name, table) for name, table in result.tables.items()]
+    sheets = [_sheet(result, name, table) for name, table in result.tables.items()]
     return Chapter(id, title, question, method, result.findings, result.provenance, figures, sheets)
 
 
@@ -156,10 +157,13 @@ def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
         return None
 
 
-def _sheet(analysis: str, name: str, table: pandas.DataFrame) -> Sheet:
+def _sheet(result: Result, name: str, table: pandas.DataFrame) -> Sheet:
+    columns = [str(column) for column in table.columns]
     rows = [[_cell(value) for value in row] for row in table.head(SHOWN_ROWS).itertuples(index=False)]
+    if name in result.parquet:
+        return Sheet(name, columns, rows, len(table), "", f"{name}.parquet")
     csv = _data_uri("text/csv;charset=utf-8", table.to_csv(index=False))
-    return Sheet(name, [str(column) for column in table.columns], rows, len(table), csv, f"{analysis}-{name}.csv")
+    return Sheet(name, columns, rows, len(table), csv, f"{result.analysis}-{name}.csv")
 
 
 def _cell(value: object) -> str:

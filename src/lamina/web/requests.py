@@ -14,8 +14,9 @@ from lamina.errors import InputError
 
 if TYPE_CHECKING:
     from lamina.analyses.declaration import Analysis
-    from lamina.analyses.inputs import Input, Kind
+    from lamina.analyses.inputs import Input
     from lamina.analyses.requests import Request
+    from lamina.analyses.settings import Declared
     from lamina.web.app_state import AppState
 
 STORIES = "stories"
@@ -31,21 +32,34 @@ class UnfitRequestError(InputError):
 
 
 def is_job(analysis: Analysis) -> bool:
-    """Whether the app can compute it in the background: it reads models and texts or questions, nothing else."""
+    """Whether the app can compute it in the background: it reads models and texts, questions or a suite."""
     kinds = [each.kind for each in analysis.reads.given]
     return "model" in kinds and "other" not in kinds and any(kind != "model" for kind in kinds)
 
 
-def allowed_data(app: AppState, kind: Kind) -> tuple[str, ...]:
-    """What a job may read."""
+def allowed_data(app: AppState, given: Input) -> tuple[str, ...]:
+    """What a job may read: suites by name, where this machine has them, and nothing by a path of the request's own."""
+    from lamina import assets
+
     own = app.settings.corpora
-    return tuple(dict.fromkeys([STORIES, *own])) if kind == "questions" else own
+    if given.kind == "suite":
+        # What is not in the catalogue is made of other data.
+        there, known = _suites(), assets.cards()
+        return tuple(name for name in given.named if name in there or name not in known)
+    return tuple(dict.fromkeys([STORIES, *own])) if given.kind == "questions" else own
+
+
+def _suites() -> list[str]:
+    """The test suites of the catalogue that this machine has."""
+    from lamina import assets
+
+    return [card.name for card in assets.cards().values() if card.kind == "suite" and assets.held(card.name)]
 
 
 def default_data(app: AppState, given: Input) -> str:
     """The analysis's own default if the server has it, otherwise the server's first."""
-    allowed = allowed_data(app, given.kind)
-    return given.default if given.default in allowed else allowed[0]
+    allowed = allowed_data(app, given)
+    return given.default if given.default in allowed or not allowed else allowed[0]
 
 
 def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
@@ -69,10 +83,15 @@ def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
         raise UnfitRequestError(str(error)) from None
     request = dataclasses.replace(request, options=_with_model_options(app, request))
     out = _folder(app.settings.folders[0], request)
-    settings = {name: _without_files(app, analysis, name, value) for name, value in request.settings.items()}
+    declared = {**analysis.settings, **{each.name: each for each in analysis.options}}
+    settings, options = (
+        {name: _without_files(app, analysis, declared[name], value) for name, value in given.items()}
+        for given in (request.settings, request.options)
+    )
     sources = {name: _source(app, inputs[name], given) for name, given in request.inputs.items()}
     _refuse_unfit(app, request)
-    return dataclasses.replace(request, inputs=sources, settings=settings, out=out, device=app.settings.device)
+    checked = {"inputs": sources, "options": options, "settings": settings}
+    return dataclasses.replace(request, **checked, out=out, device=app.settings.device)
 
 
 def _startable(app: AppState, name: str) -> Analysis:
@@ -86,7 +105,11 @@ def _source(app: AppState, given: Input, name: str) -> str:
     """What a job loads for an input; an error if the server was not started with it."""
     if given.kind == "model":
         return app.models.source(name)
-    allowed = allowed_data(app, given.kind)
+    allowed = allowed_data(app, given)
+    if name not in allowed and given.kind == "suite":
+        get = f"this machine has none: `lamina assets get {given.named[0]}`"
+        there = f"there are: {', '.join(allowed)}" if allowed else get
+        raise InputError(f"the suite {name!r} cannot be read here, where suites are given by name; {there}")
     if name not in allowed:
         raise InputError(
             f"the data {name!r} were not named when this server was started; there are: {', '.join(allowed)}. Start it "
@@ -113,19 +136,18 @@ def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
     return {name: value for name, value in own.items() if value != usual[name]} | dict(request.options)
 
 
-def _without_files(app: AppState, analysis: Analysis, name: str, value: Any) -> Any:
-    """In a setting that can name files, only models of this server and the setting's default are allowed."""
-    declared = analysis.settings[name]
+def _without_files(app: AppState, analysis: Analysis, declared: Declared, value: Any) -> Any:
+    """What can name files, may here name models and data of this server, test suites, and its own default."""
     if not declared.about.file or value is None:
         return value
     usual = declared.default if isinstance(declared.default, list | tuple) else [declared.default]
     named = value if declared.many else [value]
-    unknown = [each for each in named if each not in (*app.models.names(), *usual)]
+    models, others = app.models.names(), (*usual, *app.settings.corpora, *_suites())
+    unknown = [each for each in named if each not in (*models, *others)]
     if unknown:
-        raise UnfitRequestError(
-            f"{analysis.name}: {name} cannot name {unknown[0]!r} here; there are: {', '.join(app.models.names())}"
-        )
-    sources = [each if each in usual else app.models.source(each) for each in named]
+        known = ", ".join(dict.fromkeys([*models, *app.settings.corpora, *_suites()]))
+        raise UnfitRequestError(f"{analysis.name}: {declared.name} cannot name {unknown[0]!r} here; there are: {known}")
+    sources = [app.models.source(each) if each in models and each not in usual else each for each in named]
     return sources if declared.many else sources[0]
 
 

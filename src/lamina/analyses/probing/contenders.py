@@ -289,7 +289,10 @@ def _checked(result: Result) -> Result:
     about = result.provenance
     name = f"{about.model.get('name', 'a model')} on {about.corpus.get('name', 'a corpus')}"
     if result.analysis != "probe":
-        raise InputError(f"{name} is a {result.analysis!r} result; only results of `lamina probe` can be compared")
+        raise InputError(
+            f"{name} is a {result.analysis!r} result; only results of `lamina probe`, or of one analysis with a table "
+            "of items (pairs, cloze), can be compared"
+        )
     for part in (about.model, about.corpus):
         if not all(isinstance(part.get(key), str) for key in ("name", "fingerprint")):
             raise InputError(f"{name}: the result does not say what it was made of; make it again with `lamina probe`")

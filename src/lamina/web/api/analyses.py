@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -24,7 +24,7 @@ class InputCard(BaseModel):
     name: str
     """Its name in a request."""
     kind: str
-    """model, texts, questions or other."""
+    """model, texts, questions, suite or other."""
     help: str
     required: bool
     default: str | None
@@ -41,6 +41,8 @@ class TableCard(BaseModel):
     columns: list[str]
     optional: bool
     """Whether it is there only with some settings or some data."""
+    kept: Literal["csv", "parquet"]
+    """As what it is saved; the server gives either as CSV."""
 
 
 class AnalysisCard(BaseModel):
@@ -75,12 +77,14 @@ def _card(app: AppState, analysis: Analysis) -> AnalysisCard:
     job = is_job(analysis)
     inputs = [_input(app, each, job=job, seeds=analysis.reads.seeds) for each in analysis.reads.given]
     report = None if analysis.report is None else dict(analysis.report)
+    # Where this machine has none of its suites, there is nothing to start it with.
+    job = job and all(each.choices for each in inputs)
     return AnalysisCard(**{**analysis.describe(), "inputs": inputs}, report=report, job=job)
 
 
 def _input(app: AppState, given: Input, *, job: bool, seeds: bool) -> InputCard:
     data = job and given.kind != "model"
-    choices = app.models.names(seeds=seeds) if given.kind == "model" else allowed_data(app, given.kind)
+    choices = app.models.names(seeds=seeds) if given.kind == "model" else allowed_data(app, given)
     return InputCard(
         name=given.name,
         kind=given.kind,

@@ -27,7 +27,7 @@ export interface AnalysisCard {
 /** An answer, the context with its roles, and the tokens at every layer. */
 export interface Answered {
   model: string;
-  answer: Said;
+  answer: lamina__web__api__questions__Said;
   text: Part[];
   map: TokenMap;
   notes: string[];
@@ -120,6 +120,15 @@ export interface CheckCard {
   said: string;
 }
 
+/** What one model says in a gap. */
+export interface ClozeAnswer {
+  model: string;
+  kind: "causal" | "masked";
+  sees_after: boolean;
+  top: lamina__web__api__behaviour__Said[];
+  candidates: RatedCandidate[];
+}
+
 /** What the saved results say about several models. */
 export interface Comparison {
   names: string[];
@@ -153,6 +162,13 @@ export interface Figure {
 export interface FindingCard {
   text: string;
   status: "clear" | "open" | "null";
+}
+
+/** What one layer says in the place of one token. */
+export interface GridCell {
+  top: lamina__web__api__behaviour__Said[];
+  actual: number | null;
+  kl: number;
 }
 
 /** Measures of one source. */
@@ -242,6 +258,16 @@ export interface LinesWanted {
   level?: "word" | "piece";
   /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
   weights?: "attention" | "norm";
+}
+
+/** A text as a grid of tokens and layers; layer 0 is the embedding layer, the last one the model's own answer. */
+export interface LogitLens {
+  model: string;
+  kind: "causal" | "masked";
+  tokens: string[];
+  layers: number;
+  cells: GridCell[][];
+  reached: number[];
 }
 
 /** How one kind of thing is drawn. */
@@ -339,6 +365,17 @@ export interface Outstanding {
   value: number;
 }
 
+/** What one model makes of a pair. */
+export interface PairVerdict {
+  model: string;
+  kind: "causal" | "masked";
+  good: SentenceScore;
+  bad: SentenceScore;
+  right: number;
+  right_per_token: number;
+  margin: number;
+}
+
 /** A word of the context, or the text between two words. */
 export interface Part {
   text: string;
@@ -370,6 +407,14 @@ export interface Progress {
   message: string;
 }
 
+/** A candidate in the gap. */
+export interface RatedCandidate {
+  word: string;
+  logprob: number;
+  pieces: number;
+  rank: number;
+}
+
 /** A layer that a task is read from. */
 export interface ReadAt {
   task: string;
@@ -381,13 +426,12 @@ export interface ReadAt {
   tied: boolean;
 }
 
-/** The model's answer and its quality. */
-export interface Said {
-  answers: boolean;
-  predicted: string;
-  confidence: number | null;
-  accepted: string[];
-  right: boolean | null;
+/** How likely one sentence is. */
+export interface SentenceScore {
+  logprob: number;
+  per_token: number;
+  pieces: number;
+  words: WordScore[];
 }
 
 /** Models to compare, by their names in the list of models. */
@@ -426,6 +470,7 @@ export interface TableCard {
   rows: string;
   columns: string[];
   optional: boolean;
+  kept: "csv" | "parquet";
 }
 
 /** A question that there are probes for. */
@@ -466,6 +511,29 @@ export interface TokenMap {
   clusters: number[][];
   layers: Layer[];
   drawn: number;
+}
+
+/** A text with one gap, written [MASK], [Y] or ___, and the models that are asked. */
+export interface TypedCloze {
+  models: string[];
+  text: string;
+  candidates?: string[];
+  top?: number;
+}
+
+/** A text, and the model whose layers are put through its head. */
+export interface TypedLens {
+  model: string;
+  text: string;
+  top?: number;
+}
+
+/** Two sentences, the good one first, and the models that are asked. */
+export interface TypedPair {
+  models: string[];
+  good: string;
+  bad: string;
+  masking?: "piece" | "word";
 }
 
 export interface ValidationError {
@@ -516,6 +584,27 @@ export interface Word {
   attended: Heads | null;
 }
 
+/** A word, punctuation apart, and how likely it is. */
+export interface WordScore {
+  word: string;
+  logprob: number | null;
+}
+
+/** A piece that a model would say. */
+export interface lamina__web__api__behaviour__Said {
+  piece: string;
+  probability: number;
+}
+
+/** The model's answer and its quality. */
+export interface lamina__web__api__questions__Said {
+  answers: boolean;
+  predicted: string;
+  confidence: number | null;
+  accepted: string[];
+  right: boolean | null;
+}
+
 export interface Get {
   "/about": About;
   [address: `/models/${string}`]: ModelVerdict;
@@ -538,6 +627,9 @@ export interface Post {
   "/heads/lines": { takes: LinesWanted; gives: Lines };
   "/heads/card": { takes: CardWanted; gives: CardOfHead };
   "/questions": { takes: Asked; gives: Answered };
+  "/behaviour/pairs": { takes: TypedPair; gives: PairVerdict[] };
+  "/behaviour/cloze": { takes: TypedCloze; gives: ClozeAnswer[] };
+  "/behaviour/logit_lens": { takes: TypedLens; gives: LogitLens };
   "/compare": { takes: Several; gives: Comparison };
   "/jobs": { takes: Wanted; gives: Progress };
 }

@@ -1,0 +1,190 @@
+"""Ettinger's diagnostics, scored as in her paper: accuracy at k, sensitivity, and the effect of negation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lamina.analyses.behaviour.cloze_scores import SAID, AnswerRow, Outcome, Outcomes
+from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, Polarity, RolePair
+from lamina.encoders.candidates import Rated, rate
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.slots import Slot
+
+AT = (1, 5)
+"""How many of the most likely words are looked at."""
+THRESHOLD = 0.01
+"""By how much the better word has to be more likely, in the stricter sensitivity."""
+OVER = f"_over_{str(THRESHOLD).removeprefix('0')}"
+LICENSED = {True: "licensed", False: "unlicensed", None: ""}
+_POLARITIES: tuple[Polarity, ...] = ("affirmative", "negative")
+_MOST = 10
+
+
+class Asked(NamedTuple):
+    """One context, and the words whose probability is wanted."""
+
+    id: str
+    context: str
+    words: tuple[str, ...]
+    expected: tuple[str, ...]
+    """The words that are right; they are among the words."""
+
+
+class Told(NamedTuple):
+    """What a model says after one context."""
+
+    logprob: dict[str, float]
+    one_piece: dict[str, bool]
+    rank: dict[str, int]
+
+
+def ask_diagnostics(model: LanguageModel, suite: Diagnostics, *, answers: bool) -> Outcomes:
+    """Ask every item; with `answers`, what the model said is kept."""
+    found = Outcomes()
+    for part, items in suite.parts.items():
+        asked = [each for item in items for each in _contexts(item)]
+        told = _ask(model, part, asked, found.answers if answers else None)
+        for item in items:
+            found.scores.extend(_outcomes(part, item, told, model.vocabulary))
+    return found
+
+
+def _contexts(item: Completion | RolePair | Negation) -> Iterator[Asked]:
+    if isinstance(item, Completion):
+        words = (item.expected, item.within, item.between)
+        yield Asked(item.id, item.context, words, (item.expected,))
+    elif isinstance(item, RolePair):
+        for condition, context, expected in (
+            ("a", item.good, item.expected_good), ("b", item.reversed, item.expected_reversed)
+        ):  # fmt: skip
+            yield Asked(f"{item.id}-{condition}", context, tuple(dict.fromkeys((item.target, *expected))), expected)
+    else:
+        for polarity in _POLARITIES:
+            true = item.true_affirmative if polarity == "affirmative" else item.true_negative
+            # The article may differ from word to word, and then the context does.
+            by_context: dict[str, list[str]] = {}
+            for word in (item.true_affirmative, item.true_negative):
+                by_context.setdefault(item.context(polarity, word), []).append(word)
+            for context, words in by_context.items():
+                yield Asked(f"{item.id} {polarity}", context, tuple(words), (true,) if true in words else ())
+
+
+def _ask(model: LanguageModel, part: str, asked: Sequence[Asked], answers: list[AnswerRow] | None) -> dict[str, Told]:
+    """What the model says, by the context's id; contexts that differ in the article alone are one."""
+    slots = [Slot(f"{part}/{each.id}", f"{each.context} ", ".") for each in asked]
+    told: dict[str, Told] = {}
+    for each, rated in zip(asked, rate(model, slots, [each.words for each in asked]), strict=True):
+        own = told.setdefault(each.id, Told({}, {}, {}))
+        for at, word in enumerate(each.words):
+            own.logprob[word] = float(rated.logprobs[at])
+            own.one_piece[word] = len(rated.ids[at]) == 1
+            own.rank[word] = rated.rank(at)
+        if answers is not None and each.expected:
+            answers.append(_answer(model, part, each, rated))
+    return told
+
+
+def _answer(model: LanguageModel, part: str, asked: Asked, rated: Rated) -> AnswerRow:
+    own = [asked.words.index(word) for word in asked.expected]
+    best = min(own, key=rated.rank)
+    said = " | ".join(rated.top(model, SAID))
+    probability = float(np.exp(rated.logprobs[own]).sum())
+    return AnswerRow(
+        f"{part}/{asked.id}", part, f"{asked.context} ___", "|".join(asked.expected), len(rated.ids[best]),
+        rated.rank(best), probability, said,
+    )  # fmt: skip
+
+
+def _outcomes(
+    part: str, item: Completion | RolePair | Negation, told: dict[str, Told], vocabulary: int
+) -> Iterator[Outcome]:
+    if isinstance(item, Completion):
+        own = (_accuracies(told[item.id], (item.expected,)), _completion(item, told[item.id]))
+        ids, within = (item.id, item.id), item.constraint
+    elif isinstance(item, RolePair):
+        expected = {"a": item.expected_good, "b": item.expected_reversed}
+        contexts = [f"{item.id}-{condition}" for condition in expected]
+        own = (*(_accuracies(told[id], expected[id[-1]]) for id in contexts), _roles(item, told))
+        ids, within = (*contexts, item.id), ""
+    else:
+        own, ids, within = (_negation(item, told),), (item.id,), LICENSED[item.licensed]
+    for id, measured in zip(ids, own, strict=True):
+        for measure, each in measured:
+            chance = each.chance / vocabulary if measure.startswith("accuracy") else each.chance
+            group = {"sensitivity": part, "sensitivity_affirmative": f"{part} affirmative",
+                     "sensitivity_negative": f"{part} negative"}.get(measure, "")  # fmt: skip
+            if isinstance(item, Negation) and measure == "sensitivity":
+                group = ""
+            yield Outcome(part, id, measure, each.value, each.one_piece, chance, item.id, within, group)
+
+
+class _Measured(NamedTuple):
+    value: float
+    one_piece: bool
+    chance: float = math.nan
+
+
+Measured = Iterator[tuple[str, _Measured]]
+"""Measures of one item, with their values."""
+
+
+def _accuracies(told: Told, expected: Sequence[str], suffix: str = "") -> Measured:
+    """Whether an expected word is among the k most likely; one of several pieces has to beat the k-th piece.
+
+    Chance is left to be divided by the size of the vocabulary.
+    """
+    one_piece = any(told.one_piece[word] for word in expected)
+    best = min(told.rank[word] for word in expected)
+    for k in AT:
+        yield f"accuracy_at_{k}{suffix}", _Measured(float(best <= k), one_piece, k * len(expected))
+
+
+def _completion(item: Completion, told: Told) -> Measured:
+    good, *bad = (math.exp(told.logprob[word]) for word in (item.expected, item.within, item.between))
+    one_piece = all(told.one_piece.values())
+    yield "sensitivity", _Measured(float(all(good > each for each in bad)), one_piece, 1 / 3)
+    yield f"sensitivity{OVER}", _Measured(float(all(good - each > THRESHOLD for each in bad)), one_piece)
+
+
+def _roles(item: RolePair, told: dict[str, Told]) -> Measured:
+    both = [told[f"{item.id}-{condition}"] for condition in "ab"]
+    good, bad = (math.exp(own.logprob[item.target]) for own in both)
+    one_piece = both[0].one_piece[item.target]
+    yield "sensitivity", _Measured(float(good > bad), one_piece, 0.5)
+    yield f"sensitivity{OVER}", _Measured(float(good - bad > THRESHOLD), one_piece)
+
+
+def _negation(item: Negation, told: dict[str, Told]) -> Measured:
+    words = (item.true_affirmative, item.true_negative)
+    one_piece = all(told[f"{item.id} {polarity}"].one_piece[word] for polarity in _POLARITIES for word in words)
+    effects: dict[str, float] = {}
+    preferred: dict[str, list[float]] = {"": [], OVER: []}
+    for polarity, true, false in zip(_POLARITIES, words, words[::-1], strict=True):
+        own = told[f"{item.id} {polarity}"]
+        yield from _accuracies(own, (true,), "" if polarity == "affirmative" else "_negative")
+        good, bad = (math.exp(own.logprob[word]) for word in (true, false))
+        for how, right in (("", good > bad), (OVER, good - bad > THRESHOLD)):
+            preferred[how].append(float(right))
+            yield f"sensitivity_{polarity}{how}", _Measured(float(right), one_piece, math.nan if how else 0.5)
+        effects[polarity] = (own.logprob[true] - own.logprob[false]) / math.log(2)
+        yield f"surprisal_effect_{polarity}", _Measured(effects[polarity], one_piece, 0.0)
+    for how, both in preferred.items():
+        yield f"sensitivity{how}", _Measured(sum(both) / 2, one_piece, math.nan if how else 0.5)
+    # By how many bits negation moves the preference towards what is true under it.
+    yield "negation_effect", _Measured(sum(effects.values()), one_piece, 0.0)
+    if item.licensed is not False:
+        people = effects["affirmative"] > 0 and _as_people(item, effects["negative"])
+        yield "n400_agreement", _Measured(float(people), one_piece, 0.25)
+
+
+def _as_people(item: Negation, negative: float) -> bool:
+    """Whether the easier word in the negative context is the one with the smaller N400.
+
+    In bare sentences that is the associated word, although it is false (Fischler et al. 1983); where negation is
+    licensed by the context, the true one (Nieuwland & Kuperberg 2008), who found no difference where it is not.
+    """
+    return negative < 0 if item.licensed is None else negative > 0

@@ -1,0 +1,295 @@
+"""Facts asked by patterns: precision at 1 and 10, consistency over paraphrases, and what frequency explains of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from lamina.analyses.behaviour.cloze_scores import (
+    ALL,
+    SAID,
+    AnswerRow,
+    Estimate,
+    Estimates,
+    Outcome,
+    Outcomes,
+)
+from lamina.analyses.behaviour.correlations import Correlations
+from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
+from lamina.encoders.candidates import Rated, Spelling, rate_shared
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.slots import Slot, cannot_spell
+from lamina.errors import InputError
+from lamina.progress import progress
+from lamina.types import Text
+
+FACTS = 50
+"""Facts of each relation that are asked by default."""
+AT = (1, 10)
+OBJECTS = "precision_at_1_objects"
+"""The share of facts whose object is the likeliest of all objects of the relation."""
+BY_KNOWLEDGE = ("consistency_known", "consistency_unknown")
+"""Consistency over facts that are right by at least one pattern, and over the others."""
+FOLLOWED = "patterns whose object is followed by words, which a causal model does not see"
+UNASKED = "relations all of whose patterns were left out"
+UNSPELT = "facts whose object the vocabulary cannot spell"
+BEYOND = "facts beyond the limit per relation"
+ARTICLE = "questions whose article does not fit the object"
+_FEWEST = 10
+"""Facts that a correlation needs."""
+
+
+class Question(NamedTuple):
+    """How one pattern came out for one fact."""
+
+    ranks: tuple[bool, ...] | None
+    """Whether the object is among the first k of the vocabulary, for each k; None for one of several pieces."""
+    said: tuple[int, ...]
+    """The pieces of the likeliest object of the relation."""
+    right: bool
+    first: bool
+    """Whether the pattern is the relation's first."""
+
+
+@dataclass
+class AskedFact:
+    """A fact, and what came of the patterns that asked for it."""
+
+    fact: Fact
+    rivals: int
+    """Objects that its own had to be told from, itself among them."""
+    one_piece: bool
+    questions: list[Question] = field(default_factory=list)
+
+
+def ask_relations(
+    model: LanguageModel, suite: Relations, *, limit: int, spelling: Spelling, seed: int, answers: bool
+) -> Outcomes:
+    """Ask a sample of the facts of every relation, by every pattern that the model can be asked by."""
+    found = Outcomes()
+    skipped: Counter[str] = Counter()
+    with progress(f"facts ({model.name})", total=len(suite.relations)) as advance:
+        for relation in suite.relations:
+            rows = found.answers if answers else None
+            for asked in _ask(model, relation, limit, spelling, seed, skipped, rows):
+                found.scores.extend(_outcomes(relation, asked, model.vocabulary))
+            advance(1, note=relation.id)
+    if not found.scores:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        raise InputError(f"{suite.name}: no fact can be asked of {model.name} ({why})")
+    found.skipped = dict(skipped)
+    return found
+
+
+def sampled(relation: Relation, facts: Sequence[Fact], limit: int, seed: int) -> list[Fact]:
+    """Some of a relation's facts, drawn by hash, in their order; all of them with limit 0.
+
+    Example:
+        >>> facts = tuple(Fact(f"city {number}", "country") for number in range(9))
+        >>> relation = Relation("P17", "country", facts, ())
+        >>> len(sampled(relation, facts, 4, seed=0)), len(sampled(relation, facts, 0, seed=0))
+        (4, 9)
+    """
+    if not limit or len(facts) <= limit:
+        return list(facts)
+    drawn = sorted(
+        range(len(facts)),
+        key=lambda at: hashlib.sha256(f"{seed}:{relation.id}:{facts[at].id}".encode("utf-8", "replace")).digest(),
+    )
+    return [facts[at] for at in sorted(drawn[:limit])]
+
+
+def _ask(
+    model: LanguageModel,
+    relation: Relation,
+    limit: int,
+    spelling: Spelling,
+    seed: int,
+    skipped: Counter[str],
+    answers: list[AnswerRow] | None,
+) -> list[AskedFact]:
+    patterns = [each for each in relation.patterns if model.kind == "masked" or each.ends]
+    skipped[FOLLOWED] += len(relation.patterns) - len(patterns)
+    if not patterns:
+        skipped[UNASKED] += 1
+        return []
+    unspelt = set(cannot_spell(model, list(relation.objects)))
+    objects = [each for each in relation.objects if each not in unspelt]
+    facts = [each for each in relation.facts if each.object not in unspelt]
+    skipped[UNSPELT] += len(relation.facts) - len(facts)
+    chosen = sampled(relation, facts, limit, seed)
+    skipped[BEYOND] += len(facts) - len(chosen)
+    asked: dict[Fact, AskedFact] = {}
+    for pattern in patterns:
+        own = [fact for fact in chosen if pattern.fits(fact.object)]
+        skipped[ARTICLE] += len(chosen) - len(own)
+        _ask_pattern(model, relation, pattern, own, objects, spelling, asked, answers)
+    return list(asked.values())
+
+
+def _ask_pattern(
+    model: LanguageModel,
+    relation: Relation,
+    pattern: Pattern,
+    facts: Sequence[Fact],
+    objects: Sequence[str],
+    spelling: Spelling,
+    asked: dict[Fact, AskedFact],
+    answers: list[AnswerRow] | None,
+) -> None:
+    number = {each: at for at, each in enumerate(objects)}
+    slots = [Slot(f"{relation.id}/{fact.id}", *pattern.of(fact.subject)) for fact in facts]
+    kept = [number[fact.object] for fact in facts]
+    for fact, slot, rated in zip(
+        facts, slots, rate_shared(model, slots, objects, kept=kept, spelling=spelling), strict=True
+    ):
+        own = number[fact.object]
+        # Other true answers are neither right nor wrong here, as in LAMA.
+        also = [number[each] for each in relation.objects_of[fact.subject] if each != fact.object and each in number]
+        one_piece = len(rated.ids[own]) == 1
+        held = asked.setdefault(fact, AskedFact(fact, len(objects) - len(also), one_piece))
+        rank = rated.rank(own, without=also)
+        best = _best(rated, spelling, also)
+        held.questions.append(
+            Question(
+                tuple(rank <= k for k in AT) if one_piece else None,
+                best,
+                best == tuple(rated.ids[own].tolist()),
+                pattern == relation.patterns[0],
+            )
+        )
+        if answers is not None:
+            said = " | ".join(rated.top(model, SAID))
+            probability = float(np.exp(rated.logprobs[own]))
+            text = f"{slot.before}___{slot.after}"
+            answers.append(
+                AnswerRow(slot.id, relation.id, text, fact.object, len(rated.ids[own]), rank, probability, said)
+            )
+
+
+def _best(rated: Rated, spelling: Spelling, without: Sequence[int]) -> tuple[int, ...]:
+    compared = rated.compared(spelling).copy()
+    compared[list(without)] = -np.inf
+    return tuple(rated.ids[int(compared.argmax())].tolist())
+
+
+def _outcomes(relation: Relation, asked: AskedFact, vocabulary: int) -> Iterator[Outcome]:
+    """What the patterns of one fact came to; facts of one subject are resampled together."""
+    fact, questions = asked.fact, asked.questions
+
+    def made(measure: str, value: float, chance: float, *, split: bool = False, group: str = "") -> Outcome:
+        one_piece = asked.one_piece if split else None
+        return Outcome(relation.id, fact.id, measure, value, one_piece, chance, fact.subject, "", group)
+
+    by_chance = 1 / asked.rivals
+    for at, k in enumerate(AT):
+        hits = [float(each.ranks[at]) for each in questions if each.ranks is not None]
+        if hits:
+            yield made(f"precision_at_{k}", float(np.mean(hits)), k / vocabulary)
+    right = [float(each.right) for each in questions]
+    yield made(OBJECTS, float(np.mean(right)), by_chance, split=True, group=relation.id)
+    if not asked.one_piece:
+        yield made(f"{OBJECTS}_several_pieces", float(np.mean(right)), by_chance)
+    if first := [each.right for each in questions if each.first]:
+        yield made(f"{OBJECTS}_first_pattern", float(first[0]), by_chance)
+    yield made("known", float(any(right)), np.nan)
+    pairs = [float(one.said == other.said) for one, other in combinations(questions, 2)]
+    if pairs:
+        yield made("consistency", float(np.mean(pairs)), by_chance)
+        yield made(BY_KNOWLEDGE[0 if any(right) else 1], float(np.mean(pairs)), by_chance)
+        yield made("consistent_and_right", float(all(right)), by_chance ** len(questions))
+
+
+def most_frequent(relations: Iterable[Relation], outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The same outcomes for a baseline that always says the object that most other facts of the relation have."""
+    known = {each.id: each for each in relations}
+    facts = {(each.id, fact.id): fact for each in known.values() for fact in each.facts}
+    places: dict[tuple[str, str], int] = {}
+    made = []
+    for each in outcomes:
+        key = (each.part, each.id)
+        if key not in places:
+            places[key] = _place(known[each.part], facts[key])
+        place, measure = places[key], each.measure
+        # Saying the same to everything is as consistent as can be, and no baseline.
+        if not measure.startswith("consistency"):
+            made.append(each._replace(value=float(place <= (10 if measure == "precision_at_10" else 1))))
+    return made
+
+
+def _place(relation: Relation, fact: Fact) -> int:
+    """Where the object comes among the objects of the other facts, most frequent first.
+
+    Example:
+        >>> facts = [Fact("Lyon", "France"), Fact("Nice", "France"), Fact("Bonn", "Germany")]
+        >>> [_place(Relation("P17", "country", tuple(facts), ()), fact) for fact in facts]
+        [1, 1, 2]
+    """
+    counts = relation.objects.copy()
+    counts[fact.object] -= 1
+    also = relation.objects_of[fact.subject] - {fact.object}
+    order = sorted((-count, name) for name, count in counts.items() if name not in also)
+    return 1 + order.index((-counts[fact.object], fact.object))
+
+
+def object_counts(texts: Iterable[Text], relations: Iterable[Relation]) -> dict[str, int]:
+    """How often each object occurs in a corpus, word by word."""
+    wanted = {tuple(name.split()): name for relation in relations for name in relation.objects}
+    counts = Counter[str]()
+    lengths = sorted({len(each) for each in wanted})
+    for text in texts:
+        for length in lengths:
+            for start in range(len(text.words) - length + 1):
+                if name := wanted.get(tuple(text.words[start : start + length])):
+                    counts[name] += 1
+    return {name: counts[name] for name in wanted.values()}
+
+
+def frequency_effects(
+    relations: Iterable[Relation],
+    outcomes: Iterable[Outcome],
+    in_corpus: Mapping[str, int] | None,
+    *,
+    samples: int,
+    seed: int,
+) -> Estimates:
+    """Rank correlation of an object's frequency with whether it is said: by relation, and within relations, pooled."""
+    frequency = {each.id: each.objects for each in relations}
+    rows = [each for each in outcomes if each.measure == OBJECTS]
+    found: Estimates = {}
+    counted: dict[str, Mapping[str, Mapping[str, int]]] = {"frequency_correlation": frequency}
+    if in_corpus is not None:
+        counted["corpus_frequency_correlation"] = dict.fromkeys(frequency, in_corpus)
+    for measure, counts_of in counted.items():
+        ranked: list[tuple[np.ndarray, np.ndarray, list[str]]] = []
+        for part in dict.fromkeys(each.part for each in rows):
+            own = [each for each in rows if each.part == part]
+            counts = np.array([counts_of[part][each.id.rpartition(" -> ")[2]] for each in own], float)
+            values = np.array([each.value for each in own])
+            if len(own) < _FEWEST or len(set(counts)) < 2 or len(set(values)) < 2:
+                continue
+            units = [f"{part}/{each.unit}" for each in own]
+            found[part, measure] = _correlation(counts, values, units, "spearman", samples, seed)
+            ranked.append(
+                (*(rankdata(each) / len(own) - (len(own) + 1) / 2 / len(own) for each in (counts, values)), units)
+            )
+        if ranked and len(dict.fromkeys(each.part for each in rows)) > 1:
+            counts, values = (np.concatenate([each[at] for each in ranked]) for at in (0, 1))
+            units = [unit for each in ranked for unit in each[2]]
+            found[ALL, measure] = _correlation(counts, values, units, "pearson", samples, seed)
+    return found
+
+
+def _correlation(
+    counts: np.ndarray, values: np.ndarray, units: list[str], kind: str, samples: int, seed: int
+) -> Estimate:
+    both = Correlations({"frequency": counts, "right": values}, units, samples=samples, seed=seed)
+    value, low, high = both.of("frequency", "right", "spearman" if kind == "spearman" else "pearson")
+    return Estimate(value, np.full(samples, np.nan), len(counts), (low, high))

@@ -1,0 +1,258 @@
+"""Outcomes of cloze items, and what they come to: shares with intervals that resample items, beside baselines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from lamina.analyses.behaviour.accuracies import exact_interval
+from lamina.analyses.resampling import weights_of
+
+ALL = "all"
+"""In place of a part: the mean over parts."""
+ONE_PIECE = "one_piece"
+"""Added to a measure that is of items whose words are one piece each."""
+TWIN, CHANCE, MOST_FREQUENT = "twin", "chance", "most_frequent"
+BESIDE = (TWIN, MOST_FREQUENT)
+"""Baselines that are scored item by item."""
+CLOZE = ("suite", "part", "measure", "value", "low", "high", "n")
+BASELINES = ("suite", "part", "measure", "baseline", "value", "low", "high", "difference", "diff_low", "diff_high", "n")
+ITEMS = ("item", "group", "value", "measure", "one_piece", "twin", "most_frequent")
+SCORES = ("part", "id", "measure", "value", "one_piece", "twin", "most_frequent")
+ANSWERS = ("item", "part", "text", "answer", "pieces", "rank", "probability", "said")
+PARTS = ("part", "name", "items", "texts", "one_piece", "several_pieces")
+SAID = 5
+"""Words that the table of answers shows."""
+
+
+class Outcome(NamedTuple):
+    """How one item came out by one measure."""
+
+    part: str
+    id: str
+    """Within its part."""
+    measure: str
+    value: float
+    one_piece: bool | None
+    """Whether every word that it depends on is one piece of the vocabulary; None where no difference is made."""
+    chance: float = math.nan
+    """What drawing at random would give on average; NaN where that is not defined."""
+    unit: str = ""
+    """What is resampled with it, where that is not the item alone."""
+    within: str = ""
+    """The subset of the part that it belongs to, such as high; empty for none."""
+    group: str = ""
+    """Among which items it is averaged when models are compared; empty where the measure is not the item's main one."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for the same item and measure whatever the model."""
+        return self.part, self.id, self.measure
+
+
+class AnswerRow(NamedTuple):
+    """What a model said in one gap."""
+
+    item: str
+    part: str
+    text: str
+    answer: str
+    pieces: int
+    rank: int
+    """Of the answer among the pieces of the vocabulary."""
+    probability: float
+    said: str
+    """The most likely pieces, best first."""
+
+
+@dataclass
+class Outcomes:
+    """What asking a suite gives, before anything is averaged."""
+
+    scores: list[Outcome] = field(default_factory=list)
+    answers: list[AnswerRow] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+
+
+class Estimate(NamedTuple):
+    """A mean over items, and the same mean over resampled items; estimates of the same items are paired by draw."""
+
+    value: float
+    draws: Float[np.ndarray, " sample"]
+    n: int
+    exact: tuple[float, float] | None = None
+    """The interval where all items came out alike, so that resampling cannot tell how sure that is."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %."""
+        if self.exact is not None:
+            return self.exact
+        held = self.draws[np.isfinite(self.draws)]
+        if not len(held) or self.n < 2:
+            return float("nan"), float("nan")
+        low, high = np.quantile(held, [0.025, 0.975])
+        return float(low), float(high)
+
+    def minus(self, other: Estimate) -> Estimate:
+        """The paired difference.
+
+        Example:
+            >>> right = estimate([1.0] * 20, map(str, range(20)), samples=200, seed=0)
+            >>> wrong = estimate([0.0] * 20, map(str, range(20)), samples=200, seed=0)
+            >>> right.minus(wrong).value, [round(each, 2) for each in right.minus(wrong).interval]
+            (1.0, [0.66, 1.0])
+        """
+        exact = None
+        if self.exact is not None or other.exact is not None:
+            (low, high), (bottom, top) = self.interval, other.interval
+            exact = max(-1.0, low - top), min(1.0, high - bottom)
+        return Estimate(self.value - other.value, self.draws - other.draws, self.n, exact)
+
+
+def estimate(
+    values: Iterable[float], units: Iterable[str], *, samples: int, seed: int, certain: bool = False
+) -> Estimate:
+    """The mean over items; units are drawn with replacement, by their name.
+
+    Where all items came out alike, the interval is that of Clopper and Pearson, over units; or none, where the values
+    are `certain`, as chance is.
+
+    Example:
+        >>> found = estimate([1.0] * 18, map(str, range(18)), samples=100, seed=0)
+        >>> found.value, [round(each, 3) for each in found.interval]
+        (1.0, [0.815, 1.0])
+    """
+    sums: dict[str, list[float]] = {}
+    for value, unit in zip(values, units, strict=True):
+        if np.isfinite(value):
+            sums.setdefault(unit, []).append(value)
+    every = [each for own in sums.values() for each in own]
+    if not every:
+        return Estimate(float("nan"), np.full(samples, np.nan), 0)
+    totals, counts = (np.array([make(own) for own in sums.values()], float) for make in (sum, len))
+    drawn = np.array([weights_of(unit, samples=samples, seed=seed) for unit in sums]).reshape(len(sums), samples)
+    weighed = counts @ drawn
+    draws = np.divide(totals @ drawn, weighed, out=np.full(samples, np.nan), where=weighed > 0)
+    return Estimate(
+        float(totals.sum() / counts.sum()), draws, len(every), None if certain else _exact(every, len(sums))
+    )
+
+
+def mean_of(parts: Sequence[Estimate]) -> Estimate:
+    """The mean over parts, each counting the same."""
+    held = [each for each in parts if each.n]
+    if not held:
+        return Estimate(float("nan"), np.zeros(0), 0)
+    draws = np.array([each.draws for each in held])
+    # A part of which a sample has no item does not count in that sample.
+    there = np.isfinite(draws)
+    drawn = np.where(there, draws, 0).sum(0) / there.sum(0).clip(1)
+    value = float(np.mean([each.value for each in held]))
+    count = sum(each.n for each in held)
+    # Where each part came out alike, resampling shows no spread in their mean either.
+    alike = 0 <= value <= 1 and all(each.exact is not None for each in held)
+    return Estimate(value, drawn, count, exact_interval(round(value * count), count) if alike else None)
+
+
+def _exact(values: Sequence[float], units: int) -> tuple[float, float] | None:
+    """The exact interval of a share that is the same for all items, so that resampling would show no spread."""
+    alike = set(values)
+    if len(alike) > 1 or not 0 <= (share := alike.pop()) <= 1:
+        return None
+    return exact_interval(round(share * units), units)
+
+
+Estimates = dict[tuple[str, str], Estimate]
+"""Part and measure -> what it came to."""
+
+
+def estimates(outcomes: Iterable[Outcome], *, samples: int, seed: int, certain: bool = False) -> Estimates:
+    """Every measure of every part: of all items, of its subsets (`part/high`), and of items of one piece."""
+    return {
+        key: estimate(
+            (each.value for each in own), (f"{each.part}/{each.unit or each.id}" for each in own),
+            samples=samples, seed=seed, certain=certain,
+        )
+        for key, own in _grouped(outcomes).items()
+    }  # fmt: skip
+
+
+def _grouped(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+    grouped: dict[tuple[str, str], list[Outcome]] = {}
+    for each in outcomes:
+        measures = [each.measure, f"{each.measure}_{ONE_PIECE}"] if each.one_piece else [each.measure]
+        parts = [each.part, f"{each.part}/{each.within}"] if each.within else [each.part]
+        for part in parts:
+            for measure in measures if part == each.part else measures[:1]:
+                grouped.setdefault((part, measure), []).append(each)
+    return grouped
+
+
+def with_mean(found: Estimates) -> Estimates:
+    """The same with the mean over parts of every measure, in front."""
+    measures = dict.fromkeys(measure for _, measure in found)
+    overall = {
+        (ALL, measure): mean_of([each for (_, own), each in found.items() if own == measure]) for measure in measures
+    }
+    return overall | found
+
+
+def cloze_table(suite: str, found: Estimates) -> pd.DataFrame:
+    """The table `cloze`."""
+    rows = [(suite, *key, each.value, *each.interval, each.n) for key, each in found.items()]
+    return pd.DataFrame(rows, columns=list(CLOZE))
+
+
+def baseline_table(
+    suite: str, outcomes: Sequence[Outcome], baselines: Mapping[str, Sequence[Outcome]], summarise: Summarise
+) -> pd.DataFrame:
+    """The table `baselines`: every measure beside each baseline on the items that both were asked, paired."""
+    rows: list[tuple[object, ...]] = []
+    for name, others in baselines.items():
+        own, other = shared(outcomes, others)
+        found = summarise(own, False)
+        for key, against in summarise(other, name == CHANCE).items():
+            less = found[key].minus(against)
+            rows.append((suite, *key, name, against.value, *against.interval, less.value, *less.interval, against.n))
+    return pd.DataFrame(rows, columns=list(BASELINES))
+
+
+Summarise = Callable[[Sequence[Outcome], bool], Estimates]
+"""Outcomes, and whether they are certain -> their means, by part and measure."""
+
+
+def shared(outcomes: Iterable[Outcome], others: Iterable[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+    """The outcomes of the same items and measures, in the same order."""
+    by_key = {each.key: each for each in others}
+    own = [each for each in outcomes if each.key in by_key]
+    return own, [by_key[each.key]._replace(one_piece=each.one_piece) for each in own]
+
+
+def by_chance(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """What drawing at random would give, where that is defined."""
+    return [each._replace(value=each.chance) for each in outcomes if not math.isnan(each.chance)]
+
+
+def score_table(outcomes: Iterable[Outcome], beside: Mapping[str, Iterable[Outcome]]) -> pd.DataFrame:
+    """The table `scores`; baselines that are not there are missing."""
+    others = {name: {each.key: each.value for each in own} for name, own in beside.items()}
+    rows = [
+        (*each.key, float(each.value), each.one_piece, *(others.get(name, {}).get(each.key, np.nan) for name in BESIDE))
+        for each in outcomes
+    ]
+    return pd.DataFrame(rows, columns=list(SCORES))
+
+
+def item_table(outcomes: Iterable[Outcome], scores: pd.DataFrame) -> pd.DataFrame:
+    """The table `items`: of every item the measure that models are compared by."""
+    kept = [(at, each) for at, each in enumerate(outcomes) if each.group]
+    own = scores.iloc[[at for at, _ in kept]].drop(columns=["part", "id"])
+    names = {"item": [f"{each.group}/{each.id}" for _, each in kept], "group": [each.group for _, each in kept]}
+    return pd.DataFrame({**names, **{column: own[column].to_numpy() for column in own}})[list(ITEMS)]

@@ -1,0 +1,125 @@
+"""Correlations of what is known of words, with intervals that resample documents: plain, by ranks, and partial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lamina.analyses.resampling import weights_of
+
+Kind = Literal["pearson", "spearman"]
+"""Of the numbers themselves, or of their ranks."""
+KINDS: tuple[Kind, ...] = ("pearson", "spearman")
+
+
+class Correlation(NamedTuple):
+    """A correlation and its 95 % interval; NaN where one of the variables does not vary."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Correlations:
+    """All correlations among variables of the same words.
+
+    Every bootstrap sample draws documents with replacement and ranks its own words anew. The draws follow from the
+    documents' names, so the order of words changes nothing.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> length = rng.normal(size=400)
+        >>> noise = rng.normal(size=400)
+        >>> variables = {"length": length, "surprisal": length + noise, "both": length + noise}
+        >>> found = Correlations(variables, [f"d{at // 10}" for at in range(400)], samples=200, seed=0)
+        >>> value, low, high = found.of("surprisal", "length", "pearson")
+        >>> low < 0.5**0.5 < high, bool(abs(value - np.corrcoef(length, length + noise)[0, 1]) < 1e-6)
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        variables: dict[str, Float[np.ndarray, " word"]],
+        documents: Sequence[str],
+        *,
+        samples: int,
+        seed: int,
+    ) -> None:
+        self._at = {name: at for at, name in enumerate(variables)}
+        values = np.column_stack([*variables.values()]).astype(float)
+        names = sorted(set(documents))
+        number = {name: at for at, name in enumerate(names)}
+        document = np.array([number[name] for name in documents], dtype=np.int64)
+        # The first sample is the corpus itself: every document once.
+        drawn = np.ones((len(names), 1 + samples), np.float32)
+        for at, name in enumerate(names):
+            drawn[at, 1:] = weights_of(name, samples=samples, seed=seed)
+        self._found: dict[Kind, np.ndarray] = {
+            "pearson": _of_numbers(values, document, drawn),
+            "spearman": _of_ranks(values, document, drawn),
+        }
+
+    def of(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Correlation:
+        """Of two variables; what is left of it when both are regressed on `given` (partial correlation)."""
+        matrices, a, b = self._found[kind], self._at[one], self._at[other]
+        found = matrices[:, a, b]
+        if given is not None:
+            c = self._at[given]
+            found = _partial(found, matrices[:, a, c], matrices[:, b, c])
+        spread = found[1:][np.isfinite(found[1:])]
+        low, high = np.quantile(spread, [0.025, 0.975]) if len(spread) else (np.nan, np.nan)
+        return Correlation(float(found[0]), float(low), float(high))
+
+
+def _of_numbers(
+    values: Float[np.ndarray, "word variable"], document: Int[np.ndarray, " word"], drawn: Float[np.ndarray, "doc draw"]
+) -> Float[np.ndarray, "draw variable variable"]:
+    """By way of each document's sums, so that no draw visits the words again."""
+    spread = values.std(0)
+    varies = spread > 1e-9 * np.abs(values).max(0).clip(1)
+    scaled = np.where(varies, (values - values.mean(0)) / np.where(varies, spread, 1), 0.0).T
+    # One at a time: all products of all words would not fit.
+    moments = chain([np.ones(len(values))], scaled, (one * other for one in scaled for other in scaled))
+    sums = np.column_stack([np.bincount(document, each, minlength=len(drawn)) for each in moments])
+    return _matrices(drawn.T.astype(float) @ sums, values.shape[1])
+
+
+def _of_ranks(
+    values: Float[np.ndarray, "word variable"], document: Int[np.ndarray, " word"], drawn: Float[np.ndarray, "doc draw"]
+) -> Float[np.ndarray, "draw variable variable"]:
+    """Ranks among the words of each draw, from -0.5 to 0.5; equal values share the mean of their ranks."""
+    groups = [np.unique(column, return_inverse=True)[1] for column in values.T]
+    sums = np.zeros((drawn.shape[1], 1 + values.shape[1] + values.shape[1] ** 2))
+    for at, by_document in enumerate(drawn.T):
+        weights = by_document[document].astype(float)
+        if not (size := weights.sum()):
+            continue
+        ranks = np.empty_like(values)
+        for column, own in enumerate(groups):
+            sizes = np.bincount(own, weights)
+            ranks[:, column] = ((np.cumsum(sizes) - sizes / 2) / size - 0.5)[own]
+        weighted = ranks * weights[:, None]
+        sums[at] = np.concatenate([[size], weighted.sum(0), (weighted.T @ ranks).ravel()])
+    return _matrices(sums, values.shape[1])
+
+
+def _matrices(sums: Float[np.ndarray, "draw moment"], size: int) -> Float[np.ndarray, "draw variable variable"]:
+    """The correlations that follow from sums of moments; NaN for what does not vary, and for a draw of nothing."""
+    many = np.where(sums[:, 0] > 0, sums[:, 0], np.nan)
+    means = sums[:, 1 : 1 + size] / many[:, None]
+    products = sums[:, 1 + size :].reshape(-1, size, size) / many[:, None, None]
+    covariance = products - means[:, :, None] * means[:, None, :]
+    variance = np.diagonal(covariance, axis1=1, axis2=2)
+    # Rounding leaves a trace of variance in what does not vary; values are of the order of 1.
+    spread = np.sqrt(np.where(variance > 1e-10, variance, np.nan))
+    return (covariance / (spread[:, :, None] * spread[:, None, :])).clip(-1, 1)
+
+
+def _partial(ab: np.ndarray, ac: np.ndarray, bc: np.ndarray) -> np.ndarray:
+    """The correlation of a and b, what c explains of either taken off; NaN where c explains all of one."""
+    left = (1 - ac**2) * (1 - bc**2)
+    return np.divide(ab - ac * bc, np.sqrt(left), out=np.full_like(ab, np.nan), where=left > 1e-12)

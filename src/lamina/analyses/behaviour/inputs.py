@@ -1,0 +1,159 @@
+"""What analyses of behaviour read: a model with a language-model head, and texts or a test suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from lamina.analyses.given_data import as_corpus, as_splits
+from lamina.analyses.inputs import MODEL, MODEL_OPTIONS, Input, Loaded, Reads, Texts, TrainedTexts, model_and
+from lamina.analyses.models import as_encoder, describe_models, kind_of, short_name
+from lamina.analyses.settings import Declared, Setting
+from lamina.errors import CorpusError, InputError
+
+if TYPE_CHECKING:
+    from lamina.activations.runtime import Runtime
+    from lamina.corpora import Corpus
+    from lamina.corpora.learning import Splits
+    from lamina.encoders import Encoder
+
+
+MOST_SPOKEN = 100
+"""Texts of a report that are scored word by word, within the report's time."""
+
+
+class SuiteData(Protocol):
+    """What a suite's reader gives."""
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever an item changes."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Its entry in provenance, with `name` and `fingerprint`."""
+        ...
+
+
+def speaking(encoder: Encoder) -> dict[str, Any]:
+    """What provenance says of a model that is asked as a language model; a ModelError if it has no head."""
+    from lamina.encoders.language_model import language_model
+
+    model = language_model(encoder)
+    return {**describe_models((encoder,)), **model.describe()}
+
+
+@dataclass(frozen=True)
+class SpokenTexts(Texts):
+    """A language model and texts."""
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`; a model without a head is refused before texts are read."""
+        encoder = as_encoder(given["model"], options, runtime)
+        model = speaking(encoder)
+        loaded = super().load({**given, "model": encoder}, options, settings, runtime)
+        return replace(loaded, model=model, names=(short_name(given["model"], encoder), *loaded.names[1:]))
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report asks models that have a head."""
+        from lamina.encoders.language_model import has_language_model
+
+        return super().in_report(encoder, texts, train) if has_language_model(encoder) else None
+
+
+@dataclass(frozen=True)
+class SpokenSplits(TrainedTexts):
+    """A language model, texts for baselines to learn from, all of them, and texts to score, as many as asked for."""
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        said = f"What is scored: dev, test, or all; of all, baselines learn from the training texts of {self.default}."
+        return (Declared("split", str, self.split, Setting(said)), *super().options[1:])
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`; a model without a head is refused before texts are read."""
+        encoder = as_encoder(given["model"], options, runtime)
+        model = speaking(encoder)
+        whole = {**options, "limit": None}
+        splits = self._all(given["data"], whole) if options["split"] == "all" else as_splits(given["data"], whole)
+        if options["limit"] is not None:
+            splits = replace(splits, scored=splits.scored.take(options["limit"]))
+        return replace(model_and(encoder, splits, given["model"]), model=model)
+
+    def _all(self, data: Any, options: Mapping[str, Any]) -> Splits:
+        from lamina.corpora import load_corpus
+        from lamina.corpora.learning import Splits
+
+        scored = as_corpus(data, options, "all")
+        if scored.name == self.default:
+            raise CorpusError(f"baselines learn from the training texts of {self.default}; score its dev or test")
+        return Splits(load_corpus(self.default, "train"), scored)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report asks models that have a head, of some texts: masked models read each as often as it has pieces."""
+        from lamina.encoders.language_model import has_language_model
+
+        if not has_language_model(encoder):
+            return None
+        return super().in_report(encoder, texts if train is None else texts.take(MOST_SPOKEN), train)
+
+
+@dataclass(frozen=True)
+class SpokenSuite(Reads):
+    """A language model and a test suite; the analysis's function gets the encoder and what `read` gives."""
+
+    read: Callable[[str | Path, Mapping[str, Any]], SuiteData] = field(kw_only=True)
+    """Name or path, and the data options -> the suite."""
+    known: tuple[str, ...] = field(kw_only=True)
+    """Names of suites that can be given."""
+    more: tuple[Declared, ...] = ()
+    """Data options of its own."""
+    sampled: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:  # type: ignore[override]
+        """See `Reads.inputs`; the first known suite is the default."""
+        said = f"A test suite: {', '.join(self.known)}, or the path of a file or folder."
+        return (MODEL, Input("suite", said, default=self.known[0], option="--suite", kind="suite", named=self.known))
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        return (*self.more, *MODEL_OPTIONS)
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`; a model without a head is refused before the suite is read."""
+        encoder = as_encoder(given["model"], options, runtime)
+        model = speaking(encoder)
+        suite = given["suite"]
+        if isinstance(suite, str | Path):
+            suite = self.read(suite, options)
+        elif not hasattr(suite, "describe"):
+            raise InputError(f"a suite is a name or a path; got {kind_of(suite)}")
+        return Loaded(
+            (encoder, suite), model, suite.describe(), (short_name(given["model"], encoder), Path(suite.name).stem)
+        )
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report asks models that have a head, if the suite is there."""
+        from lamina import assets
+        from lamina.encoders.language_model import has_language_model
+
+        name = self.known[0]
+        if not has_language_model(encoder) or (name in assets.cards() and not assets.held(name)):
+            return None
+        return {"model": encoder, "suite": name}

@@ -1,0 +1,332 @@
+"""What every layer would say: its states through the model's own head, as they are and translated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lamina.activations import Runtime
+from lamina.analyses.behaviour.inputs import SpokenSplits
+from lamina.analyses.behaviour.lens_findings import lens_findings
+from lamina.analyses.behaviour.lens_positions import Positions, draw_positions
+from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of, read_layers
+from lamina.analyses.behaviour.lens_suites import LensSuite, read_lens_suite, suite_tables
+from lamina.analyses.behaviour.lens_tokens import every_token, token_table
+from lamina.analyses.behaviour.lens_tuning import SELECTION, Learning, tuned_lens
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
+from lamina.analyses.findings import cell, rows_of
+from lamina.analyses.resampling import StreamedBootstrap, unit_of
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.learning import Splits, divide
+from lamina.encoders import Encoder
+from lamina.encoders.language_model import LanguageModel, language_model
+from lamina.encoders.lens import ending_of
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.errors import CorpusError
+from lamina.probes.translators import BATCH, Translators
+from lamina.results import Finding, Result
+from lamina.types import Text
+
+MEASURES = ("kl", "accuracy", "probability", "agreement")
+SHARES = ("accuracy", "agreement")
+"""Measures that are right or wrong at each position."""
+_LENS = ("layer", "lens", "measure", "value", "low", "high")
+_GAIN = ("layer", "measure", "difference", "low", "high")
+_REACHED = ("model", "lens", "layer", "share", "low", "high")
+_DEPTH = ("model", "lens", "mean_layer", "low", "high")
+_BASELINE = ("baseline", "measure", "value", "low", "high")
+_TOKENS = ("token", "index", "layer", "lens", "rank", "piece", "probability", "probability_of_actual", "kl")
+_PAIRS = ("layer", "lens", "paradigm", "accuracy", "low", "high")
+_CLOZE = ("layer", "lens", "part", "measure", "value", "low", "high")
+_COUNTED = 20_000
+"""Training texts whose pieces are counted for the unigram baseline."""
+_TRIED = 32
+"""Positions that are read to estimate the time."""
+
+
+@analysis(
+    title="Logit lens and tuned lens",
+    question="At which layer does a language model already say what it says in the end?",
+    method=(
+        "States of every layer go through what the model does after its last block (a final norm) and through its "
+        "head: as they are (plain lens), and after an affine translator per layer that was trained on other documents "
+        "to give the final distribution (tuned lens). A causal model is asked for the next piece; from a masked model "
+        "15 % of the words are hidden, one at a time. Each layer is compared with the last one (KL divergence, "
+        "agreement of the most likely piece) and with the piece that is there (accuracy, probability). Beside it are a "
+        "twin with random weights, through its own head, and the frequencies of pieces in the training texts. 95 % "
+        "intervals resample documents."
+    ),
+    cites=("nostalgebraist 2020", "Belrose et al. 2023"),
+    reads=SpokenSplits(),
+    version=1,
+    tables={
+        "lens": Table("One row per layer, lens (plain, tuned) and measure; KL in nats.", _LENS),
+        "gain": Table("One row per inner layer and measure: the tuned lens minus the plain one.", _GAIN, optional=True),
+        "reached": Table(
+            "One row per model (model, twin), lens and layer: share of positions whose most likely piece is the final "
+            "one from this layer on, and not before.",
+            _REACHED,
+        ),
+        "depth": Table("One row per model and lens: the mean layer at which the final answer is reached.", _DEPTH),
+        "twin": Table(
+            "As lens, for the twin with random weights: its layers beside its last one.", _LENS, optional=True
+        ),
+        "baseline": Table("One row per baseline that knows no text and measure.", _BASELINE),
+        "tokens": Table(
+            "With a text: one row per token, layer, lens and rank: what the lens says in the token's place.",
+            _TOKENS,
+            optional=True,
+        ),
+        "pairs": Table(
+            "With a suite of pairs: one row per layer, lens and paradigm (all: their mean): share of pairs whose good "
+            "sentence is more likely.",
+            _PAIRS,
+            optional=True,
+        ),
+        "cloze": Table(
+            "With a suite of clozes: one row per layer, lens, part (all: the mean over parts) and measure.",
+            _CLOZE,
+            optional=True,
+        ),
+    },
+    chapter="behaviour",
+    report={"positions": 500, "learned": 2000, "steps": 20},
+    example='lamina lens smollm2 --corpus ewt --text "The keys to the cabinet are on the table" --out results/lens',
+)
+def lens(
+    encoder: Encoder,
+    splits: Splits,
+    *,
+    text: Annotated[str | None, Setting("A text of one's own, shown token by token and layer by layer.")] = None,
+    suite: Annotated[
+        str | None,
+        Setting("Minimal pairs or clozes, by layer: blimp, lm_diagnostics, pararel, or a file or folder.", file=True),
+    ] = None,
+    items: Annotated[int, Setting("Items of a suite that are read, per paradigm or part.", min=1)] = 10,
+    tuned: Annotated[bool, Setting("Train translators (the tuned lens) beside the plain lens.")] = True,
+    positions: Annotated[int, Setting("Positions that are scored, at most about.", min=10)] = 2000,
+    learned: Annotated[int, Setting("Positions that translators learn from, at most about.", min=10)] = 6000,
+    steps: Annotated[int, Setting("Steps of Adam after ridge regression; 0 for regression alone.", min=0)] = 60,
+    top: Annotated[int, Setting("Pieces shown per token and layer of a text.", min=1, max=100)] = 5,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """Every layer through the model's own head, plain and tuned: where the final answer is reached.
+
+    Layers are those of `lamina encode`: 0 is the embedding layer, the last one is the model's own answer. Translators
+    are trained on the corpus's training texts once and kept; a later run with the same settings uses them again.
+
+    Example:
+        >>> result = lamina.lens("smollm2", "ewt", text="Dogs bark at the moon")  # doctest: +SKIP
+        >>> result.tables["lens"].columns.tolist()  # doctest: +SKIP
+        ['layer', 'lens', 'measure', 'value', 'low', 'high']
+    """
+    model = language_model(encoder)
+    ending_of(model.encoder)
+    # What was typed or named is checked before anything takes long.
+    if text is not None:
+        every_token(model, text)
+    asked = None if suite is None else read_lens_suite(suite, items)
+    learning, skipped = learning_of(splits, seed)
+    translators = None
+    if tuned:
+        translators = tuned_lens(model, learning, positions=learned, steps=steps, seed=seed, runtime=runtime)
+    scored = list(splits.scored)
+    drawn = draw_positions(model, scored, positions, seed=seed)
+    if not len(drawn):
+        raise CorpusError(f"{splits.name}: {model.name} has no piece for any of its texts; nothing can be scored")
+    found, fixed = read_layers(model, drawn.wanted, translators, {"unigram": _unigram(model, learning.learn)})
+    means = {"model": _Means(found, drawn, samples, seed)}
+    if twin:
+        other, _ = read_layers(model.random_twin(seed), drawn.wanted)
+        means["twin"] = _Means(other, drawn, samples, seed)
+    tables = {
+        "lens": _table(_LENS, means["model"].rows()),
+        "reached": _table(_REACHED, ((name, *row) for name, each in means.items() for row in each.reached())),
+        "depth": _table(_DEPTH, ((name, *row) for name, each in means.items() for row in each.depth())),
+        "baseline": _table(_BASELINE, _baseline_rows(fixed, found["plain"], drawn, samples, seed)),
+    }
+    if tuned:
+        tables["gain"] = _table(_GAIN, means["model"].gain())
+    if twin:
+        tables["twin"] = _table(_LENS, means["twin"].rows())
+    if text is not None:
+        tables["tokens"] = _table(_TOKENS, token_table(model, text, translators, top))
+    if asked is not None:
+        made, left_out = suite_tables(model, asked, translators, samples=samples, seed=seed)
+        tables |= {name: _table({"pairs": _PAIRS, "cloze": _CLOZE}[name], rows) for name, rows in made.items()}
+        skipped |= left_out
+    skipped["scored texts beyond the positions asked for"] = len(scored) - len(drawn.texts)
+    return Tables(tables, skipped, scored={"positions": len(drawn)}, data=_about(asked, drawn, translators))
+
+
+@lens.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Where the final answer is reached; what translators gain; where pairs are told apart and answers found."""
+    return lens_findings(result)
+
+
+@lens.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per layer."""
+    table = result.tables["lens"]
+    lenses = list(dict.fromkeys(table["lens"]))
+    rows: list[tuple[str | int, ...]] = []
+    for layer, own in table.groupby("layer"):
+        told = {(row.lens, row.measure): cell(row.value, row.low, row.high) for row in rows_of(pd.DataFrame(own))}
+        rows.append((str(layer), *(told[each, measure] for measure in ("kl", "agreement") for each in lenses)))
+    about = result.provenance
+    columns = tuple(f"{measure}, {each}" for measure in ("KL (nats)", "agreement") for each in lenses)
+    yield Overview(
+        f"{about.model['name']} on {about.corpus['name']}: layers through its head", ("layer", *columns), rows
+    )
+
+
+@lens.costs
+def _cost(
+    _: Estimator, encoder: Encoder, splits: Splits, *, tuned: bool, positions: int, learned: int, steps: int,
+    suite: str | None, items: int, twin: bool, seed: int, **__: Any,
+) -> Cost:  # fmt: skip
+    """A few positions are read through the plain lens; training and translated layers cost multiples of that."""
+    model = language_model(encoder)
+    texts = list(splits.scored)
+    drawn = draw_positions(model, texts, _TRIED, seed=seed)
+    # Warm-up; not timed.
+    read_layers(model, drawn.wanted)
+    rate = time_call(lambda: read_layers(model, drawn.wanted)) / max(1, len(drawn))
+    passes = 1 + tuned + twin
+    # A step of training is about three passes through the head; a penalty is tried on the selection part.
+    training = tuned * (3 * steps * BATCH + SELECTION * 10 + 0.1 * learned)
+    asked = 0 if suite is None else 10 * len(read_lens_suite(suite, items)) * (1 + tuned)
+    tokens = sum(len(text.words) for text in texts)
+    seconds = rate * (positions * passes + training + asked)
+    memory = memory_now() + 4 * learned * tuned * model.encoder.layers * model.encoder.width
+    return Cost(passes, len(texts), tokens, steps * tuned, seconds, memory)
+
+
+def learning_of(splits: Splits, seed: int) -> tuple[Learning, dict[str, int]]:
+    """Training texts by document: to learn from, and to choose by; those that are scored too are left out."""
+    division = divide(splits, seed=seed)
+    train = list(splits.train)
+    learn, select = ([train[number] for number in numbers] for numbers in (division.learn, division.stop))
+    fingerprint = fingerprint_of(splits.train.fingerprint, [text.id for text in (*learn, *select)])
+    left_out = {"training texts that are scored too": division.left_out} if division.left_out else {}
+    return Learning(learn, select, fingerprint), dict(splits.left_out()) | left_out
+
+
+def _unigram(model: LanguageModel, texts: Sequence[Text]) -> torch.Tensor:
+    """[piece] Logarithms of the frequencies of pieces in texts, with one added to each count."""
+    counts: Counter[int] = Counter()
+    for cut in cut_passages(model, [Passage.of(text) for text in texts[:_COUNTED]]):
+        counts.update(cut.tokens.ids[cut.head : len(cut.tokens.ids) - cut.tail].tolist())
+    known = torch.ones(model.vocabulary, dtype=torch.float64)
+    for piece, count in counts.items():
+        known[piece] += count
+    return (known / known.sum()).log().float()
+
+
+class _Means:
+    """Means over positions by lens, measure and layer, and over resampled documents."""
+
+    def __init__(self, found: Mapping[Lens, Readings], drawn: Positions, samples: int, seed: int) -> None:
+        self.lenses = list(found)
+        self.layers = next(iter(found.values())).kl.shape[1]
+        columns = []
+        for readings in found.values():
+            columns += [readings.measures[measure] for measure in MEASURES]
+            columns.append(readings.reached[:, None] == np.arange(self.layers))
+        self.value, self.samples = _resampled(np.concatenate(columns, 1), drawn, samples, seed)
+        self.units = _units(drawn)
+
+    def of(self, lens: Lens, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        """[layer], [sample, layer]"""
+        at = self.lenses.index(lens) * (len(MEASURES) + 1) + (*MEASURES, "reached").index(measure)
+        own = slice(at * self.layers, (at + 1) * self.layers)
+        return self.value[own], self.samples[:, own]
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Of `lens`."""
+        for lens in self.lenses:
+            for measure in MEASURES:
+                rows = self._intervals(*self.of(lens, measure), exact=measure in SHARES)
+                for layer, row in enumerate(rows):
+                    # The last layer is what agreement and KL are told by: nothing was measured there.
+                    known = layer == self.layers - 1 and measure == "agreement"
+                    yield layer, lens, measure, *((1.0, 1.0, 1.0) if known else row)
+
+    def gain(self) -> Iterator[tuple[Any, ...]]:
+        """Of `gain`: paired, since both lenses are read at the same positions."""
+        for measure in MEASURES:
+            (one, ones), (two, twos) = self.of("tuned", measure), self.of("plain", measure)
+            for layer, row in enumerate(self._intervals(one - two, ones - twos)[:-1]):
+                yield layer, measure, *row
+
+    def reached(self) -> Iterator[tuple[Any, ...]]:
+        """Of `reached`."""
+        for lens in self.lenses:
+            for layer, row in enumerate(self._intervals(*self.of(lens, "reached"), exact=True)):
+                yield lens, layer, *row
+
+    def depth(self) -> Iterator[tuple[Any, ...]]:
+        """Of `depth`."""
+        for lens in self.lenses:
+            value, samples = self.of(lens, "reached")
+            numbers = np.arange(self.layers)
+            yield lens, *self._intervals((value @ numbers)[None], (samples @ numbers)[:, None])[0]
+
+    def _intervals(
+        self, value: np.ndarray, samples: np.ndarray, *, exact: bool = False
+    ) -> list[tuple[float, float, float]]:
+        return intervals_of(value, samples, self.units, exact=exact)
+
+
+def _resampled(values: np.ndarray, drawn: Positions, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Means of columns [position, column] over positions, and over positions of documents drawn with replacement."""
+    unit = unit_of(drawn.texts)
+    sums = StreamedBootstrap(values.shape[1] + 1, samples=samples, seed=seed)
+    by_text = np.zeros((len(drawn.texts), values.shape[1] + 1))
+    np.add.at(by_text, drawn.text, np.concatenate([values, np.ones((len(values), 1))], 1))
+    sums.add_all(torch.from_numpy(by_text), [unit.of(text) for text in drawn.texts])
+    resampled = sums.samples.astype(float)
+    # A sample of very few documents may have drawn none of them.
+    resampled = resampled[resampled[:, -1] > 0]
+    return sums.value[:-1] / sums.value[-1], resampled[:, :-1] / resampled[:, -1:]
+
+
+def _units(drawn: Positions) -> int:
+    """Documents, or texts, that are resampled."""
+    unit = unit_of(drawn.texts)
+    return len({unit.of(text) for text in drawn.texts})
+
+
+def _baseline_rows(
+    fixed: Mapping[str, Readings], model: Readings, drawn: Positions, samples: int, seed: int
+) -> Iterator[tuple[Any, ...]]:
+    for name, readings in fixed.items():
+        # Agreement is with the model's answer.
+        measures = readings.measures | {"agreement": (readings.top == model.top[:, -1:]).astype(float)}
+        for measure in MEASURES:
+            value, spread = _resampled(measures[measure], drawn, samples, seed)
+            yield name, measure, *intervals_of(value, spread, _units(drawn), exact=measure in SHARES)[0]
+
+
+def _about(asked: LensSuite | None, drawn: Positions, translators: Translators | None) -> dict[str, Any]:
+    about: dict[str, Any] = {"positions": len(drawn), "read_texts": len(drawn.texts)}
+    if asked is not None:
+        about["suite"] = asked.describe()
+    if translators is not None:
+        about["translators"] = list(translators.chosen)
+    return about
+
+
+def _table(columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=list(columns))

@@ -1,0 +1,238 @@
+"""Minimal pairs and clozes through the lens: at which layer does a model prefer the right one?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lamina.analyses.behaviour.lens_positions import Part, wanted_of
+from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of, read_layers
+from lamina.analyses.resampling import weights_of
+from lamina.corpora.cloze import Clozes, first_of_each, read_cloze
+from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
+from lamina.corpora.minimal_pairs import Pair, read_pairs
+from lamina.corpora.pararel import Relations
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.encoders.rows import Row
+from lamina.encoders.scoring import Wanted, every_piece
+from lamina.encoders.slots import Slot
+from lamina.errors import InputError
+
+if TYPE_CHECKING:
+    from lamina.encoders.language_model import LanguageModel
+    from lamina.probes.translators import Translators
+
+ALL = "all"
+"""In place of a paradigm or part: the mean over them."""
+_ANSWER = 1
+"""The part of a filled slot that is the answer."""
+
+
+class Asked(NamedTuple):
+    """A text with a slot, and the answer that belongs into it."""
+
+    item: str
+    part: str
+    slot: Slot
+    answer: str
+
+
+@dataclass(frozen=True)
+class LensSuite:
+    """The items of a suite that are read: pairs, or clozes."""
+
+    name: str
+    fingerprint: str
+    pairs: tuple[Pair, ...] = ()
+    clozes: tuple[Asked, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return 2 * len(self.pairs) + len(self.clozes)
+
+    def describe(self) -> dict[str, Any]:
+        """What provenance says of it."""
+        return {"name": self.name, "fingerprint": self.fingerprint, "items": len(self.pairs) + len(self.clozes)}
+
+
+def read_lens_suite(name: str, items: int) -> LensSuite:
+    """A suite of minimal pairs or of clozes, the first items of every paradigm or part."""
+    try:
+        found = read_pairs(name, skip_equal=True).take(items)
+    except InputError as no_pairs:
+        try:
+            other = read_cloze(name)
+        except InputError as no_clozes:
+            raise InputError(
+                f"--suite {name} is neither a suite of minimal pairs ({no_pairs}) nor one of clozes ({no_clozes})"
+            ) from None
+        every = list(_asked(other))
+        kept = tuple(first_of_each(every, items, lambda each: each.part))
+        left_out = dict(other.left_out)
+        if len(kept) < len(every):
+            left_out[f"clozes beyond the first {items:,} of a part"] = len(every) - len(kept)
+        return LensSuite(other.name, other.fingerprint, clozes=kept, left_out=left_out)
+    return LensSuite(found.name, found.fingerprint, found.pairs, left_out=found.left_out)
+
+
+def _asked(suite: Clozes | Diagnostics | Relations) -> Iterator[Asked]:
+    """The slots of a suite with one answer each; of a relation, by its first pattern that ends with the object."""
+    if isinstance(suite, Clozes):
+        for each in suite.items:
+            yield Asked(each.item, each.part, Slot(each.item, each.before, each.after), each.answers[0])
+    elif isinstance(suite, Diagnostics):
+        for part, items in suite.parts.items():
+            for each in items:
+                yield from _diagnostic(part, each)
+    else:
+        yield from _facts(suite)
+
+
+def _diagnostic(part: str, item: Completion | RolePair | Negation) -> Iterator[Asked]:
+    def asked(condition: str, context: str, answer: str) -> Asked:
+        name = f"{part} {condition}".strip()
+        key = f"{name}/{item.id}"
+        return Asked(key, name, Slot(key, f"{context.rstrip()} ", "."), answer)
+
+    if isinstance(item, Completion):
+        yield asked("", item.context, item.expected)
+    elif isinstance(item, RolePair):
+        yield asked("", item.good, item.target)
+    else:
+        yield asked("affirmative", item.context("affirmative", item.true_affirmative), item.true_affirmative)
+        yield asked("negative", item.context("negative", item.true_negative), item.true_negative)
+
+
+def _facts(suite: Relations) -> Iterator[Asked]:
+    for relation in suite.relations:
+        # A causal model sees the subject only if the object comes last.
+        patterns = [pattern for pattern in relation.patterns if pattern.ends]
+        for fact in relation.facts:
+            pattern = next((each for each in patterns if each.fits(fact.object)), None)
+            if pattern is not None:
+                key = f"{relation.id}/{fact.id}"
+                yield Asked(key, relation.id, Slot(key, *pattern.of(fact.subject)), fact.object)
+
+
+def suite_tables(
+    model: LanguageModel, suite: LensSuite, translators: Translators | None, *, samples: int, seed: int
+) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, int]]:
+    """The rows of `pairs` or of `cloze`, and what was left out."""
+    left_out = {f"{suite.name}: {why}": count for why, count in suite.left_out.items()}
+    if suite.pairs:
+        return {"pairs": _pair_rows(model, suite.pairs, translators, samples, seed)}, left_out
+    rows, unspelt = _cloze_rows(model, suite.clozes, translators, samples, seed)
+    if unspelt:
+        left_out[f"{suite.name}: clozes whose answer is not one piece, or whose text is too long"] = unspelt
+    return {"cloze": rows}, left_out
+
+
+def _pair_rows(
+    model: LanguageModel, pairs: Sequence[Pair], translators: Translators | None, samples: int, seed: int
+) -> list[tuple[Any, ...]]:
+    sentences = list(dict.fromkeys(each for pair in pairs for each in (pair.good, pair.bad)))
+    found, owner = _sentences(model, sentences, translators)
+    number = {sentence: at for at, sentence in enumerate(sentences)}
+    good, bad = (np.array([number[getattr(pair, side)] for pair in pairs]) for side in ("good", "bad"))
+    rows = []
+    for lens, readings in found.items():
+        totals = np.zeros((len(sentences), readings.logprob.shape[1]))
+        np.add.at(totals, owner, readings.logprob)
+        # Sentences that are equally likely are told apart by chance.
+        right = 0.5 + 0.5 * np.sign(totals[good] - totals[bad])
+        keys, groups = [pair.item for pair in pairs], [pair.paradigm for pair in pairs]
+        for paradigm, by_layer in _by_group(right, keys, groups, samples, seed).items():
+            rows += [(layer, lens, paradigm, *each) for layer, each in enumerate(by_layer)]
+    return rows
+
+
+def _sentences(
+    model: LanguageModel, sentences: Sequence[str], translators: Translators | None
+) -> tuple[dict[Lens, Readings], np.ndarray]:
+    """What every piece of the sentences is read as, and the sentence that each belongs to."""
+    cuts = cut_passages(model, [Passage.typed(str(at), sentence) for at, sentence in enumerate(sentences)])
+    _, wanted = every_piece(model, cuts)
+    owner = np.repeat(np.arange(len(cuts)), [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts])
+    return read_layers(model, wanted, translators)[0], owner
+
+
+def _cloze_rows(
+    model: LanguageModel, clozes: Sequence[Asked], translators: Translators | None, samples: int, seed: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    kept, parts = [], []
+    for asked, part in zip(clozes, _answers(model, clozes), strict=True):
+        if part is not None:
+            kept.append(asked)
+            parts.append(part)
+    if not kept:
+        raise InputError(f"{model.name} has a single piece for none of the answers of the suite; name another one")
+    wanted: Wanted = wanted_of(parts)
+    found, _ = read_layers(model, wanted, translators)
+    keys, groups = [each.item for each in kept], [each.part for each in kept]
+    rows = []
+    for lens, readings in found.items():
+        measures = {
+            "probability": np.exp(readings.logprob),
+            "precision_at_1": (readings.rank == 1).astype(float),
+            "precision_at_10": (readings.rank <= 10).astype(float),
+            "reciprocal_rank": 1 / readings.rank,
+        }
+        for measure, values in measures.items():
+            for part, by_layer in _by_group(values, keys, groups, samples, seed).items():
+                rows += [(layer, lens, part, measure, *row) for layer, row in enumerate(by_layer)]
+    return rows, len(clozes) - len(kept)
+
+
+def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[Part | None]:
+    """What is asked for each cloze; None where its answer is not a single known piece, or the text is too long."""
+    unknown = model.encoder.tokenizer.unk_token_id
+    for cut in cut_passages(model, [each.slot.filled(each.answer) for each in clozes]):
+        ids, inside = cut.tokens.ids, np.flatnonzero(cut.tokens.words == _ANSWER)
+        if len(inside) != 1 or len(ids) > model.encoder.limit or ids[inside[0]] == unknown:
+            yield None
+            continue
+        targets, places = ids[inside], inside
+        if model.kind == "masked":
+            ids = ids.copy()
+            ids[inside] = model.mask or 0
+        else:
+            ids, places = ids[: inside[0]], inside - 1
+        whole = slice(0, len(ids))
+        yield Part(Row(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets)
+
+
+def _by_group(
+    values: np.ndarray, keys: Sequence[str], groups: Sequence[str], samples: int, seed: int
+) -> dict[str, list[tuple[float, float, float]]]:
+    """Group -> mean, low and high of each layer over resampled items; `all` is the mean over groups.
+
+    Args:
+        values: [item, layer]
+        keys: of the items, which are drawn within their group.
+        groups: of the items.
+        samples: of the bootstrap.
+        seed: of the bootstrap.
+    """
+    drawn = np.stack([weights_of(key, samples=samples, seed=seed) for key in keys], 1).astype(float)
+    sums: list[np.ndarray] = []
+    found: dict[str, list[tuple[float, float, float]]] = {ALL: []}
+    for group in dict.fromkeys(groups):
+        own = np.array([each == group for each in groups])
+        weights = drawn[:, own]
+        with np.errstate(invalid="ignore"):
+            # Not a number in a sample that drew no item of the group.
+            sums.append(weights @ values[own] / weights.sum(1, keepdims=True))
+        found[group] = intervals_of(values[own].mean(0), sums[-1], len(weights[0]), exact=_is_share(values))
+    there = np.isfinite(np.stack(sums))
+    with np.errstate(invalid="ignore"):
+        together = np.where(there, np.stack(sums), 0).sum(0) / there.sum(0)
+    mean = np.mean([[row[0] for row in rows] for group, rows in found.items() if group != ALL], axis=0)
+    found[ALL] = intervals_of(mean, together, len(keys), exact=_is_share(values))
+    return found
+
+
+def _is_share(values: np.ndarray) -> bool:
+    return bool(np.isin(values, (0, 0.5, 1)).all())

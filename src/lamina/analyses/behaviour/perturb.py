@@ -1,0 +1,310 @@
+"""Words shuffled, cut and left out: what of a model's loss, judgements, probes and answers is left?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import log
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+
+from lamina.activations import Runtime
+from lamina.analyses.behaviour.perturb_answers import QA, answer_items, random_answerer, span_answerer
+from lamina.analyses.behaviour.perturb_findings import describe, tell_findings
+from lamina.analyses.behaviour.perturb_inputs import PerturbedTexts, chosen_targets
+from lamina.analyses.behaviour.perturb_items import ITEMS, PERTURB, REMAINS, Items, item_rows, score_of, tell
+from lamina.analyses.behaviour.perturb_probes import (
+    PROBE,
+    Asked,
+    ask_task,
+    guesses,
+    plan_task,
+    probe_items,
+    train_reader,
+)
+from lamina.analyses.behaviour.perturb_targets import (
+    LOSS,
+    PAIRS,
+    Drawing,
+    loss_items,
+    pair_items,
+    some_pairs,
+    some_texts,
+)
+from lamina.analyses.behaviour.perturbations import HOWS, How, Lexicon, plan
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
+from lamina.analyses.probing.planning import Plan, training_cost
+from lamina.analyses.resampling import unit_of
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.corpora import Corpus
+from lamina.corpora.learning import Splits
+from lamina.corpora.minimal_pairs import MinimalPairs, Pair
+from lamina.corpora.question_sets import Questions
+from lamina.corpora.questions import Question
+from lamina.encoders import Encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.language_model import LanguageModel, language_model
+from lamina.errors import CorpusError
+from lamina.results import Finding, Result
+from lamina.types import Text
+
+GUESS, UNIFORM = "guessing", "every piece equally likely"
+"""Controls of pairs and of the loss."""
+_CONTROLS = ("target", "control", "value", "low", "high")
+_TRIED = 8
+"""Texts, pairs and questions that are tried to tell how long all of them take."""
+
+
+@analysis(
+    title="Perturbed input",
+    question="What is left of a model's loss, judgements, probes and answers when words are shuffled, cut or left out?",
+    method=(
+        "Texts, both sentences of minimal pairs and the contexts of questions are perturbed: words shuffled (in or "
+        "within n-grams, within phrases), cut, reduced to content or to function words, or read at shifted positions. "
+        "Each word keeps its identity, and punctuation that ends a sentence its place. The same words are scored with "
+        "and without it: loss per piece, accuracy on the pairs, accuracy of a probe trained on unperturbed texts, F1 "
+        "of answers. Differences are paired by item, 95 % intervals resample documents (pairs: pairs), and the twin "
+        "with random weights is beside them."
+    ),
+    cites=("Ettinger 2020", "Pham et al. 2021", "Sinha et al. 2021", "Sinha et al. 2022"),
+    reads=PerturbedTexts(),
+    version=1,
+    tables={
+        "perturb": Table("One row per perturbation and target; baseline: the same words unperturbed.", PERTURB),
+        "twin": Table("The same of the twin with random weights.", PERTURB, optional=True),
+        "remains": Table(
+            "One row per perturbation, strength and target with a chance level: the share of the score above chance "
+            "that is left.",
+            REMAINS,
+        ),
+        "controls": Table("One row per target and answer that needs no model, on unperturbed input.", _CONTROLS),
+        "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, kept="parquet"),
+    },
+    chapter="behaviour",
+    example="lamina perturb smollm2 --corpus ewt --suite blimp --items 100 --out results/perturb",
+)
+def perturb(
+    encoder: Encoder,
+    texts: Splits | Corpus,
+    minimal_pairs: MinimalPairs | None,
+    asked_questions: Questions | None,
+    *,
+    targets: Annotated[
+        Sequence[str] | None,
+        Setting(
+            "What is scored: loss, pairs, qa or probe:TASK; by default what model and data can give, and probe:pos.",
+            option="--target",
+        ),
+    ] = None,
+    how: Annotated[
+        Sequence[How] | None,
+        Setting(
+            "Perturbations: shuffled (n-grams stay whole; of 1 word: all words), shuffled_within (n-grams stay in "
+            "their places), phrases, cut_first, cut_last, content, function, positions; all by default."
+        ),
+    ] = None,
+    # Which pairs and questions that means is found when inputs are loaded.
+    suite: Annotated[  # noqa: ARG001
+        str | None, Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True)
+    ] = None,
+    questions: Annotated[  # noqa: ARG001
+        str | None, Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True)
+    ] = None,
+    ngrams: Annotated[Sequence[int], Setting("Words of an n-gram.", min=1)] = (1, 2, 3, 4),
+    cuts: Annotated[Sequence[float], Setting("Shares of the words that are cut.", min=0.0, max=1.0)] = (
+        0.25,
+        0.5,
+        0.75,
+    ),
+    shifts: Annotated[Sequence[int], Setting("Places by which positions are shifted.", min=1)] = (16, 64, 256),
+    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 300,
+    draws: Annotated[int, Setting("How often a random order is drawn; scores are averaged.", min=1)] = 1,
+    steps: Annotated[
+        int | None, Setting("Most steps of a probe's training; the quick schedule's by default.", min=1)
+    ] = None,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """Loss, minimal pairs, probes and answers on perturbed input, beside the same words as they are written.
+
+    A language-model head is asked for its loss and for minimal pairs, a span head for answers; any model can be probed.
+    What survives shuffling all words was not syntax: `remains` has the share of the score above chance that is left.
+    Perturbations that need what a text does not have (dependencies, parts of speech, position ids) are left out and
+    counted. Sentences of pairs and contexts have no parts of speech: content words are told from function words by each
+    word's most frequent one in the training texts.
+
+    Example:
+        >>> result = lamina.perturb("smollm2", "ewt", targets=["loss"], how=["shuffled"], items=50)  # doctest: +SKIP
+        >>> result.tables["perturb"].columns.tolist()[:4]  # doctest: +SKIP
+        ['how', 'strength', 'target', 'value']
+    """
+    chosen = chosen_targets(targets, encoder, texts, minimal_pairs, asked_questions)
+    perturbations = plan(HOWS if how is None else how, ngrams=ngrams, cuts=cuts, shifts=shifts)
+    drawing = Drawing(perturbations, seed, draws, Counter())
+    scored, train = (texts.scored, texts.train) if isinstance(texts, Splits) else (texts, texts)
+    material = _Material(
+        some_texts(scored, items, seed),
+        [] if minimal_pairs is None else some_pairs(minimal_pairs, items, seed),
+        [] if asked_questions is None else _answerable(asked_questions, items, seed),
+        Lexicon(train) or None if {PAIRS, QA} & set(chosen) else None,
+    )
+    for target in chosen:
+        if target.startswith(PROBE) and isinstance(texts, Splits):
+            asked = _planned(target, texts, encoder, runtime, steps=steps, seed=seed)
+            material.probed[target] = ask_task(asked, material.texts)
+    own = list(_measured(chosen, _Model(encoder), material, drawing, runtime))
+    if not own:
+        why = "; ".join(drawing.skipped) or "no perturbation was asked for"
+        raise CorpusError(f"{texts.name}: nothing could be perturbed ({why})")
+    said = tell(own, samples=samples, seed=seed)
+    tables = {
+        "perturb": pd.DataFrame(said.scores, columns=list(PERTURB)),
+        "remains": pd.DataFrame(said.remains, columns=list(REMAINS)),
+        "controls": pd.DataFrame(
+            _controls(chosen, encoder, material, samples=samples, seed=seed), columns=list(_CONTROLS)
+        ),
+        "items": item_rows(own),
+    }
+    if twin and encoder.blocks:
+        beside = _measured(chosen, _Model(encoder, seed), material, drawing, runtime)
+        tables["twin"] = pd.DataFrame(tell(beside, samples=samples, seed=seed).scores, columns=list(PERTURB))
+    for target, asked in material.probed.items():
+        drawing.note({f"{target}: targets of several words": asked.longer})
+    return Tables(tables, drawing.skipped, scored=_scored(own))
+
+
+@perturb.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """What is left when all words are shuffled, target by target; then what else changes most."""
+    return tell_findings(result)
+
+
+@perturb.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per perturbation, one column per target."""
+    return describe(result)
+
+
+@perturb.costs
+def _cost(
+    estimator: Estimator, encoder: Encoder, texts: Splits | Corpus, minimal_pairs: MinimalPairs | None,
+    asked_questions: Questions | None, *, targets: Sequence[str] | None, items: int, twin: bool, **settings: Any,
+) -> Cost:  # fmt: skip
+    """A few items of each head's targets are perturbed and timed; of probes, encoding and a few steps of training."""
+    chosen = chosen_targets(targets, encoder, texts, minimal_pairs, asked_questions)
+    spoken = tuple(each for each in chosen if not each.startswith(PROBE))
+    scored = texts.scored if isinstance(texts, Splits) else texts
+    total = Cost(passes=1 + twin, texts=min(items, len(scored)), memory=memory_now())
+    if len(spoken) < len(chosen) and isinstance(texts, Splits):
+        encoders = [encoder, *([encoder.random_twin(0)] if twin and encoder.blocks else [])]
+        for target in (each for each in chosen if each not in spoken):
+            asked = _planned(target, texts, encoder, estimator.runtime, steps=settings["steps"], seed=settings["seed"])
+            total += estimator.encoding([asked.setup.splits.train, texts.scored], encoders)
+            total += training_cost(estimator, asked, encoders, mdl=False)
+    if spoken:
+        few = {**settings, "targets": spoken, "items": min(_TRIED, items), "twin": False, "runtime": estimator.runtime}
+        given = (encoder, texts, minimal_pairs, asked_questions)
+        seconds = time_call(lambda: perturb.function(*given, **few))
+        total += Cost(passes=0, seconds=seconds * (1 + twin) * items / few["items"], memory=memory_now())
+    return total
+
+
+def _planned(target: str, splits: Splits, encoder: Encoder, runtime: Runtime, *, steps: int | None, seed: int) -> Plan:
+    return plan_task(
+        target.removeprefix(PROBE),
+        splits,
+        layers=encoder.layers,
+        steps=steps,
+        seed=seed,
+        device=runtime.training_device,
+    )
+
+
+@dataclass
+class _Material:
+    """What is perturbed."""
+
+    texts: list[Text]
+    pairs: list[Pair]
+    questions: list[Question]
+    lexicon: Lexicon | None
+    probed: dict[str, Asked] = field(default_factory=dict)
+    """Target -> the task, and the words it is asked about."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model, or its twin with random weights."""
+
+    encoder: Encoder
+    seed: int | None = None
+    """Of the twin's weights; None for the model itself."""
+
+    @property
+    def speaking(self) -> LanguageModel:
+        """With its language-model head."""
+        model = language_model(self.encoder)
+        return model if self.seed is None else model.random_twin(self.seed)
+
+    @property
+    def read(self) -> Encoder:
+        """For probes."""
+        return self.encoder if self.seed is None else self.encoder.random_twin(self.seed)
+
+    @property
+    def answering(self) -> Any:
+        """With its span head."""
+        if self.seed is None or not isinstance(self.encoder, HuggingFaceEncoder):
+            return span_answerer(self.encoder)
+        return random_answerer(self.encoder, self.seed)
+
+
+def _measured(
+    chosen: Sequence[str], model: _Model, material: _Material, drawing: Drawing, runtime: Runtime
+) -> Iterator[Items]:
+    ways: dict[str, Callable[[], Iterator[Items]]] = {
+        LOSS: lambda: loss_items(model.speaking, material.texts, drawing),
+        PAIRS: lambda: pair_items(model.speaking, material.pairs, drawing, material.lexicon),
+        QA: lambda: answer_items(model.answering, material.questions, drawing, material.lexicon),
+    }
+    for target in chosen:
+        if target in ways:
+            yield from ways[target]()
+        else:
+            yield from probe_items(train_reader(model.read, material.probed[target], runtime), drawing)
+
+
+def _answerable(questions: Questions, most: int, seed: int) -> list[Question]:
+    """Some of the questions that have a context and a known answer."""
+    known = {each.text.id: each for each in questions.questions() if each.context and each.answers}
+    return [known[text.id] for text in some_texts((each.text for each in known.values()), most, seed)]
+
+
+def _controls(
+    chosen: Sequence[str], encoder: Encoder, material: _Material, *, samples: int, seed: int
+) -> Iterator[tuple[Any, ...]]:
+    if LOSS in chosen:
+        uniform = log(language_model(encoder).vocabulary)
+        yield LOSS, UNIFORM, uniform, uniform, uniform
+    if PAIRS in chosen:
+        yield PAIRS, GUESS, 0.5, 0.5, 0.5
+    for target, asked in material.probed.items():
+        unit = unit_of(asked.texts)
+        units, sizes = [unit.of(text) for text in asked.texts], np.array([len(each) for each in asked.targets], float)
+        for name, right in guesses(asked).items():
+            hits = np.array([each.sum() for each in right], float)
+            yield target, name, *score_of(units, hits, sizes, samples=samples, seed=seed)
+
+
+def _scored(items: Sequence[Items]) -> dict[str, int]:
+    """Target -> how many pieces, pairs, words or questions are scored without a perturbation."""
+    found: dict[str, int] = {}
+    for each in items:
+        found[each.target] = max(found.get(each.target, 0), int(each.base_counts.sum()))
+    return found

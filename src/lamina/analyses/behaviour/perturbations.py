@@ -1,0 +1,336 @@
+"""Perturbed input: words in another order, words left out; each word keeps its identity.
+
+A perturbation of some words is the numbers of those that stay, in their new order. Punctuation that ends a sentence
+stays where it is, so that a model is not merely told that the sentence has ended early.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from lamina.types import Span, Text
+
+How = Literal["shuffled", "shuffled_within", "phrases", "cut_first", "cut_last", "content", "function", "positions"]
+HOWS: tuple[How, ...] = get_args(How)
+FUNCTION = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "SCONJ"})
+CONTENT = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "NUM", "PROPN", "VERB"})
+_NEITHER = frozenset({"PUNCT", "SYM", "X"})
+UPOS = FUNCTION | CONTENT | _NEITHER
+"""The universal parts of speech, by which content words are told from function words; CONJ is of the first version."""
+RANDOM: frozenset[How] = frozenset({"shuffled", "shuffled_within", "phrases"})
+"""What is drawn at random, so that it can be drawn more than once."""
+_DEPTHS = (1, 2)
+"""Phrases whose words are shuffled: those right below the root, and those one step further down."""
+
+
+class Perturbation(NamedTuple):
+    """One way to perturb words, and how strongly."""
+
+    how: How
+    strength: float
+    """Words of an n-gram, steps from the root down to a phrase, share of words left out, positions shifted."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The words of a text as perturbations see them.
+
+    Example:
+        >>> Written("s1", ("The", "dog", "barks", "."), (Span(0, 4),)).parts
+        (Span(start=0, end=4),)
+    """
+
+    id: str
+    """What random order is drawn by, beside the seed."""
+    words: tuple[str, ...]
+    parts: tuple[Span, ...]
+    """Sentences: words leave their sentence under no perturbation."""
+    alike: tuple[int, ...] | None = None
+    """[word] Words of equal number are moved alike: those that two sentences of a pair share; None: each by itself."""
+    tags: tuple[str, ...] | None = None
+    """[word] Universal parts of speech; None where they are not known."""
+    heads: tuple[int, ...] | None = None
+    """[word] Its head, itself for a root; None where dependencies are not known."""
+
+    @classmethod
+    def of(cls, text: Text) -> Written:
+        """The words of a text, with its parts of speech and dependencies where it has them for every word."""
+        return cls(text.id, text.words, _sentences(text), None, _tags(text), _heads(text))
+
+
+def plan(
+    asked: Iterable[How], *, ngrams: Sequence[int], cuts: Sequence[float], shifts: Sequence[int]
+) -> list[Perturbation]:
+    """Every perturbation that is asked for; content and function words have their strength from the texts.
+
+    Example:
+        >>> [tuple(each) for each in plan(["shuffled", "cut_last"], ngrams=[1, 2], cuts=[0.5], shifts=[])]
+        [('shuffled', 1), ('shuffled', 2), ('cut_last', 0.5)]
+    """
+    strengths: dict[How, Sequence[float]] = {
+        "shuffled": ngrams, "shuffled_within": ngrams, "phrases": _DEPTHS, "cut_first": cuts, "cut_last": cuts,
+        "content": (np.nan,), "function": (np.nan,), "positions": shifts,
+    }  # fmt: skip
+    wanted = set(asked)
+    return [Perturbation(how, each) for how in HOWS if how in wanted for each in dict.fromkeys(strengths[how])]
+
+
+def missing(perturbation: Perturbation, written: Written) -> str | None:
+    """What the text lacks to be perturbed so; None if it lacks nothing."""
+    how = perturbation.how
+    if how == "phrases" and written.heads is None:
+        return "dependencies"
+    if how in ("content", "function") and written.tags is None:
+        return "universal parts of speech"
+    return None
+
+
+def order_of(perturbation: Perturbation, written: Written, *, seed: int, draw: int = 0) -> list[int]:
+    """The numbers of the words that stay, in their new order; none if nothing is left but closing punctuation.
+
+    Example:
+        >>> words = Written("s1", ("a", "b", "c", "d", "e", "."), (Span(0, 6),))
+        >>> order_of(Perturbation("cut_first", 0.4), words, seed=0)
+        [2, 3, 4, 5]
+        >>> drawn = order_of(Perturbation("shuffled", 1), words, seed=0)
+        >>> sorted(drawn), drawn[-1]
+        ([0, 1, 2, 3, 4, 5], 5)
+    """
+    how, strength = perturbation
+    if how in ("cut_first", "cut_last"):
+        return _cut(written, strength, first=how == "cut_first")
+    keys = _keys(written, f"{seed}:{draw}:{how}:{strength:g}:{written.id}")
+    order: list[int] = []
+    for part in written.parts:
+        inner, closing = _closed(written.words, part)
+        order += [*_WAYS[how](written, inner, strength, keys), *closing]
+    return order
+
+
+def share_left_out(orders: Iterable[tuple[Sequence[int], int]]) -> float:
+    """The share of words that perturbing left out, given the words that stayed and how many there were."""
+    kept, there = np.sum([(len(order), size) for order, size in orders], axis=0)
+    return float(np.round(1 - kept / there, 3))
+
+
+def _keys(written: Written, key: str) -> np.ndarray:
+    """[word] Random numbers that words are ordered by, from a key alone; words that are alike have the same."""
+    alike = np.arange(len(written.words)) if written.alike is None else np.array(written.alike)
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    drawn = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "big"))).random(int(alike.max()) + 1)
+    return drawn[alike]
+
+
+def _closed(words: Sequence[str], part: Span) -> tuple[list[int], list[int]]:
+    """The words of a sentence, and the punctuation that ends it."""
+    end = part.end
+    while end > part.start and not _spoken(words[end - 1]):
+        end -= 1
+    return list(range(part.start, end)), list(range(end, part.end))
+
+
+def _spoken(word: str) -> bool:
+    return any(each.isalnum() for each in word)
+
+
+def _shuffled(_: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+    """N-grams stay whole, one after the other from the first word on; their order is drawn."""
+    size = int(strength)
+    grams = [inner[at : at + size] for at in range(0, len(inner), size)]
+    return [word for gram in sorted(grams, key=lambda gram: keys[gram[0]]) for word in gram]
+
+
+def _shuffled_within(_: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+    """N-grams stay in their places; the order of their words is drawn."""
+    size = int(strength)
+    grams = (inner[at : at + size] for at in range(0, len(inner), size))
+    return [word for gram in grams for word in sorted(gram, key=lambda word: keys[word])]
+
+
+def _phrases(written: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+    """The words of each phrase (a word with all that depends on it) change places with each other."""
+    order = list(inner)
+    places = {word: at for at, word in enumerate(inner)}
+    for phrase in phrases_of(written.heads or (), int(strength)):
+        own = [word for word in phrase if word in places]
+        for word, moved in zip(own, sorted(own, key=lambda word: keys[word]), strict=True):
+            order[places[word]] = moved
+    return order
+
+
+def _content(written: Written, inner: list[int], _: float, __: np.ndarray) -> list[int]:
+    return [word for word in inner if (written.tags or ())[word] in CONTENT]
+
+
+def _function(written: Written, inner: list[int], _: float, __: np.ndarray) -> list[int]:
+    return [word for word in inner if (written.tags or ())[word] in FUNCTION]
+
+
+def _as_it_is(_: Written, inner: list[int], __: float, ___: np.ndarray) -> list[int]:
+    return inner
+
+
+_WAYS: dict[str, Callable[[Written, list[int], float, np.ndarray], list[int]]] = {
+    "shuffled": _shuffled,
+    "shuffled_within": _shuffled_within,
+    "phrases": _phrases,
+    "content": _content,
+    "function": _function,
+    "positions": _as_it_is,
+}
+
+
+def _cut(written: Written, share: float, *, first: bool) -> list[int]:
+    """The first or last share of the words is left out; one word stays at least, and what ends the last sentence."""
+    inner, closing = _closed(written.words, Span(0, len(written.words)))
+    gone = min(int(share * len(inner) + 0.5), max(0, len(inner) - 1))
+    return [*(inner[gone:] if first else inner[: len(inner) - gone]), *closing]
+
+
+def phrases_of(heads: Sequence[int], depth: int) -> list[list[int]]:
+    """The words of each phrase whose head is `depth` steps below a root, in the order of the text.
+
+    Example:
+        >>> heads = (1, 2, 2, 4, 2)  # the dog sees a cat
+        >>> phrases_of(heads, 1), phrases_of(heads, 2)
+        ([[0, 1], [3, 4]], [[0], [3]])
+    """
+    found: dict[int, list[int]] = defaultdict(list)
+    for word in range(len(heads)):
+        path = [word]
+        while heads[path[-1]] != path[-1] and len(path) <= len(heads):
+            path.append(heads[path[-1]])
+        if len(path) > depth:
+            found[path[-1 - depth]].append(word)
+    return list(found.values())
+
+
+def _sentences(text: Text) -> tuple[Span, ...]:
+    """The sentences of a text, where it says them and they cover it; else its segments."""
+    spans = tuple(sorted(edge.span for edge in text.edges.get("sentence", ())))
+    ends = [0, *(span.end for span in spans)]
+    covered = (
+        bool(spans) and ends[-1] == len(text.words) and all(s.start == e for s, e in zip(spans, ends, strict=False))
+    )
+    return spans if covered else text.segments
+
+
+def _tags(text: Text) -> tuple[str, ...] | None:
+    found: dict[int, str] = {
+        edge.span.start: edge.labels[0] for edge in text.edges.get("pos", ()) if len(edge.span) == 1 and edge.labels
+    }
+    tags = tuple(found.get(word, "") for word in range(len(text.words)))
+    return tags if UPOS.issuperset(tags) else None
+
+
+def _heads(text: Text) -> tuple[int, ...] | None:
+    found = {
+        edge.span.start: edge.other.start
+        for edge in text.edges.get("dep", ())
+        if edge.other is not None and len(edge.span) == len(edge.other) == 1
+    }
+    whole = len(found) == len(text.words)
+    return tuple(found[word] for word in range(len(text.words))) if whole else None
+
+
+class Lexicon:
+    """Each word's most frequent universal part of speech, for sentences that have none; unknown words are nouns.
+
+    Example:
+        >>> from lamina.types import Edge
+        >>> tagged = Text("s", ("The", "dog"), edges={"pos": (Edge("DET", Span(0, 1)), Edge("NOUN", Span(1, 2)))})
+        >>> Lexicon([tagged]).tags(["the", "cat", "."])
+        ('DET', 'NOUN', 'PUNCT')
+    """
+
+    def __init__(self, texts: Iterable[Text]) -> None:
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for text in texts:
+            for word, tag in zip(text.words, _tags(text) or (), strict=False):
+                counts[word.lower()][tag] += 1
+        self._tags = {word: max(sorted(tags), key=tags.__getitem__) for word, tags in counts.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._tags)
+
+    def tags(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The parts of speech of some words."""
+        return tuple(self._tags.get(word.lower(), "NOUN" if _spoken(word) else "PUNCT") for word in words)
+
+
+def pair_of(id: str, good: str, bad: str, lexicon: Lexicon | None = None) -> tuple[Written, Written]:
+    """Two sentences, split at white space, whose shared words are moved alike: in the same place or another.
+
+    Closing punctuation is cut off the last word and is a word of its own.
+
+    Example:
+        >>> one, two = pair_of("p", "Cats annoy Tim.", "Cats annoys Tim.")
+        >>> one.words, one.alike == two.alike
+        (('Cats', 'annoy', 'Tim', '.'), True)
+    """
+    first, second = _split(good), _split(bad)
+    numbers = _aligned(first, second)
+    made = [
+        Written(id, words, (Span(0, len(words)),), alike, lexicon.tags(words) if lexicon else None)
+        for words, alike in ((first, tuple(range(len(first)))), (second, numbers))
+    ]
+    return made[0], made[1]
+
+
+def joined(words: Sequence[str]) -> str:
+    """The words of a typed sentence as it is written: closing punctuation right after the last word.
+
+    Example:
+        >>> joined(("Cats", "annoy", "Tim", "."))
+        'Cats annoy Tim.'
+    """
+    spoken, closing = _closed(words, Span(0, len(words))) if words else ([], [])
+    return " ".join(words[at] for at in spoken) + "".join(words[at] for at in closing)
+
+
+def _split(sentence: str) -> tuple[str, ...]:
+    words = sentence.split()
+    last = words.pop()
+    end = len(last)
+    while end and not last[end - 1].isalnum():
+        end -= 1
+    return (*words, *(part for part in (last[:end], last[end:]) if part))
+
+
+def _aligned(first: Sequence[str], second: Sequence[str]) -> tuple[int, ...]:
+    """[word of the second] The word of the first that it stands for; a number of its own where there is none.
+
+    Equal words stand for each other wherever they are, then words that were replaced for those in their place.
+
+    Example:
+        >>> _aligned(("Who", "left", "there"), ("There", "left", "who", "now"))
+        (2, 1, 0, 3)
+    """
+    mine, other = ([word.lower() for word in words] for words in (first, second))
+    found: dict[int, int] = {}
+    changed: list[tuple[list[int], list[int]]] = []
+    for kind, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
+        if kind == "equal":
+            found |= dict(zip(range(c, d), range(a, b), strict=True))
+        else:
+            changed.append((list(range(a, b)), list(range(c, d))))
+    gone: dict[str, list[int]] = defaultdict(list)
+    for old, _ in changed:
+        for at in old:
+            gone[mine[at]].append(at)
+    for at in (at for _, new in changed for at in new if gone[other[at]]):
+        found[at] = gone[other[at]].pop(0)
+    left, number = set(found.values()), len(first)
+    for old, new in changed:
+        replaced, by = [at for at in old if at not in left], [at for at in new if at not in found]
+        if len(replaced) != len(by):
+            replaced, number = list(range(number, number + len(by))), number + len(by)
+        found |= dict(zip(by, replaced, strict=True))
+    return tuple(found[at] for at in range(len(second)))

@@ -1,0 +1,391 @@
+"""Known and said: the layer at which a probe can read something of a hidden word, and the layer at which it is said."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+
+from lamina.activations import Runtime
+from lamina.analyses.behaviour.inputs import SpokenSplits
+from lamina.analyses.behaviour.lens_tuning import tuned_lens
+from lamina.analyses.behaviour.said_answers import Asked, answer
+from lamina.analyses.behaviour.said_relations import relation_data
+from lamina.analyses.behaviour.said_scores import NOT_ABOVE, TaskScores
+from lamina.analyses.behaviour.said_tasks import RELATION, TITLES, TREEBANK_TASKS, TaskName
+from lamina.analyses.behaviour.said_words import Data, Items, Vocabulary, vocabularies
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, memory_now
+from lamina.analyses.findings import cell, finding, number, rows_of, status_of
+from lamina.analyses.inputs import Loaded
+from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
+from lamina.corpora.learning import Splits, divide
+from lamina.corpora.pararel import Relations
+from lamina.encoders import Encoder
+from lamina.encoders.language_model import LanguageModel, language_model
+from lamina.errors import CorpusError, InputError
+from lamina.probes.translators import Translators
+from lamina.results import Finding, Result
+
+FACTS = "pararel"
+MASS = "probability"
+"""The measure that findings are about: the mass on the right class."""
+_TRIED = 100
+"""Words per task of a trial."""
+_SAID = ("task", "of", "model", "lens", "layer", "measure", "value", "low", "high", "baseline", "n")
+_LAYERS = (
+    "task", "measure", "of", "layer", "low", "high", "best_layer", "best", "best_low", "best_high", "baseline",
+    "reason",
+)  # fmt: skip
+_JOINT = ("task", "layer", "known", "said", "share", "low", "high")
+_EXAMPLES = (
+    "task", "layer", "kind", "item", "sentence", "word", "gold", "known", "known_probability", "said",
+    "said_probability", "top",
+)  # fmt: skip
+_ITEMS = ("item", "group", "value", "gold", "known", "said", "known_probability", "said_probability")
+
+
+@dataclass(frozen=True)
+class SpokenFacts(SpokenSplits):
+    """A language model, texts to learn from and to score, and facts."""
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        said = (
+            f"Facts for the task {RELATION}: {FACTS} (left out where it is not on this machine), or a folder in its "
+            "layout. Use `none` to leave the task out."
+        )
+        return (*super().options, Declared("facts", str | None, FACTS, Setting(said, file=True)))
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Any
+    ) -> Loaded:
+        """See `Reads.load`."""
+        from lamina.corpora.corpus import fingerprint_of
+
+        loaded = super().load(given, options, settings, runtime)
+        facts = _facts(options["facts"])
+        data = dict(loaded.data)
+        if facts is not None:
+            fingerprint = fingerprint_of(str(data["fingerprint"]), facts.fingerprint)
+            data |= {"fingerprint": fingerprint, "facts": facts.describe()}
+        return replace(loaded, arguments=(*loaded.arguments, facts), data=data)
+
+
+def _facts(asked: str | None) -> Relations | None:
+    from lamina import assets
+    from lamina.corpora.cloze import read_cloze
+
+    if asked is None or (asked == FACTS and assets.held(FACTS) is None):
+        return None
+    found = read_cloze(asked)
+    if not isinstance(found, Relations):
+        raise InputError(f"facts: {asked} holds no facts of relations with patterns; name {FACTS} or a folder like it")
+    return found
+
+
+@analysis(
+    title="Known and said",
+    question="At which layer can a hidden word's class be read, and at which layer does the model say a word of it?",
+    method=(
+        "A word is hidden: a masked model reads the text with the word's pieces masked, a causal model only what comes "
+        "before it. From the same state, a linear probe reads the word's class (known), and the model's own head, put "
+        "on every layer (logit lens), gives probabilities that are summed over the pieces which begin words of each "
+        "class (said). Something is reached at the first layer with 95 % of the best gain over the baseline, which "
+        "knows how frequent each class is in training. 95 % intervals resample documents, for facts their patterns; "
+        "the twin with random weights is asked the same."
+    ),
+    cites=("nostalgebraist 2020", "Elazar et al. 2021"),
+    reads=SpokenFacts(),
+    version=1,
+    tables={
+        "said": Table(
+            "One row per task, way (known, said, seen, gap: known minus said), model, layer and measure.", _SAID
+        ),
+        "layers": Table("One row per task, measure and way: the first layer that reaches it.", _LAYERS),
+        "joint": Table("One row per task, layer and outcome: share of words known, said, both or neither.", _JOINT),
+        "examples": Table("One row per task, layer and word that is known and not said, or the reverse.", _EXAMPLES),
+        "items": Table("One row per task and scored word, at the last layer.", _ITEMS, kept="parquet"),
+    },
+    chapter="behaviour",
+    example="lamina said smollm2 --corpus ewt --words 500 --out results/said",
+)
+def said(
+    encoder: Encoder,
+    splits: Splits,
+    facts: Relations | None,
+    *,
+    tasks: Annotated[
+        Sequence[TaskName] | None, Setting("What is asked of hidden words; all that the data has by default.")
+    ] = None,
+    words: Annotated[int, Setting("Most hidden words per task that are scored.", min=20)] = 1000,
+    learn: Annotated[int, Setting("Most hidden words per task that probes learn from.", min=20)] = 4000,
+    seen: Annotated[bool, Setting("Also probe the words themselves, which the model sees.")] = True,
+    lens: Annotated[
+        Literal["plain", "tuned"], Setting("The model's own head as it is, or after translators as of `lamina lens`.")
+    ] = "plain",
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+    runtime: Runtime,
+) -> Tables:
+    """Where a hidden word's class is first known to a probe, and where the lens first says it.
+
+    - `pos`: part of speech; `number`: of common nouns; `agreement`: number of verbs in the present; `role`: subject or
+      object, of personal pronouns; `relation`: the kind of object that a fact's relation takes.
+    - `known`: a linear probe on the state at the hidden word; `said`: the lens's probability on words of each class,
+      from the same state; `seen`: a probe on the word's own state, for comparison.
+
+    Example:
+        >>> result = lamina.said("smollm2", "ewt", words=500)  # doctest: +SKIP
+        >>> result.tables["layers"]  # doctest: +SKIP
+    """
+    model = language_model(encoder)
+    models = {"model": model} | ({"twin": model.random_twin(seed)} if twin else {})
+    translators = _translators(model, splits, seed, runtime) if lens == "tuned" else None
+    skipped: Counter[str] = Counter()
+    scores: list[TaskScores] = []
+    for data in _data(model, splits, facts, tasks, seed, skipped):
+        known = vocabularies(model, data.train, data.tasks)
+        data = _askable(model, data, known, tasks, skipped)
+        if data.tasks:
+            asked = answer(models, data, known, most=words, learn=learn, seen=seen, translators=translators, seed=seed)
+            scores += [TaskScores(each, samples=samples, seed=seed) for each in asked]
+            skipped.update(_left_out(asked))
+    if not scores:
+        raise CorpusError(f"{splits.name}: too few words with classes to learn from and to score; give more texts")
+    return Tables(
+        _tables(scores, model, lens),
+        dict(skipped),
+        scored={each.asked.task: len(each.asked.gold) for each in scores},
+    )
+
+
+def _translators(model: LanguageModel, splits: Splits, seed: int, runtime: Runtime) -> Translators:
+    """As `lamina lens` trains them by default on the same texts; those that it has kept are used again."""
+    from lamina.analyses.behaviour.lens import learning_of, lens
+
+    learning, _ = learning_of(splits, seed)
+    positions, steps = (lens.settings[name].default for name in ("learned", "steps"))
+    return tuned_lens(model, learning, positions=positions, steps=steps, seed=seed, runtime=runtime)
+
+
+def _data(
+    model: LanguageModel,
+    splits: Splits,
+    facts: Relations | None,
+    tasks: Sequence[str] | None,
+    seed: int,
+    skipped: Counter[str],
+) -> Iterable[Data]:
+    """The treebank's tasks, then the facts'."""
+    wanted = _wanted(tasks)
+    has = set(splits.train.annotations) & set(splits.scored.annotations)
+    own = [task for task in TREEBANK_TASKS if task.name in wanted and has.issuperset(task.needs)]
+    for task in TREEBANK_TASKS:
+        if task.name in wanted and task not in own:
+            missing = ", ".join(sorted(set(task.needs) - has))
+            if tasks is not None:
+                raise CorpusError(
+                    f"{splits.name} has no {missing}, which the task {task.name} needs; name a corpus that has it, for "
+                    "example ewt, or other tasks"
+                )
+            skipped[f"tasks that the corpus has no annotation for ({task.name}: {missing})"] += 1
+    if RELATION in wanted and facts is None:
+        if tasks is not None:
+            raise CorpusError(
+                f"the task {RELATION} needs facts: run `lamina assets get {FACTS}`, or pass --facts FOLDER"
+            )
+        skipped[f"tasks without facts ({RELATION}); `lamina assets get {FACTS}` fetches some"] += 1
+    if own:
+        division = divide(splits, seed=seed)
+        skipped["training texts that are also scored"] += division.left_out
+        texts = list(splits.train)
+        learn, select = ([texts[at] for at in numbers] for numbers in (division.learn, division.stop))
+        made = [Items.of(each, own) for each in (learn, select, splits.scored)]
+        yield Data(made[0], made[1], made[2], tuple(task.name for task in own))
+    if RELATION in wanted and facts is not None:
+        skipped.update({f"{RELATION}: {what}": count for what, count in facts.left_out.items()})
+        data, left_out = relation_data(facts, causal=model.kind == "causal", seed=seed)
+        skipped.update(left_out)
+        yield data
+
+
+def _wanted(tasks: Sequence[str] | None) -> Sequence[str]:
+    if tasks is not None and not tasks:
+        raise InputError(f"tasks: name at least one of {', '.join(TITLES)}")
+    return tuple(TITLES) if tasks is None else tuple(tasks)
+
+
+def _askable(
+    model: LanguageModel,
+    data: Data,
+    known: Mapping[str, Vocabulary],
+    tasks: Sequence[str] | None,
+    skipped: Counter[str],
+) -> Data:
+    """Without tasks that have fewer than two classes, or no words in one of the parts."""
+    kept = []
+    parts = [(part, part.firsts(model)) for part in (data.learn, data.select, data.scored)]
+    for task in data.tasks:
+        labels = known[task].numbers
+        skipped[f"{task}: training words of classes that are too rare"] += known[task].rare
+        there = [sum(label in labels for _, label in part.hidable(task, firsts)) for part, firsts in parts]
+        if len(labels) >= 2 and min(there) > 0:
+            kept.append(task)
+        elif tasks is not None:
+            raise CorpusError(
+                f"the task {task} has too few words: {there[0]} to learn from, {there[1]} to select by, {there[2]} to "
+                f"score, of {len(labels)} classes; give more texts"
+            )
+        else:
+            skipped[f"tasks with too few words ({task})"] += 1
+    return data._replace(tasks=tuple(kept))
+
+
+def _left_out(asked: Sequence[Asked]) -> dict[str, int]:
+    found = {}
+    for each in asked:
+        labels = each.vocabulary.numbers
+        there = [label in labels for _, label in each.items.asked(each.task)]
+        found[f"{each.task}: scored words of classes that training has too few of"] = there.count(False)
+        found[f"{each.task}: words beyond --words, or without a piece"] = there.count(True) - len(each.gold)
+        found[f"{each.task}: probes that have not converged"] = each.unconverged
+    return found
+
+
+def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> dict[str, pd.DataFrame]:
+    made = {
+        "said": (_SAID, (row for each in scores for row in each.rows(lens))),
+        "layers": (_LAYERS, (row for each in scores for row in each.layers())),
+        "joint": (_JOINT, (row for each in scores for row in each.joint())),
+        "examples": (_EXAMPLES, (row for each in scores for row in each.examples(_piece(model)))),
+        "items": (_ITEMS, (row for each in scores for row in each.items())),
+    }
+    return {name: pd.DataFrame(list(rows), columns=list(columns)) for name, (columns, rows) in made.items()}
+
+
+def _piece(model: LanguageModel):
+    """The function that writes a piece as one reads it."""
+    return lambda number: model.encoder.piece_names([number])[0].strip()
+
+
+@said.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Of every task, where it is known and where it is said; or that it never is."""
+    table = result.tables["layers"]
+    own = table[table["measure"] == MASS]
+    for task in dict.fromkeys(own["task"]):
+        rows = {row.of: row for row in rows_of(own[own["task"] == task])}
+        known, told, later = rows["known"], rows["said"], rows["later"]
+        if pd.isna(known.layer) or pd.isna(told.layer):
+            yield _never(task, known, told)
+            continue
+        between = (float(later.layer), float(later.low), float(later.high))
+        probe, lens = (_best(row) + _twin(result, task, row.of) for row in (known, told))
+        yield Finding(
+            f"{TITLES[task]}: known at layer {_layer(known)} and said at layer {_layer(told)}{_apart(*between)} At "
+            f"best, the right class has {probe} by the probe and {lens} by the lens; its share in "
+            f"training is {number(told.baseline)}. {_by_accuracy(table, task)}",
+            status_of(between[1], between[2], 0.0),
+            *between,
+            0.0,
+        )
+
+
+def _never(task: str, known: Any, told: Any) -> Finding:
+    """Not known or not said anywhere: the best layer beside the baseline."""
+    least = told if pd.isna(told.layer) else known
+    how = "said" if pd.isna(told.layer) else "known"
+    other = known if how == "said" else told
+    beside = "" if pd.isna(other.layer) else f" ({'known' if how == 'said' else 'said'} at layer {_layer(other)})"
+    if least.reason != NOT_ABOVE:
+        text = f"{TITLES[task]}: where it is {how} cannot be told{beside}: {least.reason}."
+        return Finding(text, "open", float("nan"), float("nan"), float("nan"), float(least.baseline))
+    text = (
+        f"{TITLES[task]}: never clearly {how}{beside}; at best, at layer {int(least.best_layer)}, the right class has "
+        "{number}, its share in training is {against}."
+    )
+    return finding(text, least.best, least.best_low, least.best_high, least.baseline)
+
+
+def _layer(row: Any) -> str:
+    # An empty cell is read back as NaN.
+    beside = f" ({row.reason})" if isinstance(row.reason, str) and row.reason else ""
+    return f"{row.layer:.0f} [{row.low:.0f}, {row.high:.0f}]{beside}"
+
+
+def _best(row: Any) -> str:
+    return number(row.best, row.best_low, row.best_high)
+
+
+def _by_accuracy(table: pd.DataFrame, task: str) -> str:
+    """The same by the other measure, which may put the layers in another order."""
+    own = table[(table["task"] == task) & (table["measure"] == "accuracy")]
+    known, told = (next(rows_of(own[own["of"] == of])) for of in ("known", "said"))
+    shown = ["n/a" if pd.isna(row.layer) else f"layer {_layer(row)}" for row in (known, told)]
+    return f"By accuracy: known at {shown[0]}, said at {shown[1]}."
+
+
+def _twin(result: Result, task: str, of: str) -> str:
+    """The best layer of the twin, where it was asked."""
+    table = result.tables["said"]
+    own = table[(table["task"] == task) & (table["of"] == of) & (table["model"] == "twin") & (table["measure"] == MASS)]
+    return "" if own["value"].isna().all() else f" (random-weights twin: {number(float(own['value'].max()))})"
+
+
+def _apart(layers: float, low: float, high: float) -> str:
+    if not layers:
+        return f", no layer apart [{low:.0f}, {high:.0f}]."
+    later = "later" if layers > 0 else "earlier"
+    ends = (low, high) if layers > 0 else (-high, -low)
+    return f", {abs(layers):.0f} [{ends[0]:.0f}, {ends[1]:.0f}] {'layer' if abs(layers) == 1 else 'layers'} {later}."
+
+
+@said.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per task."""
+    table = result.tables["layers"]
+    own = table[table["measure"] == MASS]
+    rows: list[tuple[str | int, ...]] = []
+    for task in dict.fromkeys(own["task"]):
+        by = {row.of: row for row in rows_of(own[own["task"] == task])}
+        shown = [
+            part
+            for of in ("known", "said")
+            for part in (
+                "-" if pd.isna(by[of].layer) else _layer(by[of]),
+                cell(by[of].best, by[of].best_low, by[of].best_high),
+            )
+        ]
+        rows.append((TITLES[task], *shown, cell(by["said"].baseline)))
+    about = result.provenance
+    title = f"{about.model['name']} on {about.corpus['name']}: hidden words, probability of the right class"
+    yield Overview(title, ("task", "known at layer", "at best", "said at layer", "at best", "share in training"), rows)
+
+
+@said.costs
+def _cost(
+    estimator: Estimator, encoder: Encoder, splits: Splits, facts: Relations | None, *,
+    words: int, learn: int, seen: bool, twin: bool, **settings: Any,
+) -> Cost:  # fmt: skip
+    """By asking for few words first; the passes, the lens and the probes grow with the words."""
+    few = min(_TRIED, words, learn)
+    start = time.perf_counter()
+    # Without translators: what they take is told by `lamina lens --dry-run`.
+    trial = {**settings, "words": few, "learn": few, "seen": False, "twin": False, "lens": "plain"}
+    tried = said.function(encoder, splits, facts, **trial, runtime=estimator.runtime)
+    took = time.perf_counter() - start
+    many = len(dict.fromkeys(tried.tables["items"]["group"])) * (words + 1.25 * learn)
+    grown = (words + 1.25 * learn) / (2.25 * few)
+    return Cost(
+        passes=1 + twin + seen,
+        texts=round(many),
+        seconds=took * grown * (1 + twin + seen),
+        memory=memory_now() + round(many) * encoder.layers * encoder.width * 4,
+    )

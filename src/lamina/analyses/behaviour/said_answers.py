@@ -1,0 +1,238 @@
+"""What probes read from the states at hidden words, and what the lens says of the same states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from lamina.analyses.behaviour.said_words import Data, Items, Vocabulary
+from lamina.encoders.hidden_words import Word, hidden
+from lamina.encoders.hidden_words import seen as own_words
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.lens import layer_states, lens_logits
+from lamina.encoders.passages import Passage
+from lamina.encoders.scoring import Wanted
+from lamina.probes.softmax import Examples, fit
+from lamina.probes.translators import Translators
+from lamina.progress import progress
+
+Of = Literal["known", "said", "seen"]
+"""By a probe at the hidden word, by the lens there, or by a probe at the word itself, which the model sees."""
+_LOGITS = 2**23
+"""Numbers that the head makes at a time."""
+_AT_ONCE = 256
+"""Passages that are run together: the states of more would fill the memory."""
+
+
+class Answers(NamedTuple):
+    """One answer per word and layer."""
+
+    label: Int[np.ndarray, "word layer"]
+    """The class that has most; -1 where the probe has not converged."""
+    gold: Float[np.ndarray, "word layer"]
+    """What the right class has: the probe's probability, or its share of the classes' mass."""
+    top: Int[np.ndarray, "word layer"] | None = None
+    """Of the lens: the piece with the highest probability."""
+    mass: Float[np.ndarray, "word layer"] | None = None
+    """Of the lens: probability of all pieces that are known to belong to any of the classes."""
+
+
+class Asked(NamedTuple):
+    """The words that one task hides and scores."""
+
+    task: str
+    words: list[Word]
+    gold: Int[np.ndarray, " word"]
+    items: Items
+    vocabulary: Vocabulary
+    unconverged: int
+    """Probes (layers) that have not converged, of the model and of its twin."""
+    answers: Mapping[tuple[str, Of], Answers]
+    """(model or twin, how) -> what was answered."""
+
+
+class _Drawn(NamedTuple):
+    """The words of one set of texts, by task, and all of them once."""
+
+    by_task: dict[str, tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]]
+    """Task -> numbers among `words`, and classes."""
+    words: list[Word]
+
+
+def answer(
+    models: Mapping[str, LanguageModel],
+    data: Data,
+    vocabularies: Mapping[str, Vocabulary],
+    *,
+    most: int,
+    learn: int,
+    seen: bool,
+    translators: Translators | None = None,
+    seed: int,
+) -> list[Asked]:
+    """Hide words and ask probes and lens about them, of every model alike.
+
+    Args:
+        models: `model`, and `twin` if wanted.
+        data: texts whose words have classes.
+        vocabularies: task -> its classes.
+        most: scored words per task.
+        learn: words per task to learn from; a quarter as many select.
+        seen: whether a probe reads the words themselves, too (of the model only).
+        translators: of the model's tuned lens; its plain lens by default. The twin's is always plain.
+        seed: draws the words.
+    """
+    sizes = {"learn": learn, "select": max(1, learn // 4), "scored": most}
+    parts = {
+        name: _draw(models["model"], getattr(data, name), data.tasks, vocabularies, size, seed)
+        for name, size in sizes.items()
+    }
+    found: dict[str, dict[tuple[str, Of], Answers]] = {task: {} for task in data.tasks}
+    for name, model in models.items():
+        states, said = _hidden(model, data, parts, vocabularies, translators if name == "model" else None)
+        for task, answers in _known(parts, states, vocabularies, model).items():
+            found[task][name, "known"] = answers
+            found[task][name, "said"] = said[task]
+        del states
+        if seen and name == "model":
+            own = {part: _collect(own_words, model, getattr(data, part), parts[part].words) for part in parts}
+            for task, answers in _known(parts, own, vocabularies, model).items():
+                found[task][name, "seen"] = answers
+    drawn = parts["scored"]
+    return [
+        Asked(
+            task,
+            [drawn.words[at] for at in drawn.by_task[task][0]],
+            drawn.by_task[task][1],
+            data.scored,
+            vocabularies[task],
+            sum(int((each.label[:1] < 0).sum()) for each in found[task].values()),
+            found[task],
+        )
+        for task in data.tasks
+    ]
+
+
+def _draw(
+    model: LanguageModel,
+    items: Items,
+    tasks: Iterable[str],
+    vocabularies: Mapping[str, Vocabulary],
+    most: int,
+    seed: int,
+) -> _Drawn:
+    firsts = items.firsts(model)
+    numbers: dict[Word, int] = {}
+    by_task = {}
+    for task in tasks:
+        drawn = items.draw(task, vocabularies[task].numbers, most, seed, firsts)
+        places = np.array([numbers.setdefault(word, len(numbers)) for word, _ in drawn], int)
+        by_task[task] = places, np.array([label for _, label in drawn], int)
+    return _Drawn(by_task, list(numbers))
+
+
+def _hidden(
+    model: LanguageModel,
+    data: Data,
+    parts: Mapping[str, _Drawn],
+    vocabularies: Mapping[str, Vocabulary],
+    translators: Translators | None,
+) -> tuple[dict[str, np.ndarray], dict[str, Answers]]:
+    """The states of all hidden words, and what the lens makes of those that are scored."""
+    states = {part: _collect(hidden, model, getattr(data, part), drawn.words) for part, drawn in parts.items()}
+    own = {task: vocabularies[task] for task in data.tasks}
+    masses, top = _through(model, states["scored"], own, translators)
+    said = {}
+    for task, (places, gold) in parts["scored"].by_task.items():
+        mass = masses[task][places]
+        total = mass.sum(-1)
+        share = mass / np.maximum(total, 1e-30)[..., None]
+        right = np.take_along_axis(share, gold[:, None, None], -1)[..., 0]
+        said[task] = Answers(mass.argmax(-1), right, top[places], total)
+    return states, said
+
+
+def _collect(
+    how: Callable[[LanguageModel, Sequence[Passage], Sequence[Word]], Wanted],
+    model: LanguageModel,
+    items: Items,
+    words: Sequence[Word],
+) -> np.ndarray:
+    """[word, layer, width] The states that words are told from."""
+    encoder = model.encoder
+    found = np.empty((len(words), encoder.layers, encoder.width), np.float32)
+    by_passage: dict[int, list[int]] = {}
+    for number, word in enumerate(words):
+        by_passage.setdefault(word.passage, []).append(number)
+    asked = sorted(by_passage)
+    with progress(f"{model.name}: words", len(words)) as advance:
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
+            numbers = [number for passage in some for number in by_passage[passage]]
+            local = {passage: at for at, passage in enumerate(some)}
+            within = [Word(local[words[number].passage], words[number].part) for number in numbers]
+            wanted = how(model, [items.passages[passage] for passage in some], within)
+            for places, states in layer_states(model, wanted):
+                found[np.array(numbers)[places]] = states.cpu().numpy()
+            advance(len(numbers))
+    return found
+
+
+def _through(
+    model: LanguageModel,
+    states: Float[np.ndarray, "word layer width"],
+    tasks: Mapping[str, Vocabulary],
+    translators: Translators | None = None,
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "word layer"]]:
+    """Task -> [word, layer, label] the mass of each class; and the piece with the highest probability."""
+    device = model.encoder.device
+    shares = torch.from_numpy(np.hstack([each.shares for each in tasks.values()])).float().to(device)
+    masses = np.zeros((*states.shape[:2], shares.shape[1]))
+    top = np.zeros(states.shape[:2], int)
+    most = max(1, _LOGITS // model.vocabulary)
+    with progress(f"{model.name}: lens", states.shape[1]) as advance:
+        for layer in range(states.shape[1]):
+            for start in range(0, len(states), most):
+                some = slice(start, start + most)
+                own = torch.from_numpy(states[some, layer]).to(device)
+                own = own if translators is None else translators(own, layer)
+                chances = lens_logits(model, own, layer).softmax(-1)
+                masses[some, layer] = (chances @ shares).cpu().numpy()
+                top[some, layer] = chances.argmax(-1).cpu().numpy()
+            advance()
+    bounds = np.cumsum([0, *(len(each.labels) for each in tasks.values())])
+    cut = zip(tasks, bounds[:-1], bounds[1:], strict=True)
+    return {task: masses[..., start:stop] for task, start, stop in cut}, top
+
+
+def _known(
+    parts: Mapping[str, _Drawn],
+    states: Mapping[str, Float[np.ndarray, "word layer width"]],
+    vocabularies: Mapping[str, Vocabulary],
+    model: LanguageModel,
+) -> dict[str, Answers]:
+    """Task -> what a linear probe on each layer answers."""
+    found = {}
+    tasks = parts["scored"].by_task
+    with progress(f"{model.name}: probes", len(tasks) * model.encoder.layers) as advance:
+        for task, (places, gold) in tasks.items():
+            label, right = (
+                np.full((len(places), model.encoder.layers), -1),
+                np.full((len(places), model.encoder.layers), np.nan),
+            )
+            for layer in range(model.encoder.layers):
+                learn, select = (
+                    Examples(states[part][parts[part].by_task[task][0], layer], parts[part].by_task[task][1])
+                    for part in ("learn", "select")
+                )
+                probe = fit(learn, select, len(vocabularies[task].labels), model.encoder.device)
+                if probe.converged:
+                    said = probe.probabilities(states["scored"][places, layer])
+                    label[:, layer], right[:, layer] = said.argmax(1), said[np.arange(len(gold)), gold]
+                advance()
+            found[task] = Answers(label, right)
+    return found

@@ -1,0 +1,340 @@
+"""How surprising a language model finds each word of a corpus, beside models that only count words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from lamina.analyses.behaviour.correlations import KINDS, Correlations
+from lamina.analyses.behaviour.inputs import SpokenSplits
+from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.word_surprisals import (
+    PIECES,
+    Drawn,
+    Scores,
+    Sums,
+    Words,
+    counted_by,
+    folds_case,
+    read_words,
+    scored_by,
+)
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
+from lamina.analyses.findings import cell, finding, number, rows_of, status_of
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.corpora.learning import Splits
+from lamina.encoders import Encoder
+from lamina.encoders.language_model import language_model
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.encoders.scoring import Masking, score
+from lamina.errors import CorpusError
+from lamina.results import Finding, Result
+
+NEGLIGIBLE_BITS = 0.05
+"""A difference in bits per word that means nothing."""
+LENGTH, FREQUENCY = "length", "log_frequency"
+"""What surprisal is correlated with: characters, and the logarithm of one more than the count in the training texts."""
+MEASURES = ("bits_per_word", "perplexity_per_word", "perplexity_per_piece")
+"""Of the summary."""
+NOTHING = "nothing"
+"""In place of what is held constant."""
+_GROUP = "bits per word"
+"""The one group of items."""
+_TRIED = 5000
+"""Tokens, and words, that are tried to tell how long all of them take."""
+_FEWEST = 10
+"""Words that a correlation needs."""
+_SUMMARY = ("model", "measure", "value", "low", "high")
+_DIFFERENCES = ("model", "against", "difference", "low", "high")
+_CORRELATIONS = ("model", "with", "given", "kind", "value", "low", "high", "words")
+_BANDS = ("model", "by", "band", "words", "surprisal", "low", "high")
+_WORDS = ("text", "index", "word", "surprisal")
+_BASELINES = ("text", "index", "length", "frequency", "twin", "unigram", "ngram")
+_ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
+
+
+@analysis(
+    title="Surprisal of words",
+    question="How surprising does a language model find each word, and is it more than counting words would tell?",
+    method=(
+        "A word's surprisal is minus the base-2 logarithm of its probability, in bits, summed over its pieces. A "
+        "causal model predicts each piece from what comes before it in the text; a masked model from all of the text "
+        "with the piece hidden, which is pseudo-surprisal: it sees both sides. Beside it are a unigram and an n-gram "
+        "model (interpolated Kneser-Ney) of the corpus's training texts and the twin with random weights, on the same "
+        "words. 95 % intervals resample documents."
+    ),
+    cites=("Salazar et al. 2020", "Kauf & Ivanova 2023", "Chen & Goodman 1998"),
+    reads=SpokenSplits(default="ud_english_ewt"),  # it says where spaces are; ewt does not
+    version=1,
+    tables={
+        "words": Table("One row per word of the model's surprisal, in bits.", _WORDS),
+        "summary": Table("One row per model and measure.", _SUMMARY),
+        "differences": Table("One row per baseline: bits per word of the model minus its.", _DIFFERENCES),
+        "correlations": Table("One row per model, property of words, kind and what is held constant.", _CORRELATIONS),
+        "bands": Table("One row per model and group of words: their mean surprisal, in bits.", _BANDS),
+        "baselines": Table(
+            "One row per word: its length, its count in the training texts, and what baselines find, in bits.",
+            _BASELINES,
+            kept="parquet",
+        ),
+        "items": Table(
+            "One row per document (text, where documents are not known): bits per word.", _ITEMS, kept="parquet"
+        ),
+    },
+    chapter="behaviour",
+    report={},
+    example="lamina surprisal smollm2 --corpus ud_english_ewt --limit 200 --out results/surprisal",
+)
+def surprisal(
+    encoder: Encoder,
+    splits: Splits,
+    *,
+    masking: Annotated[
+        Masking, Setting("Hidden from a masked model: the piece asked for, or with it the later pieces of its word.")
+    ] = "piece",
+    order: Annotated[int, Setting("Longest n-gram of the n-gram model, in words.", min=2, max=7)] = 3,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """Surprisal of every word, beside a unigram, an n-gram and an untrained model.
+
+    Words are read text by text (sentence by sentence by default; `unit="document"` gives the model more context).
+    The n-gram models learn from the corpus's training texts, `limit` is of the scored texts alone.
+
+    Example:
+        >>> result = lamina.surprisal("smollm2", "ud_english_ewt", limit=200)  # doctest: +SKIP
+        >>> result.tables["words"].columns.tolist()  # doctest: +SKIP
+        ['text', 'index', 'word', 'surprisal']
+    """
+    model = language_model(encoder)
+    texts = list(splits.scored)
+    counts = Counter(word.lower() for text in splits.train for word in text.words)
+    own = scored_by(model, texts, masking)
+    words = Words(texts, own, counts)
+    if not words.kept.any():
+        raise CorpusError(f"{splits.name}: the model has a probability for none of its words; nothing can be scored")
+    speakers = {model.name: own}
+    if twin:
+        other = model.random_twin(seed)
+        speakers[other.name] = scored_by(other, texts, masking)
+    fold = folds_case(encoder)
+    models = [NGrams.of((read_words(text, fold) for text in splits.train), each) for each in (1, order)]
+    speakers |= {grams.name: counted_by(grams, words, fold) for grams in models}
+    unknown = sum(not models[0].knows(word) for text in texts for word in read_words(text, fold))
+    sums = Sums(speakers, words, samples, seed)
+    tables = {
+        "words": _word_table(words, own),
+        "summary": pd.DataFrame(_summary(speakers, sums), columns=list(_SUMMARY)),
+        "differences": pd.DataFrame(_differences(sums), columns=list(_DIFFERENCES)),
+        "correlations": pd.DataFrame(_correlations(speakers, words, samples, seed), columns=list(_CORRELATIONS)),
+        "bands": pd.DataFrame(_bands(sums, words), columns=list(_BANDS)),
+        "baselines": _baselines(speakers, words),
+        "items": _items(speakers, words),
+    }
+    return Tables(tables, _left_out(words, own, unknown), scored={"words": int(words.kept.sum())})
+
+
+def _summary(speakers: Mapping[str, Scores], sums: Sums) -> Iterator[tuple[Any, ...]]:
+    for name, each in speakers.items():
+        per_word = sums.bits(name)
+        yield name, MEASURES[0], *per_word.interval()
+        yield name, MEASURES[1], *Drawn(2**per_word.all).interval()
+        if each.pieces is not None:
+            yield name, MEASURES[2], *Drawn(2 ** sums.bits(name, by=PIECES).all).interval()
+
+
+def _differences(sums: Sums) -> Iterator[tuple[Any, ...]]:
+    own, *others = sums.names
+    for name in others:
+        yield own, name, *Drawn(sums.bits(own).all - sums.bits(name).all).interval()
+
+
+def _bands(sums: Sums, words: Words) -> Iterator[tuple[Any, ...]]:
+    for name in sums.names:
+        for (by, band), own in words.bands.items():
+            yield name, by, band, len(own), *sums.bits(name, (by, band)).interval()
+
+
+def _correlations(speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+    """Of words with a letter: punctuation is short, frequent and easy to foresee, which is not what is asked."""
+    own = np.flatnonzero(words.spelled)
+    if len(own) < _FEWEST:
+        return
+    variables = {LENGTH: words.length[own].astype(float), FREQUENCY: np.log2(words.frequency[own] + 1)}
+    variables |= {name: each.bits[own] for name, each in speakers.items()}
+    documents = [words.units[text] for text in words.text[own]]
+    found = Correlations(variables, documents, samples=samples, seed=seed)
+    for name in speakers:
+        for one, other in ((LENGTH, FREQUENCY), (FREQUENCY, LENGTH)):
+            for given in (None, other):
+                for kind in KINDS:
+                    yield name, one, given or NOTHING, kind, *found.of(name, one, kind, given=given), len(own)
+
+
+def _word_table(words: Words, own: Scores) -> pd.DataFrame:
+    ids = [text.id for text in words.texts for _ in text.words]
+    index = np.arange(len(words.forms)) - words.starts[words.text]
+    return pd.DataFrame(dict(zip(_WORDS, (ids, index, words.forms, own.bits), strict=True)))
+
+
+def _baselines(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
+    table = _word_table(words, next(iter(speakers.values())))[["text", "index"]]
+    return table.assign(length=words.length, frequency=words.frequency, **_by_role(speakers))
+
+
+def _by_role(speakers: Mapping[str, Scores]) -> dict[str, Float[np.ndarray, " word"]]:
+    """Surprisal by each of the baselines; NaN for a twin that was not asked."""
+    own, *twin, unigram, ngram = (each.bits for each in speakers.values())
+    return {"twin": twin[0] if twin else np.full(len(own), np.nan), "unigram": unigram, "ngram": ngram}
+
+
+def _items(speakers: Mapping[str, Scores], words: Words) -> pd.DataFrame:
+    """Means by document: what two models are paired by."""
+    own = np.flatnonzero(words.kept)
+    table = pd.DataFrame({"item": [words.units[text] for text in words.text[own]], "group": _GROUP, "words": 1})
+    bits = {"value": next(iter(speakers.values())).bits, **_by_role(speakers)}
+    table = table.assign(**{name: each[own] for name, each in bits.items()})
+    means = {name: (name, "mean") for name in bits}
+    found = table.groupby(["item", "group"], sort=False).agg(words=("words", "size"), **means).reset_index()
+    return found[list(_ITEMS)]
+
+
+def _left_out(words: Words, own: Scores, unknown: int) -> dict[str, int]:
+    unspelled = int((words.kept & ~words.spelled).sum())
+    return {
+        "words inside a piece of the word before (cannot: can, not), counted as one word with it": words.shared,
+        "words that the model's vocabulary cannot spell, without surprisal": int((~words.kept).sum()) - words.shared,
+        "words without a letter, left out of correlations and of bands of frequency and length": unspelled,
+        "words not in the training texts: n-gram models know them all as one unknown word": unknown,
+        "texts longer than the model's limit, scored in overlapping windows": own.windowed,
+        "texts of a corpus that does not say where spaces are: words joined by spaces": _unspaced(words),
+    }
+
+
+def _unspaced(words: Words) -> int:
+    """All texts of a corpus that never says that a word follows without a space."""
+    return 0 if any(text.glued for text in words.texts) else len(words.texts)
+
+
+@surprisal.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Beside the n-gram and the twin in bits, then whether frequency and length say more than of an untrained model."""
+    said = _Said.of(result)
+    differences = result.tables["differences"]
+    others = {said.ngram: said.says_ngram}
+    if said.twin:
+        others[said.twin] = "its twin with random weights finds"
+    for name, beside in others.items():
+        for row in rows_of(differences[differences["against"] == name]):
+            status = status_of(row.low, row.high, 0.0, negligible=NEGLIGIBLE_BITS)
+            yield Finding(
+                f"{said.model} finds {number(*said.bits(said.model))} bits of {said.called} in a word; {beside} "
+                f"{number(*said.bits(name))}, a difference of {number(row.difference, row.low, row.high)}.",
+                status, row.difference, row.low, row.high, 0.0,
+            )  # fmt: skip
+    called = said.called.capitalize()
+    for one, given, text in (
+        (FREQUENCY, NOTHING, f"{called} and the log frequency of words correlate"),
+        (LENGTH, FREQUENCY, f"{called} and the length of words of equal frequency correlate"),
+    ):
+        own = said.correlation(said.model, one, given)
+        other, whose = (said.twin, "an untrained twin's") if said.twin else (said.ngram, f"the {said.ngram} model's")
+        beside = said.correlation(other, one, given)
+        if own and beside:
+            value, low, high = beside
+            told = f"{text} with Spearman's rho {{number}}; {whose} with {{against}}."
+            yield finding(told, *own, value, (low, high))
+
+
+@surprisal.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per model."""
+    said = _Said.of(result)
+    rows = []
+    for name in dict.fromkeys(result.tables["summary"]["model"]):
+        likely = [f"{found[0]:,.1f}" if (found := said.measure(name, each)) else "" for each in MEASURES[1:]]
+        both = [said.correlation(name, each, NOTHING) for each in (LENGTH, FREQUENCY)]
+        rows.append((name, cell(*said.bits(name)), *likely, *(cell(*each) if each else "" for each in both)))
+    corpus = result.provenance.corpus
+    columns = ("model", "bits per word", "perplexity", "per piece", "rho, length", "rho, log frequency")
+    yield Overview(f"{said.called.capitalize()} on {corpus['name']} ({corpus['split']})", columns, rows)
+
+
+class _Said(NamedTuple):
+    """What a result says, by model."""
+
+    result: Result
+    model: str
+    ngram: str
+    twin: str | None
+    masked: bool
+
+    @classmethod
+    def of(cls, result: Result) -> _Said:
+        own, *twin, _, ngram = dict.fromkeys(result.tables["summary"]["model"])
+        return cls(result, own, ngram, twin[0] if twin else None, is_masked(result))
+
+    @property
+    def called(self) -> str:
+        return "pseudo-surprisal" if self.masked else "surprisal"
+
+    @property
+    def says_ngram(self) -> str:
+        """A masked model has more to go by."""
+        sees = ", which sees only the words before," if self.masked else ""
+        about = self.result.provenance.corpus
+        other = about.get("train", {}).get("name", about["name"])
+        of = f" of {other}" if other != about["name"] else ""
+        return f"a {self.ngram} model of the training texts{of}{sees} finds"
+
+    def bits(self, name: str) -> tuple[float, float, float]:
+        return self.measure(name, MEASURES[0]) or (math.nan, math.nan, math.nan)
+
+    def measure(self, name: str, measure: str) -> tuple[float, float, float] | None:
+        table = self.result.tables["summary"]
+        return _interval(table[(table["model"] == name) & (table["measure"] == measure)])
+
+    def correlation(self, name: str, one: str, given: str) -> tuple[float, float, float] | None:
+        table = self.result.tables["correlations"]
+        rows = (table["model"] == name) & (table["with"] == one) & (table["given"] == given)
+        return _interval(table[rows & (table["kind"] == "spearman")])
+
+
+def is_masked(result: Result) -> bool:
+    """Whether a result's numbers are pseudo-surprisal."""
+    return str(result.provenance.model.get("head", "")).startswith("masked")
+
+
+def _interval(rows: pd.DataFrame) -> tuple[float, float, float] | None:
+    found = [(float(row.value), float(row.low), float(row.high)) for row in rows_of(rows)]
+    return found[0] if found else None
+
+
+@surprisal.costs
+def _cost(
+    _: Estimator, encoder: Encoder, splits: Splits, *, masking: Masking, order: int, twin: bool, samples: int, **__: Any
+) -> Cost:
+    """Some of the texts are scored, the n-gram models are made, and a few bootstrap samples drawn."""
+    model = language_model(encoder)
+    passages = [Passage.of(text) for text in splits.scored]
+    sizes = np.array([len(cut.tokens.ids) for cut in cut_passages(model, passages)])
+    # A masked model reads a text once for each of its pieces.
+    work = sizes * (np.minimum(sizes, model.encoder.limit) if model.kind == "masked" else 1)
+    some = np.arange(0, len(passages), max(1, int(work.sum()) // _TRIED))
+    list(score(model, passages[:1], masking=masking))
+    seconds = time_call(lambda: list(score(model, [passages[at] for at in some], masking=masking)))
+    seconds *= (1 + twin) * work.sum() / work[some].sum()
+    seconds += 2 * time_call(lambda: NGrams.of((text.words for text in splits.train), order))
+    words = sum(len(text.words) for text in splits.scored)
+    drawn = {str(at): np.random.default_rng(at).random(_TRIED) for at in range(4 + twin)}
+    bootstrap = time_call(lambda: Correlations(drawn, ["one"] * _TRIED, samples=10, seed=0))
+    seconds += bootstrap * samples / 10 * words / _TRIED
+    return Cost(1 + twin, len(passages), int(sizes.sum()), 0, float(seconds), memory_now() + 400 * words)

@@ -1,0 +1,165 @@
+"""What a language model makes of the items of a suite: right, wrong or tied, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.regions import Outcome, judge
+from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.syntaxgym import RegionItem
+from lamina.corpora.tokenising import split_words, words_in
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import Passage
+from lamina.encoders.scoring import Masking, Scored, score
+from lamina.progress import progress
+
+Score = Literal["plain", "per_token"]
+SCORES: tuple[Score, ...] = ("plain", "per_token")
+"""Log-probability of the whole sentence, and the same divided by the number of its pieces (or words)."""
+TIE = 1e-5
+"""Log-probabilities closer than this are equal: models are computed no more exactly."""
+
+
+class Verdicts(NamedTuple):
+    """Right (1), wrong (0) or tied (0.5), and the margin, which is above 0 where the item is right."""
+
+    value: Mapping[Score, Float[np.ndarray, " item"]]
+    """NaN for an item that cannot be scored."""
+    margin: Mapping[Score, Float[np.ndarray, " item"]]
+
+
+class ScoredPairs(NamedTuple):
+    """How likely a model finds the two sentences of every pair."""
+
+    good: Float[np.ndarray, " pair"]
+    """Natural logarithm of the probability; of a masked model the pseudo-log-likelihood."""
+    bad: Float[np.ndarray, " pair"]
+    pieces_good: Int[np.ndarray, " pair"]
+    """Pieces of a model, words of an n-gram model."""
+    pieces_bad: Int[np.ndarray, " pair"]
+    windowed: int = 0
+    """Sentences longer than the model's limit."""
+
+    def verdicts(self) -> Verdicts:
+        """The good sentence has to be the likelier one.
+
+        Example:
+            >>> good, bad = np.array([-9.0, -4.0, -6.0]), np.array([-8.0, -4.0, -7.0])
+            >>> scored = ScoredPairs(good, bad, np.array([4, 2, 3]), np.array([2, 2, 3]))
+            >>> {name: value.tolist() for name, value in scored.verdicts().value.items()}
+            {'plain': [0.0, 0.5, 1.0], 'per_token': [1.0, 0.5, 1.0]}
+        """
+        scored = (self.pieces_good > 0) & (self.pieces_bad > 0)
+        # Where a sentence has no piece, nothing is compared.
+        pieces = [np.where(scored, each, 1) for each in (self.pieces_good, self.pieces_bad)]
+        margin: dict[Score, np.ndarray] = {
+            "plain": self.good - self.bad,
+            "per_token": self.good / pieces[0] - self.bad / pieces[1],
+        }
+        margin = {name: np.where(scored, each, np.nan) for name, each in margin.items()}
+        return Verdicts({name: right_or_wrong(each) for name, each in margin.items()}, margin)
+
+
+def right_or_wrong(margin: Float[np.ndarray, " item"]) -> Float[np.ndarray, " item"]:
+    """1 for a margin above 0, 0 for one below, a half for a tie; NaN stays."""
+    value = np.where(np.abs(margin) < TIE, 0.5, (margin > 0).astype(float))
+    return np.where(np.isnan(margin), np.nan, value)
+
+
+def score_pairs(model: LanguageModel, pairs: Sequence[Pair], *, masking: Masking = "piece") -> ScoredPairs:
+    """How likely a language model finds the sentences of pairs; one that occurs several times is scored once.
+
+    Example:
+        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> model = language_model(lamina.load_encoder("smollm2"))  # doctest: +SKIP
+        >>> scored = score_pairs(model, pairs_from([("Dogs bark.", "Dogs barks.")]).pairs)  # doctest: +SKIP
+        >>> scored.verdicts().value["plain"]  # doctest: +SKIP
+        array([1.])
+    """
+    numbers: dict[str, int] = {}
+    for pair in pairs:
+        for sentence in (pair.good, pair.bad):
+            numbers.setdefault(sentence, len(numbers))
+    totals, pieces = np.empty(len(numbers)), np.empty(len(numbers), int)
+    windowed = 0
+    with progress(f"sentences scored by {model.name}", len(numbers)) as advance:
+        for at, found in enumerate(score(model, map(written, numbers), masking=masking)):
+            totals[at], pieces[at] = found.total, found.pieces
+            windowed += found.windows > 1
+            advance()
+    return _of_pairs(pairs, numbers, totals, pieces)._replace(windowed=windowed)
+
+
+def count_pairs(grams: NGrams, pairs: Sequence[Pair]) -> ScoredPairs:
+    """How likely an n-gram model of lower-cased words finds the sentences of pairs.
+
+    Example:
+        >>> from lamina.corpora.minimal_pairs import pairs_from
+        >>> grams = NGrams.of([["dogs", "bark", "."], ["cats", "sleep", "."]], order=2)
+        >>> count_pairs(grams, pairs_from([("Dogs bark.", "Dogs sleep.")]).pairs).verdicts().value["plain"]
+        array([1.])
+    """
+    numbers: dict[str, int] = {}
+    for pair in pairs:
+        for sentence in (pair.good, pair.bad):
+            numbers.setdefault(sentence, len(numbers))
+    words = [lower_words(sentence) for sentence in numbers]
+    totals = np.array([grams.total(each) for each in words])
+    return _of_pairs(pairs, numbers, totals, np.array([len(each) for each in words], int))
+
+
+def judge_regions(items: Sequence[RegionItem], scored: Iterable[Scored]) -> tuple[Verdicts, list[str]]:
+    """Whether the predictions of items hold, given the scores of their passages one after the other.
+
+    The second part is what the surprisals were, in words; margins are in bits.
+    """
+    waiting = iter(scored)
+    outcomes = [judge(item, list(islice(waiting, len(item.sentences)))) for item in items]
+    missing = Outcome(np.nan, np.nan, np.nan, np.nan, False, "")
+    found = [missing if each is None else each for each in outcomes]
+    value: dict[Score, np.ndarray] = {name: np.array([getattr(each, name) for each in found]) for name in SCORES}
+    margin: dict[Score, np.ndarray] = {
+        "plain": np.array([each.margin for each in found]),
+        "per_token": np.array([each.margin_per_token for each in found]),
+    }
+    return Verdicts(value, margin), [each.told for each in found]
+
+
+def lower_words(sentence: str) -> list[str]:
+    """The words of a sentence as n-gram models of suites read them.
+
+    Example:
+        >>> lower_words("Dogs don't bark.")
+        ['dogs', 'do', "n't", 'bark', '.']
+    """
+    return [word.lower() for word in words_in(sentence)]
+
+
+def written(sentence: str) -> Passage:
+    """A sentence as it is written; its parts are words, with punctuation apart.
+
+    Example:
+        >>> written("Dogs bark.").spans
+        ((0, 4), (5, 9), (9, 10))
+    """
+    return Passage(sentence, sentence, split_words(sentence).offsets)
+
+
+def unspelled(model: LanguageModel, sentences: Iterable[str]) -> set[str]:
+    """The sentences of which the tokenizer turns some part into its unknown token."""
+    tokenizer = model.encoder.tokenizer
+    unknown = tokenizer.unk_token_id
+    given = list(dict.fromkeys(sentences))
+    made = tokenizer.backend_tokenizer.encode_batch(given, add_special_tokens=False)
+    return {sentence for sentence, each in zip(given, made, strict=True) if unknown in each.ids}
+
+
+def _of_pairs(pairs: Sequence[Pair], numbers: Mapping[str, int], totals: np.ndarray, pieces: np.ndarray) -> ScoredPairs:
+    good, bad = (np.array([numbers[getattr(pair, one)] for pair in pairs], int) for one in ("good", "bad"))
+    return ScoredPairs(totals[good], totals[bad], pieces[good], pieces[bad])

@@ -1,0 +1,234 @@
+"""Cloze suites: accuracy and sensitivity in the diagnostics, precision and consistency by relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from lamina.analyses.findings import rows_of
+from lamina.figures.theme import INK, series, themed
+from lamina.results import Result
+
+CAPTIONS = {
+    "diagnostics": (
+        "Top panel: share of contexts in which an expected word (of negated sentences: the true one) is among the 5 "
+        "likeliest. Middle panel: share of items in which the good word is likelier than the bad ones. Lines: 95 % "
+        "intervals over items. The dark tick is chance; compare the model with its twin with random weights. A model "
+        "that heeds negation is as far to the right in negative contexts as in affirmative ones. Bottom panel: by how "
+        "many bits the false word is more surprising than the true one; to the left of 0 the false word is the easier "
+        "one. People's N400 in bare sentences (SIMP) is to the left in negative contexts too, where negation is "
+        "licensed (NAT) it is not."
+    ),
+    "relations": (
+        "First panel: share of facts whose object is the likeliest of all objects of the relation, over all patterns, "
+        "one row per relation, the best first. Second panel: share of pairs of paraphrases that get the same object. "
+        "Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most frequent object "
+        "of the other facts gives, or chance. A model that says the same object to everything is consistent and knows "
+        "nothing: compare both panels, and the twin with random weights."
+    ),
+    "items": (
+        "Share of items whose answer is the likeliest word, is among the 5 likeliest, or is the likeliest of its "
+        "candidates, by part; lines: 95 % intervals over items. The dark tick is what the most frequent answer of the "
+        "other items gives, for the choice among candidates chance. Compare the model with its twin with random "
+        "weights."
+    ),
+}
+"""Chart -> how to read it."""
+
+PANEL_WIDTH = 380
+MOST = 80
+"""Parts that are drawn; more cannot be read."""
+_LABELS = 250
+"""Pixels for names, the same in every panel so that axes are aligned."""
+_SHARE = (0.0, 1.0)
+
+
+class _Row(NamedTuple):
+    """One row of a panel: what it shows of the table, and which baseline is its tick."""
+
+    name: str
+    part: str
+    measure: str
+    tick: str
+
+
+def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """The chart `diagnostics`, `relations` or `items`, by the kind of suite."""
+    measures = set(result.tables["cloze"]["measure"])
+    if "precision_at_1_objects" in measures:
+        return {"relations": themed(_relations(result))}
+    if "sensitivity" in measures:
+        return {"diagnostics": themed(_diagnostics(result))}
+    return {"items": themed(_items(result))}
+
+
+def not_drawn(result: Result) -> dict[str, str]:
+    """Chart -> what it leaves out."""
+    table = result.tables["cloze"]
+    count = len(result.tables["parts"])
+    chart = "relations" if "consistency" in set(table["measure"]) else "items"
+    return {chart: f"{count - MOST:,} of {count:,} parts are not drawn; see cloze.csv."} if count > MOST else {}
+
+
+def _diagnostics(result: Result) -> alt.ConcatChart:
+    table = result.tables["cloze"]
+    there = set(zip(table["part"], table["measure"], strict=True))
+    every = list(dict.fromkeys(table["part"]))
+    accuracy, sensitivity, effects = [], [], []
+    for part in sorted(every):
+        shown = part.replace("/", ", ")
+        if "/" not in part:
+            negated = (part, "accuracy_at_5_negative") in there
+            accuracy.append(_Row(f"{shown}{', affirmative' * negated}", part, "accuracy_at_5", "chance"))
+            if negated:
+                accuracy.append(_Row(f"{shown}, negative", part, "accuracy_at_5_negative", "chance"))
+        if (part, "sensitivity_negative") in there:
+            for polarity in ("affirmative", "negative"):
+                sensitivity.append(_Row(f"{shown}, {polarity}", part, f"sensitivity_{polarity}", "chance"))
+                effects.append(_Row(f"{shown}, {polarity}", part, f"surprisal_effect_{polarity}", "chance"))
+        elif (part, "sensitivity") in there:
+            sensitivity.append(_Row(shown, part, "sensitivity", "chance"))
+    panels = [_panel(result, accuracy, "An expected word is among the first 5", "share of contexts", _SHARE)]
+    panels.append(
+        _panel(result, sensitivity, "The good word is the likelier one", "share of items", _SHARE, legend=False)
+    )
+    if effects:
+        title, axis = "Surprisal of the false word minus that of the true one", "difference in bits"
+        panels.append(_panel(result, effects, title, axis, None, legend=False))
+    return _stacked(result, panels, "Diagnostics", "dark tick: chance", [*accuracy, *sensitivity, *effects])
+
+
+def _relations(result: Result) -> alt.ConcatChart:
+    table, names = result.tables["cloze"], dict(result.tables["parts"][["part", "name"]].itertuples(index=False))
+    main = table[table["measure"] == "precision_at_1_objects"]
+    order = main[main["part"] != "all"].sort_values("value", ascending=False, kind="stable")["part"]
+    whole = ["all"] if "all" in set(main["part"]) else []
+    shown = {"all": "all relations"} | {
+        part: part if names[part] == part else f"{names[part]} ({part})" for part in order
+    }
+    parts = [*whole, *order][:MOST]
+    right = [_Row(shown[part], part, "precision_at_1_objects", "most_frequent") for part in parts]
+    there = set(table[table["measure"] == "consistency"]["part"])
+    same = [_Row(shown[part], part, "consistency", "chance") for part in parts if part in there]
+    panels = [_panel(result, right, "The right object comes first", "share of facts, over all patterns", _SHARE)]
+    if same:
+        title, axis = "Paraphrases get the same object", "share of pairs of patterns"
+        panels.append(_panel(result, same, title, axis, _SHARE, legend=False))
+    said = "dark tick: the most frequent object (first panel), chance (second panel)"
+    return _stacked(result, panels, "Facts by relation", said, right)
+
+
+def _items(result: Result) -> alt.ConcatChart:
+    table = result.tables["cloze"]
+    panels, every = [], []
+    for measure, title, tick in (
+        ("accuracy_at_1", "The answer is the likeliest word", "most_frequent"),
+        ("accuracy_at_5", "The answer is among the first 5", "most_frequent"),
+        ("choice", "The answer is the likeliest candidate", "chance"),
+    ):
+        parts = list(table[table["measure"] == measure]["part"])[:MOST]
+        rows = [_Row("all parts" if part == "all" else part, part, measure, tick) for part in parts]
+        if rows:
+            panels.append(_panel(result, rows, title, "share of items", _SHARE, legend=not panels))
+            every += rows
+    said = "dark tick: the most frequent answer of the other items, or chance"
+    return _stacked(result, panels, "Clozes", said, every)
+
+
+def _stacked(
+    result: Result, panels: Sequence[alt.LayerChart], what: str, ticks: str, rows: Sequence[_Row]
+) -> alt.ConcatChart:
+    about = result.provenance
+    title = alt.TitleParams(
+        f"{what}: {about.model['name']} on {result.tables['cloze']['suite'].iloc[0]}",
+        subtitle=f"lines: 95 % intervals; {ticks}",
+        offset=10,
+    )
+    said = describe(_drawn(result, rows))
+    chart = alt.concat(*panels, columns=1, spacing=24, title=title, description=said)
+    return chart.resolve_scale(y="independent", yOffset="independent", x="independent").properties(
+        usermeta={"panelWidth": PANEL_WIDTH}
+    )
+
+
+def describe(rows: pd.DataFrame) -> str:
+    """The chart in words.
+
+    Example:
+        >>> rows = [("ROLE-88", "sensitivity", "m", 0.86), ("ROLE-88", "sensitivity", "twin", 0.5)]
+        >>> describe(pd.DataFrame(rows, columns=["name", "measure", "model", "value"]))
+        'ROLE-88, sensitivity: m 0.86, twin 0.50.'
+    """
+    said = []
+    for (name, measure), own in rows.groupby(["name", "measure"], sort=False):
+        each = ", ".join(f"{row.model} {row.value:.2f}" for row in own.itertuples())
+        said.append(f"{name}, {str(measure).replace('_', ' ')}: {each}")
+    return f"{'; '.join(said)}."
+
+
+def _drawn(result: Result, rows: Sequence[_Row]) -> pd.DataFrame:
+    """The model and its twin in these rows, each with the baseline that is drawn as a tick."""
+    return pd.DataFrame(
+        list(_points(result, rows)), columns=["name", "measure", "model", "value", "low", "high", "n", "tick"]
+    )
+
+
+def _points(result: Result, rows: Sequence[_Row]) -> Iterator[tuple[object, ...]]:
+    own = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
+    beside = {(row.part, row.measure, row.baseline): row for row in rows_of(result.tables["baselines"])}
+    for row in rows:
+        ticked = beside.get((row.part, row.measure, row.tick))
+        shown = {
+            str(result.provenance.model["name"]): own[row.part, row.measure],
+            "twin with random weights": beside.get((row.part, row.measure, "twin")),
+        }
+        for name, each in shown.items():
+            if each is not None:
+                numbers = (each.value, each.low, each.high, each.n)
+                yield row.name, row.measure, name, *numbers, None if ticked is None else ticked.value
+
+
+def _panel(
+    result: Result,
+    rows: Sequence[_Row],
+    title: str,
+    axis: str,
+    domain: tuple[float, float] | None,
+    *,
+    legend: bool = True,
+) -> alt.LayerChart:
+    """One row per part, one point with its interval per model, a tick for the baseline."""
+    drawn = _drawn(result, rows)
+    names = list(dict.fromkeys(drawn["model"]))
+    look, order = series(names), [row.name for row in rows]
+    colour, shape = look.colour, look.shape
+    if not legend:
+        colour, shape = colour.legend(None), shape.legend(None)
+    labels = alt.Axis(
+        labelLimit=_LABELS, minExtent=_LABELS, maxExtent=_LABELS, ticks=False, domain=False, labelPadding=8
+    )
+    y = alt.Y("name:N", sort=order, title=None, axis=labels)
+    aside = alt.YOffset("model:N", sort=names, scale=alt.Scale(domain=names, paddingOuter=0.4))
+    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=True)
+    x, low, tick = (
+        alt.X(f"{column}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5)) for column in ("value", "low", "tick")
+    )
+    tooltip = [
+        alt.Tooltip("name:N"), alt.Tooltip("model:N"), alt.Tooltip("n:Q", title="items", format=","),
+        *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high")),
+        alt.Tooltip("tick:Q", title=rows[0].tick.replace("_", " "), format=".3f"),
+    ]  # fmt: skip
+    step = 18 if len(order) > 20 else 26
+    base = alt.Chart(drawn, width=PANEL_WIDTH, height=step * len(order)).encode(y=y)
+    placed = base.encode(yOffset=aside, color=colour)
+    return alt.LayerChart(
+        layer=[
+            base.mark_tick(color=INK, thickness=1.5, size=step - 4).encode(x=tick),
+            placed.mark_rule(strokeWidth=2, opacity=0.55).encode(x=low, x2=alt.X2("high:Q")),
+            placed.mark_point(filled=True, size=45, opacity=1).encode(x=x, shape=shape, tooltip=tooltip),
+        ],
+        title=alt.TitleParams(title, anchor="start", fontSize=12),
+    )
