@@ -66,6 +66,17 @@ def test_p_is_the_share_of_flipped_signs_that_differ_as_much(differences: list[i
     assert paired_difference(np.array(differences), np.full(14, 5)).p == sign_flip_p(np.array(differences))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_differences_need_not_be_whole_numbers(seed: int, scale: float):
+    rng = np.random.default_rng(seed)
+    differences = scale * rng.lognormal(0, 1, 14) * rng.choice([-1, 1], 14, p=[0.2, 0.8])
+    flips = np.array(list(product([-1, 1], repeat=14)))
+    exact = (np.abs(flips @ differences) >= abs(differences.sum()) * (1 - 1e-9)).mean()
+    assert sign_flip_p(differences, whole=False) == pytest.approx(exact, rel=0.5)
+    assert sign_flip_p(np.abs(differences), whole=False) == pytest.approx(2.0**-13)
+
+
 def test_many_documents_that_differ_little_are_tested_as_student_tests_them():
     differences = np.random.default_rng(0).integers(-2, 4, size=(300, 4)) * np.array([1, 1, 0, -1])
     theirs = ttest_1samp(differences[:, [0, 1, 3]], 0).pvalue

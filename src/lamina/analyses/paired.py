@@ -19,8 +19,9 @@ from lamina.types import Text
 
 MOST_UNITS = 1000
 """Documents whose sums are kept apart; more share rows, so that memory does not grow with the corpus."""
-_STEEPEST, _BISECTIONS = 20.0, 40
-"""Of the search for a saddlepoint: differences are whole numbers, so it is never farther out."""
+_STEEPEST = {True: 20.0, False: 1e6}
+"""Of the search for a saddlepoint: where differences are whole numbers it is never farther out."""
+_BISECTIONS = 60
 SURE = 0.05
 """The p-value, corrected by Holm, below which a difference counts."""
 DIFFERENCE = ("difference", "diff_low", "diff_high", "p_holm")
@@ -141,7 +142,9 @@ class Difference(NamedTuple):
     """Two-sided, that the difference is 0."""
 
 
-def paired_difference(differences: Real[np.ndarray, " unit *kinds"], counts: Real[np.ndarray, " unit"]) -> Difference:
+def paired_difference(
+    differences: Real[np.ndarray, " unit *kinds"], counts: Real[np.ndarray, " unit"], *, whole: bool = True
+) -> Difference:
     """The mean of differences over everything counted; units vary as wholes.
 
     The interval is Student's with the jackknife's standard error, leaving out one unit at a time: with few units of
@@ -150,8 +153,9 @@ def paired_difference(differences: Real[np.ndarray, " unit *kinds"], counts: Rea
     one sign.
 
     Args:
-        differences: whole numbers, summed over the unit: hits of one system minus hits of another.
+        differences: summed over the unit: hits of one system minus hits of another.
         counts: of the things summed over.
+        whole: whether differences are whole numbers.
 
     Example:
         >>> found = paired_difference(np.array([2.0, 1.0, 0.0, 3.0]), np.array([4, 4, 4, 4]))
@@ -169,10 +173,10 @@ def paired_difference(differences: Real[np.ndarray, " unit *kinds"], counts: Rea
     moved = (own - value * weights.reshape(along)) / (total - weights).reshape(along)
     error = np.sqrt((units - 1) / units * np.square(moved).sum(0))
     reach = student.ppf(0.975, units - 1) * error
-    return Difference(value, value - reach, value + reach, sign_flip_p(own))
+    return Difference(value, value - reach, value + reach, sign_flip_p(own, whole=whole))
 
 
-def sign_flip_p(differences: Real[np.ndarray, " unit *kinds"]) -> Float[np.ndarray, "*kinds"]:
+def sign_flip_p(differences: Real[np.ndarray, " unit *kinds"], *, whole: bool = True) -> Float[np.ndarray, "*kinds"]:
     """The share of sign flips whose sum is as far from 0 as the sum of these differences, two-sided.
 
     Where two systems are alike, a unit is as likely to be ahead as behind, so all flips are equally likely. There are
@@ -180,15 +184,18 @@ def sign_flip_p(differences: Real[np.ndarray, " unit *kinds"]) -> Float[np.ndarr
     size even for shares of one in a million. No p is below that of all units on one side.
 
     Args:
-        differences: whole numbers; their flipped sums are 2 apart, which the approximation makes up for.
+        differences: one sum per unit.
+        whole: whether they are whole numbers: flipped sums are then 2 apart, which the approximation makes up for.
 
     Example:
         >>> sign_flip_p(np.array([1.0] * 13 + [-1.0])).round(4).item(), 2 * (1 + 14) / 2**14
         (0.0022, 0.0018310546875)
     """
     own = differences.astype(float)
-    reached = np.maximum(np.abs(own.sum(0)) - 1, 0)
-    low, high = np.zeros_like(reached), np.full_like(reached, _STEEPEST)
+    if not whole:
+        own = own / np.maximum(np.abs(own).mean(0), np.finfo(float).tiny)
+    reached = np.maximum(np.abs(own.sum(0)) - whole, 0)
+    low, high = np.zeros_like(reached), np.full_like(reached, _STEEPEST[whole])
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         below = (own * np.tanh(middle * own)).sum(0) < reached
@@ -200,8 +207,10 @@ def sign_flip_p(differences: Real[np.ndarray, " unit *kinds"]) -> Float[np.ndarr
     steps = np.sqrt(np.maximum(2 * (high * reached - cumulant), 0))
     # Near 0 the approximation is 0 / 0, and the share is 1.
     far = steps > 1e-3
-    wide = np.where(far, high * np.sqrt(curvature), 1)
+    wide = np.where(far, np.maximum(high * np.sqrt(curvature), np.finfo(float).tiny), 1)
     tail = norm.sf(steps) + norm.pdf(steps) * (1 / wide - 1 / np.where(far, steps, 1))
+    # Where nearly all units are on one side the approximation breaks down; Chernoff's bound holds everywhere.
+    tail = np.minimum(tail, np.exp(-np.square(steps) / 2))
     return np.where(far, np.clip(2 * tail, 2.0 ** (1 - len(own)), 1), 1.0)
 
 
