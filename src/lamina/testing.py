@@ -1,4 +1,4 @@
-"""For testing your own code and lamina itself: a check of the encoder contract, and a tiny encoder that passes it."""
+"""For testing your own code and lamina itself: checks of what an encoder has to do, and a tiny encoder that does it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import torch
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.encoders.comparing import SHARE, TOLERANCE, apart
 from lamina.encoders.contract import STATES, Want
+from lamina.encoders.intervention_checks import check_interventions
 from lamina.encoders.passport import examine
 from lamina.errors import ModelError
 from lamina.types import Span, Text
+
+__all__ = ["SAMPLE_TEXTS", "TinyEncoder", "check_encoder", "check_interventions"]
 
 _VOCABULARY = 1000
 _CLS, _SEP = 1, 2

@@ -86,7 +86,7 @@ def _of_transformers(encoder: HuggingFaceEncoder, trial: Trial, alive: Check) ->
     ahead = check_look_ahead(trial)
     made = check_output(encoder, trial, eager)
     sound = "fails" not in (rows.check.verdict, ahead.verdict, made.output.verdict)
-    ablation = check_ablation(encoder, trial, made.first)
+    ablation = check_ablation(encoder, trial)
     checks = [
         check_weights(encoder),
         check_vocabulary(encoder),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,10 +11,11 @@ from torch.nn import Module
 
 from lamina.encoders._trial import Trial, by_layer, maps_of
 from lamina.encoders.anatomy import attention_by
+from lamina.encoders.attention_calls import Attention, recorded
 from lamina.encoders.comparing import SHARE, apart
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passport import Check, fails, holds, not_applicable
-from lamina.encoders.values import SHOWN_BY_LAYERS, Mixing, mixings
+from lamina.encoders.values import SHOWN_BY_LAYERS, mixings
 
 _ROWS = {torch.float32: 1e-4, torch.float64: 1e-6, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """How far a row of rounded numbers may be from a sum of 1."""
@@ -156,24 +154,6 @@ def _sinks(module: Module) -> Tensor | None:
     return found if isinstance(found, torch.nn.Parameter) else None
 
 
-class Attention(NamedTuple):
-    """One call of a model's eager attention function."""
-
-    module: Module
-    value: Tensor
-    """[row, key-value head, token, size]"""
-    made: Tensor
-    """[row, token, head, size]"""
-    weights: Tensor
-    """[row, head, token, token]"""
-    again: Callable[[], Tensor]
-    """The weights, computed again."""
-
-    def makes(self, values: Tensor) -> float:
-        """How far the values [row, head, token, size] of all heads, mixed by the weights, are from what was made."""
-        return apart((self.weights @ values).transpose(1, 2).flatten(2), self.made.flatten(2))
-
-
 class Eager(NamedTuple):
     """The plain text by the attention that hands out maps."""
 
@@ -192,7 +172,7 @@ def run_eager(encoder: HuggingFaceEncoder, trial: Trial) -> Eager:
     with torch.no_grad(), attention_by(encoder.model, "eager"):
         inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
         without = encoder._layers(inputs)
-        with _recorded(encoder.model, calls):
+        with recorded(encoder.model, calls):
             out = encoder.model(**inputs, output_attentions=True, output_hidden_states=True)
     maps = [out.attentions[place] for place in encoder.anatomy.maps.values()]
     # Where layers are taken from the blocks, those of the output are other ones.
@@ -204,38 +184,11 @@ def _stacked(layers: Sequence[Tensor]) -> Tensor:
     return torch.stack([layer[0].float().cpu() for layer in layers])
 
 
-@contextmanager
-def _recorded(model: Module, calls: list[Attention]) -> Iterator[None]:
-    """Note the calls of the function that models of transformers keep beside their classes."""
-    homes = {sys.modules[type(module).__module__] for module in model.modules()}
-    kept = [(home, home.eager_attention_forward) for home in homes if hasattr(home, "eager_attention_forward")]
-
-    def noting(attend: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(module: Module, query: Tensor, key: Tensor, value: Tensor, *given: Any, **named: Any) -> Any:
-            made, weights = attend(module, query, key, value, *given, **named)
-            if weights is not None:
-                again = partial(attend, module, query, key, value, *given, **named)
-                calls.append(Attention(module, value, made, weights, lambda: again()[1]))
-            return made, weights
-
-        return noted
-
-    for home, attend in kept:
-        home.eager_attention_forward = noting(attend)  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        yield
-    finally:
-        for home, attend in kept:
-            home.eager_attention_forward = attend  # pyright: ignore[reportAttributeAccessIssue]
-
-
 class Made(NamedTuple):
     """What maps make."""
 
     output: Check
     groups: Check
-    first: Mixing | None = None
-    """How the first block with maps mixes its values, where it was found."""
 
 
 _OUTPUT, _GROUPS = "maps make the output", "grouped heads"
@@ -257,10 +210,10 @@ def check_output(encoder: HuggingFaceEncoder, trial: Trial, eager: Eager | None)
         if each is not None and each.tiled:
             return _wrongly_shared(blocks[at])
     if None in found:
-        return _by_function(encoder, trial, eager)._replace(first=found[0])
+        return _by_function(encoder, trial, eager)
     said = f"values mixed by the maps are what each of {len(found)} blocks passes on"
     shared = min(each.groups for each in found if each is not None)
-    return Made(holds(_OUTPUT, said), _groups(encoder.heads, shared), found[0])
+    return Made(holds(_OUTPUT, said), _groups(encoder.heads, shared))
 
 
 def _groups(heads: int, shared: int) -> Check:

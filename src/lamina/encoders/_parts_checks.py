@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn import Module
 
 from lamina.encoders._trial import Trial
-from lamina.encoders.anatomy import attention_by, block_number, embedding_table
+from lamina.encoders.anatomy import embedding_table
 from lamina.encoders.comparing import apart
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Edit, Interventions
 from lamina.encoders.passport import Check, fails, holds, not_applicable
 from lamina.encoders.placement import weights
-from lamina.encoders.values import Mixing, is_linear
+from lamina.errors import ModelError
 
-Part = Literal["heads", "mlp", "attention", "layers"]
+Part = Literal["attention", "heads", "layers"]
 _LARGE = 2 * 2**30
 """Bytes of weights that are not hashed a second time."""
 
@@ -31,101 +28,32 @@ class Ablation(NamedTuple):
     parts: tuple[str, ...]
 
 
-def check_ablation(encoder: HuggingFaceEncoder, trial: Trial, mixing: Mixing | None) -> Ablation:
-    """Switch parts of the first block off: its own output changes, what comes before does not."""
+def check_ablation(encoder: HuggingFaceEncoder, trial: Trial) -> Ablation:
+    """Switch a head, all heads and the whole of the first block off: its own output changes, its input does not."""
     name = "ablation"
-    plain = trial.alone["plain"].transpose(0, 1)
-    found: list[str] = []
-    for part, module, cut in _cuts(encoder, trial, mixing):
-        try:
-            with _cutting(module, cut):
-                without = _states(encoder, trial)
-        except Exception:  # noqa: S112 - whatever a model's code does without a part: it cannot be switched off
-            continue
-        before, own = apart(without[:1], plain[:1]), apart(without[1:], plain[1:])
-        if part not in found and before <= trial.bar < own and torch.isfinite(without).all():
+    try:
+        parts = Interventions(encoder, heads=False, spread=True)
+    except ModelError as error:
+        return Ablation(not_applicable(name, str(error)), ())
+    row = encoder.rows(0, encoder.pieces(trial.texts["plain"]))[0]
+    first = min((block for block, _ in parts.heads), default=0)
+    edits: dict[Part, Edit] = {"layers": Edit(skipped=frozenset({0}))}
+    if parts.heads:
+        edits["heads"] = parts.without(first, heads=[0])
+        edits["attention"] = parts.without(first, heads=range(encoder.heads))
+    every = parts.run([row], list(edits.values()), layers=range(encoder.layers))
+    made = {each.edit: each.states for each in every}
+    found: list[Part] = []
+    for number, (part, edit) in enumerate(edits.items()):
+        at, plain, states = edit.first, made[None], made[number]
+        before, own = apart(states[at], plain[at]), apart(states[at + 1], plain[at + 1])
+        if before <= trial.bar < own and all(torch.isfinite(each).all() for each in states.values()):
             found.append(part)
     if not found:
         return Ablation(not_applicable(name, "none of its parts was found to switch off"), ())
-    return Ablation(holds(name, f"switched off in the first block: {', '.join(found)}"), tuple(found))
-
-
-def _cuts(
-    encoder: HuggingFaceEncoder, trial: Trial, mixing: Mixing | None
-) -> list[tuple[Part, Module, Callable[[Any, Any], Any]]]:
-    """Part, the module to hook, and what becomes of (given, made)."""
-    cuts: list[tuple[Part, Module, Callable[[Any, Any], Any]]] = []
-    calls, block = _first_block(encoder, trial)
-    if mixing is not None and mixing.out in calls:
-        size = mixing.values.size
-        cuts.append(
-            ("heads", mixing.out, lambda given, _made, layer=mixing.out: _without_a_head(layer, given[0], size))
-        )
-        cuts.append(("attention", mixing.out, lambda _given, made: torch.zeros_like(made)))
-        after = [layer for layer in calls if layer is not mixing.out and layer is not mixing.layer]
-        if after:
-            cuts.append(("mlp", after[-1], lambda _given, made: torch.zeros_like(made)))
-    if block is not None:
-        cuts.append(("layers", block, _skip))
-    return cuts
-
-
-def _first_block(encoder: HuggingFaceEncoder, trial: Trial) -> tuple[list[Module], Module | None]:
-    """The linear layers of the first block that give a vector per token, as they run, and the block itself."""
-    ran: list[Module] = []
-    whole: list[tuple[str, Module]] = []
-
-    def watch(path: str) -> Callable[[Module, Any, Any], None]:
-        def note(module: Module, _given: Any, made: Any) -> None:
-            shown = made[0] if isinstance(made, tuple) and made else made
-            if not isinstance(shown, Tensor) or shown.dim() != 3 or shown.shape[-1] != encoder.width:
-                return
-            if is_linear(module):
-                ran.append(module)
-            elif path.rpartition(".")[2] == "0":
-                whole.append((path, module))
-
-        return note
-
-    inside = [(path, module) for path, module in encoder.model.named_modules() if block_number(path) == 0]
-    handles = [module.register_forward_hook(watch(path)) for path, module in inside]
-    try:
-        _states(encoder, trial)
-    finally:
-        for handle in handles:
-            handle.remove()
-    outermost = min(whole, key=lambda each: each[0].count("."), default=None)
-    return ran, None if outermost is None else outermost[1]
-
-
-def _without_a_head(layer: Any, given: Tensor, size: int) -> Tensor:
-    given = given.clone()
-    given[..., :size] = 0
-    return layer.forward(given)
-
-
-def _skip(given: Any, made: Any) -> Any:
-    """A block that passes on what it read."""
-    return (given[0], *made[1:]) if isinstance(made, tuple) else given[0]
-
-
-@contextmanager
-def _cutting(module: Module, cut: Callable[[Any, Any], Any]) -> Any:
-    def hook(_module: Module, given: Any, named: Any, made: Any) -> Any:
-        return cut(given or tuple(named.values()), made)
-
-    handle = module.register_forward_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def _states(encoder: HuggingFaceEncoder, trial: Trial) -> Tensor:
-    """[layer, token, width] of the plain text."""
-    with torch.no_grad(), attention_by(encoder.model, None):
-        inputs = encoder.inputs(encoder.rows(0, encoder.pieces(trial.texts["plain"])))
-        return torch.stack([layer[0].float().cpu() for layer in encoder._layers(inputs)])
+    listed = ", ".join(sorted(found))
+    without = "" if parts.heads else f"; its heads cannot be told apart: {parts.no_heads}"
+    return Ablation(holds(name, f"switched off in the first block: {listed}{without}"), tuple(sorted(found)))
 
 
 def check_weights(encoder: HuggingFaceEncoder) -> Check:

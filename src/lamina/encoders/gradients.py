@@ -94,10 +94,7 @@ class OwnLoss:
         inside = np.flatnonzero(tokens.words != SPECIAL)
         if self.kind != "masked-LM":
             return inside
-        # Seeded by the text's name, so that neither its position in the corpus nor its batch matters.
-        name = int.from_bytes(hashlib.sha256(text.id.encode()).digest()[:8], "little")
-        rng = np.random.default_rng([self._seed, name])
-        return np.sort(rng.choice(inside, max(1, round(MASKED * len(inside))), replace=False))
+        return hidden_pieces(text.id, inside, self._seed)
 
     def _loss(self, out: Any, tokens: Tokens, chosen: np.ndarray) -> Tensor:
         if self.kind == "question-answering":
@@ -109,6 +106,20 @@ class OwnLoss:
             return _own_answer(out.logits[0, at])
         expected = torch.from_numpy(tokens.ids[chosen]).long().to(out.logits.device)
         return cross_entropy(out.logits[0, at - 1 if self.kind == "causal-LM" else at], expected)
+
+
+def hidden_pieces(text: str, pieces: np.ndarray, seed: int) -> np.ndarray:
+    """Those of a text's pieces that are hidden from a masked model at once: `MASKED` of them, at least one.
+
+    Seeded by the text's id, so that neither its position in the corpus nor its batch matters.
+
+    Example:
+        >>> len(hidden_pieces("s1", np.arange(1, 21), seed=0))
+        3
+    """
+    name = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "little")
+    rng = np.random.default_rng([seed, name])
+    return np.sort(rng.choice(pieces, max(1, round(MASKED * len(pieces))), replace=False))
 
 
 def _own_answer(logits: Float[Tensor, "place answer"]) -> Tensor:

@@ -31,6 +31,7 @@ from lamina.types import Text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from lamina.encoders.heads_on_states import HeadOnStates
     from lamina.encoders.language_model import LanguageModel
     from lamina.encoders.variants import LexicalEncoder
 
@@ -70,7 +71,11 @@ class HuggingFaceEncoder(Encoder):
         """The model with its head, if it was given in memory; None if only its body was loaded."""
         self.language_model: LanguageModel | None = None
         """With its language-model head, once `language_model` was asked for it."""
+        self.head_on_states: HeadOnStates | None = None
+        """The head it was fine-tuned with, once `head_on_states` was asked for it."""
         self.model = text_part(model).eval().requires_grad_(False)
+        self.pooler: torch.nn.Module | None = None
+        """Taken off the model, which does without; a head for classes may read it."""
         self.tokenizer = tokenizer
         self.reading = reading or Reading()
         """How texts become ids: segments, chat template, side of an encoder-decoder."""
@@ -131,7 +136,9 @@ class HuggingFaceEncoder(Encoder):
             # Not part of any layer and often untrained: it would only cost time and change the fingerprint.
             self.model.register_module("pooler", None)
             try:
-                return anatomy(self.model, ids, name=self.name)
+                found = anatomy(self.model, ids, name=self.name)
+                self.pooler = pooler
+                return found
             except ModelError:
                 # Some models cannot do without.
                 self.model.register_module("pooler", pooler)

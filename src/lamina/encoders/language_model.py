@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import Module, Parameter
 
 from lamina import assets
 from lamina.encoders.anatomy import attention_by
 from lamina.encoders.comparing import TOLERANCE, apart
 from lamina.encoders.contract import Encoder
 from lamina.encoders.heads import class_name, head_kind, load_with_head
+from lamina.encoders.heads_on_states import head_fingerprint, head_of, random_model
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.pieces import token_id
 from lamina.encoders.placement import is_spread
@@ -52,7 +49,7 @@ class LanguageModel:
         self.start = _start(encoder) if kind == "causal" else None
         """Token put before a text so that its first word has a probability; None where the tokenizer puts one."""
         self._class, self._config = type(whole), whole.config
-        self._head = _head_of(whole, encoder)
+        self._head = head_of(whole, encoder)
         self._dtype = next((each.dtype for each in self._head.parameters()), encoder.model.dtype)
         self.vocabulary: int = self.logits(torch.zeros(1, encoder.width)).shape[-1]
         """Pieces that the head knows."""
@@ -68,21 +65,16 @@ class LanguageModel:
     @property
     def fingerprint(self) -> str:
         """Changes whenever what it says could change: the encoder's, and the weights of the head that are its own."""
-        digest = hashlib.sha256(f"{self.encoder.fingerprint} {self._class.__name__} {self.start}".encode())
-        shared = {id(each) for each in self.encoder.model.parameters()}
-        for name, tensor in chain(self._head.named_parameters(), self._head.named_buffers()):
-            if id(tensor) not in shared:
-                digest.update(f"{name}{tuple(tensor.shape)}".encode())
-                digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        return head_fingerprint(self._head, self.encoder, self._class.__name__, self.start)
 
     def random_twin(self, seed: int = 0) -> LanguageModel:
         """The same architecture with new random weights, those of the head included."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            fresh: Any = self._class(copy.deepcopy(self._config))
-        fresh = fresh.to(self._dtype).eval().requires_grad_(False)
-        return LanguageModel(self.encoder.random_twin(seed), fresh, self.kind)
+        return self.random_on(self.encoder.random_twin(seed), seed)
+
+    def random_on(self, encoder: HuggingFaceEncoder, seed: int = 0) -> LanguageModel:
+        """A head with new random weights on another encoder of the same shape."""
+        fresh = random_model(self._class, self._config, self._dtype, seed)
+        return LanguageModel(encoder, fresh, self.kind)
 
     def describe(self) -> dict[str, str]:
         """Its entry in provenance; `body` is the encoder's own fingerprint, by which results of both are found."""
@@ -165,69 +157,6 @@ def _start(encoder: HuggingFaceEncoder) -> int | None:
         )
     turns = str(tokenizer.chat_template or "")
     return known[next((token for token in found if token not in turns), found[0])]
-
-
-class _Given(Module):
-    """Stands for the body: what it is given is its last layer."""
-
-    @property
-    def decoder(self) -> Module:
-        """The part of a body that some heads call (OPT)."""
-        return self
-
-    def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> Any:
-        return _Made(inputs_embeds)
-
-
-class _Made:
-    """The output of a body that has nothing but its last layer."""
-
-    def __init__(self, states: Tensor) -> None:
-        self.last_hidden_state = states
-
-    def __getitem__(self, index: Any) -> Any:
-        return (self.last_hidden_state,)[index]
-
-    def __getattr__(self, name: str) -> Any:
-        # Maps, caches, routers' logits: whatever else a head passes on.
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
-
-
-def _head_of(whole: Any, encoder: HuggingFaceEncoder) -> Module:
-    """The head of a model, called with states; it shares the weights of the encoder that the body shared with it."""
-    prefix, body = whole.base_model_prefix, whole.base_model
-    if body is whole or prefix not in whole._modules:
-        raise ModelError(f"{encoder.name} ({type(whole).__name__}): its head cannot be told from its body")
-    own: dict[int, Any] = {}
-    if not is_spread(encoder.model):
-        of_encoder = dict(encoder.model.named_parameters())
-        own = {id(each): of_encoder[name] for name, each in body.named_parameters() if name in of_encoder}
-    # Copies of the modules, not of their weights: the model may be the user's own.
-    head = _copied(whole, without=prefix)
-    head._modules[prefix] = _Given()
-    for module in head.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                module._parameters[name] = own.setdefault(id(parameter), _moved(parameter, encoder))
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = buffer.to(encoder.device)
-    return head
-
-
-def _copied(module: Module, without: str | None = None) -> Module:
-    made = copy.copy(module)
-    made._parameters, made._buffers = dict(module._parameters), dict(module._buffers)
-    made._modules = {
-        name: None if each is None else _copied(each) for name, each in module._modules.items() if name != without
-    }
-    return made
-
-
-def _moved(parameter: Parameter, encoder: HuggingFaceEncoder) -> Parameter:
-    return Parameter(parameter.detach().to(encoder.device), requires_grad=False)
 
 
 def _check_head(model: LanguageModel, whole: Any) -> None:

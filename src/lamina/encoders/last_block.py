@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import Module
 
@@ -36,12 +37,16 @@ def last_mixer(encoder: HuggingFaceEncoder) -> Module | None:
 
 
 @contextmanager
-def only_at(mixer: Module, places: Tensor) -> Iterator[None]:
-    """Within the block, of every row only the token at its place goes on after the mixer."""
+def only_at(mixer: Module, places: Tensor, rows: Tensor | None = None) -> Iterator[None]:
+    """Within the block, of every row only the token at its place goes on after the mixer.
+
+    With `rows`, places are of these: any number of them in each row, and every one is a row of its own from there on.
+    """
+    chosen = torch.arange(len(places)) if rows is None else rows
 
     def cut(_module: Module, _given: Any, made: Any) -> Any:
         states, *others = made if isinstance(made, tuple) else (made,)
-        kept = states[torch.arange(len(places), device=states.device), places.to(states.device)][:, None]
+        kept = states[chosen.to(states.device), places.to(states.device)][:, None]
         return (kept, *others) if isinstance(made, tuple) else kept
 
     handle = mixer.register_forward_hook(cut)
@@ -49,6 +54,20 @@ def only_at(mixer: Module, places: Tensor) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+class OnlyAsked(NamedTuple):
+    """Tokens of rows that alone go through what follows the last block's mixer."""
+
+    mixer: Module
+    places: Tensor
+    rows: Tensor
+
+    def put_back(self, made: Float[Tensor, "place one width"], rows: int, tokens: int) -> Tensor:
+        """Where they were, [row, token, width], among NaN."""
+        whole = made.new_full((rows, tokens, made.shape[-1]), torch.nan)
+        whole[self.rows.to(made.device), self.places.to(made.device)] = made[:, 0]
+        return whole
 
 
 def _look(encoder: HuggingFaceEncoder) -> Module | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lamina.encoders.contract import Encoder
 
-PASSPORT_VERSION = 1
+PASSPORT_VERSION = 2
 """Raised when the same model would get another verdict."""
 
 Verdict = Literal["holds", "fails", "not applicable"]
@@ -54,7 +54,7 @@ class Passport:
     maps: tuple[int, ...]
     """Blocks (from 0) that have attention maps."""
     ablatable: tuple[str, ...]
-    """Of "heads", "mlp", "attention", "layers"."""
+    """Of "attention" (all heads of a block), "heads", "layers"."""
     language_head: Literal["masked", "causal"] | None
     checks: tuple[Check, ...]
     features: tuple[float, ...] = ()
