@@ -6,7 +6,7 @@ examples of their own.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ def fit(learn: Examples, select: Examples, labels: int, device: torch.device | s
     parameters = np.zeros((known.shape[1] + 1, labels))
     best, lowest = None, np.inf
     for penalty in PENALTIES:
-        parameters, converged = _fitted(task, penalty, parameters)
+        parameters, converged = minimised(task, penalty, parameters)
         if not converged:
             # A weaker penalty would take longer still.
             break
@@ -105,7 +105,17 @@ class _Task(NamedTuple):
         return value + penalty / 2 * float(np.square(weights[:-1]).sum()), slope.ravel()
 
 
-def _fitted(task: _Task, penalty: float, start: np.ndarray) -> tuple[np.ndarray, bool]:
+@runtime_checkable
+class Convex(Protocol):
+    """A loss with one lowest place."""
+
+    def loss(self, weights: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
+        """The mean loss with its penalty, and its slope as one row of numbers."""
+        ...
+
+
+def minimised(task: Convex, penalty: float, start: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The weights with the lowest loss, searched for from `start`, and whether the search ended there."""
     from scipy.optimize import minimize
 
     settings = {"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "gtol": _TOLERANCE, "ftol": 0.0}

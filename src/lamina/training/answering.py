@@ -15,6 +15,7 @@ from lamina.errors import ModelError
 from lamina.tasks.scoring import best
 from lamina.training.classes import Classifying
 from lamina.training.heads import load_class_head, with_padding
+from lamina.training.objective import Row
 from lamina.training.provenance import ABOUT, folder_of, read_about
 from lamina.training.running import Collator, predict, rows_of
 from lamina.training.spans import Answering, best_guess
@@ -75,6 +76,10 @@ class Answerer:
             for row, each in zip(rows, predict(self._model, self._objective, rows, self._collator), strict=True):
                 said[row.item].append(each)
             yield from map(self._answer, chunk, said)
+
+    def windows(self, question: Question) -> list[Row]:
+        """What the model reads to answer a question: the whole, or overlapping parts of a long context."""
+        return self._objective.rows(0, question)
 
     def answers_to(self, questions: Iterable[Question]) -> bool:
         """Whether these can be answered: with a span of their context, or with a class that is an answer of some.

@@ -29,6 +29,11 @@ def hashes(folder: Path) -> dict[str, str]:
     return {path.name: hash_file(path) for path in sorted(folder.iterdir()) if path.is_file() and path.name != _SEAL}
 
 
+def weight_hashes(folder: Path) -> dict[str, str]:
+    """The sha256 of a model's weights, by file."""
+    return {name: sha256 for name, sha256 in hashes(folder).items() if name.endswith(".safetensors")}
+
+
 def are_sound(folder: Path, files: Mapping[str, str]) -> bool:
     """Whether these files are in a folder and have these hashes."""
     return all(matches(folder / name, sha256) for name, sha256 in files.items())

@@ -18,9 +18,10 @@ from lamina.errors import DamagedError
 from lamina.files.checking import read_json, write_json
 from lamina.files.writing import told, write_text
 from lamina.training.attention import make_sight
-from lamina.training.checkpoints import hashes
+from lamina.training.checkpoints import weight_hashes
 from lamina.training.classes import Classifying
 from lamina.training.heads import load_with_head, reload, source_of
+from lamina.training.layers import layers_in_words, prepare_layers
 from lamina.training.masked import Masking
 from lamina.training.objective import (
     IGNORED,
@@ -191,9 +192,18 @@ class Finetuning:
         objective.noted.clear()
         return Rows([row for row in made["train"] if _teaches(row)], made["select"], made["scored"], noted)
 
+    @cached_property
+    def scored_rows(self) -> list[Row]:
+        """The rows of the scored texts alone."""
+        return rows_of(self.objective, self.sets.scored)
+
+    def judge(self, model: Any) -> list[Outcome]:
+        """How a model with the task's head does on the scored texts: one outcome per text."""
+        return judge(model, self.objective, self.sets.scored, self.scored_rows, self._collator(model))
+
     def _score(self, trained: Trained) -> Learned:
         """How a trained model does on the scored texts; read where this very model was scored before."""
-        path, weights = trained.folder.parent / _SCORED, _weights(trained.folder)
+        path, weights = trained.folder.parent / _SCORED, weight_hashes(trained.folder)
         found = _read_learned(path)
         if found is not None and found[1] == weights:
             return found[0]
@@ -243,6 +253,7 @@ class Finetuning:
         objective, rows = self.objective, self.rows
         model: Any = load_with_head(self.encoder, objective, seed=plan.seed)
         model = model.to(self.encoder.model.device)
+        prepare_layers(model, self.encoder, plan)
         collator = self._collator(model)
 
         def evaluate(model: Any) -> dict[str, float]:
@@ -250,6 +261,7 @@ class Finetuning:
 
         what = (
             f"{self.task}: {self.encoder.name}, lr {plan.lr:g}, batch {plan.batch}, {plan.schedule}, seed {plan.seed}"
+            f"{layers_in_words(plan, self.encoder)}"
         )
         chooses = {"metric": objective.metric, "greater": objective.greater}
         return train(model, rows.train, collator, evaluate, plan, folder, what=what, **chooses)
@@ -284,16 +296,17 @@ class Finetuning:
             "attention_window": self.attention_window,
             "view": self.sets.view.describe() if asks else None,
             "guard": min(GUARD, guard_of(source_of(self.encoder))),
-            "base": self.encoder.describe(),
+            "base": self.encoder.describe() | _home(self.encoder),
             "data": self.sets.describe(),
             "plan": plan._asdict(),
             "best_step": step,
         }
 
 
-def _weights(folder: Path) -> dict[str, str]:
-    """The hashes of a model's weights."""
-    return {name: sha256 for name, sha256 in hashes(folder).items() if name.endswith(".safetensors")}
+def _home(encoder: HuggingFaceEncoder) -> dict[str, str]:
+    """Where a model is that has the name of its folder; one of the hub or an alias is found by its name."""
+    source = Path(source_of(encoder))
+    return {"folder": str(source)} if source.is_dir() and source.name == encoder.name else {}
 
 
 def _read_learned(path: Path) -> tuple[Learned, dict[str, str]] | None:

@@ -172,6 +172,7 @@ def load_sets(
         "files": {name: sha for corpus in corpora.values() for name, sha in corpus.files.items()},
         "splits": {role: _said_of(corpus) for role, corpus in corpora.items()},
         **({"note": roles.note} if roles.note else {}),
+        "asked": {"data": str(data), "format": format, "limit": limit, "annotation": annotation},
     }
     left_out = {
         f"{_CALLED[role]}: {reason}": count

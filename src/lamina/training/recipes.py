@@ -78,6 +78,10 @@ class Plan(NamedTuple):
     max_steps: int | None
     every: int
     clip: float
+    freeze: int | None = None
+    """The last of the layers, from 0 on, that keep their weights; None where all are trained."""
+    reset: int = 0
+    """How many of the top blocks begin with new random weights."""
 
     def steps(self, rows: int) -> int:
         """Number of updates for this many rows."""
@@ -95,6 +99,8 @@ def make_plans(
     seed: int,
     max_steps: int | None,
     grid: bool,
+    freeze: int | None = None,
+    reset: int = 0,
 ) -> list[Plan]:
     """What to try: one plan, or with `grid` every rate, batch size, schedule and number of epochs that is not given.
 
@@ -120,7 +126,7 @@ def make_plans(
         return (recipe.short, recipe.epochs) if falls else (recipe.epochs,)
 
     return [
-        Plan(length, rate, size, one, seed, max_steps, recipe.every, recipe.clip)
+        Plan(length, rate, size, one, seed, max_steps, recipe.every, recipe.clip, freeze, reset)
         for rate in lrs
         for size in batches
         for one in schedules
