@@ -38,6 +38,10 @@ LESS = {
     "pairs": ["--limit", "1", "--ngrams", "none", "--samples", "20"],
     "cloze": ["--limit", "1", "--samples", "20"],
     "perturb": ["--items", "10", "--steps", "4", "--samples", "20", "--limit", "60"],
+    "ablate": ["--items", "10", "--samples", "20", "--limit", "60", "--component", "block", "--no-twin"],
+    "erase": ["--limit", "60", "--items", "10", "--learn", "400", "--words", "100", "--layer", "3", "--no-twin"],
+    "prune": ["--items", "10", "--samples", "20", "--limit", "60", "--by", "top", "--step", "36", "--no-twin"],
+    "restore": ["--items", "20", "--learn", "20", "--samples", "20"],
     "lens": ["--limit", "30", "--positions", "20", "--learned", "40", "--steps", "1", "--samples", "20"],
     "said": ["--limit", "60", "--words", "20", "--learn", "60", "--no-seen", "--facts", "none", "--tasks", "pos"],
 }

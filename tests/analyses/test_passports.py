@@ -20,7 +20,8 @@ from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
 WHY = "Rows sum to 0.7 instead of 1."
-MAPS = {"attention", "attention_distance", "heads", "headmap", "corefheads", "parse", "look"}
+MAPS = {"attention", "attention_distance", "heads", "headmap", "corefheads", "parse", "look", "roles"}
+ABLATION = {"ablate", "prune", "erase", "patch", "roles"}
 
 
 def failing(*needs: str, sink: str | None = None, seed: int = 0) -> TinyEncoder:
@@ -47,7 +48,9 @@ def test_every_analysis_says_what_it_needs():
     needs = {each.name: needs_of(each, {}) for each in all_analyses()}
     assert {name for name, each in needs.items() if "maps" in each} == MAPS
     assert {name for name, each in needs.items() if not each} <= {"compare", "trace"}
-    assert all(each in ((), ("states",), ("maps",)) for each in needs.values())
+    assert {name for name, each in needs.items() if "ablation" in each} == ABLATION
+    others = {name: each for name, each in needs.items() if name not in ABLATION}
+    assert all(each in ((), ("states",), ("maps",)) for each in others.values())
 
 
 @pytest.mark.parametrize("name", ["attention", "heads", "look"])

@@ -48,6 +48,8 @@ TRAINING = {
     "compare",
     "lens",
     "said",
+    "restore",
+    "roles",
 }
 
 
@@ -141,6 +143,16 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "perturb": lambda: lamina.perturb(tiny_causal(), splits, targets=["loss"], how=["shuffled"], **few, **where),
         "lens": lambda: lamina.lens(tiny_causal(), splits, positions=60, learned=120, steps=4, **few, **where),
         "said": lambda: lamina.said(tiny_causal(), splits, facts=None, words=60, learn=120, **few),
+        "ablate": lambda: lamina.ablate(tiny_causal(), splits, targets=["loss"], items=12, **few),
+        "prune": lambda: lamina.prune(tiny_causal(), splits, targets=["loss"], items=12, **few),
+        "erase": lambda: lamina.erase(tiny_causal(), splits, targets=["loss"], items=12, learn=200, words=100, **few),
+        "restore": lambda: lamina.restore(
+            tuned(), out=folder / "restore", items=20, learn=20, points=2, **few, device="cpu"
+        ),
+        "patch": lambda: lamina.patch(
+            tiny_causal(), suite=table("good\tbad", "The {} runs far .\tThe {} sees far ."), items=4, **few
+        ),
+        "roles": lambda: lamina.roles(tiny_causal(), splits, suite=None, watched=200, items=40, twin=False, **few),
         "token_map": lambda: lamina.token_map(tuned(), "stories", device="cpu"),
         "phases": lambda: lamina.phases(tuned(), "stories", limit=6, clustered=2, **few, device="cpu"),
         "diff": lambda: lamina.diff(tiny, TinyEncoder(seed=1), dev, **few, **where),

@@ -12,7 +12,7 @@ from lamina.cli.encode import encode
 from lamina.cli.report import report
 from lamina.cli.serve import serve
 
-TRAINS = ("windows", "finetune")
+TRAINS = ("windows", "restore", "finetune")
 """Train in float32, and encode nothing."""
 
 

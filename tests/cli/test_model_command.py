@@ -47,7 +47,7 @@ def test_what_fails_is_told_with_what_follows_and_status_1(run, bert, wrong):
     assert done.exit_code == 1
     assert "FAILS 0.4" in done.output
     assert "look-ahead: Maps look ahead by 0.4." in done.output
-    assert "Refused: attention, attention_distance, heads, headmap, corefheads, parse, look.\n" in done.output
+    assert "Refused: attention, attention_distance, heads, headmap, corefheads, parse, look, roles.\n" in done.output
     assert "All other analyses work." in done.output
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.analyses.estimate import Cost
 
-Chapter = Literal["layers", "abilities", "heads", "words", "behaviour", "answering", "comparison"]
+Chapter = Literal["layers", "abilities", "heads", "words", "behaviour", "cause", "answering", "comparison"]
 """Where a result is shown."""
 Kept = Literal["csv", "parquet"]
 """The format of a saved table, and the suffix of its file."""

@@ -23,6 +23,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
 from lamina.results import Finding, Result
 from lamina.training.heads import source_of, with_padding
+from lamina.training.layers import refuse_layers
 from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart, load_sets, sets_of_splits
@@ -49,7 +50,7 @@ _SCORED = {
 """Task -> what is counted; questions for all others."""
 
 
-_LEARNED = Declared(
+LEARNED = Declared(
     "annotation",
     str | None,
     None,
@@ -77,7 +78,7 @@ class TrainingSets(Reads):
     @property
     def options(self) -> tuple[Declared, ...]:
         """See `Reads.options`."""
-        return (FORMAT, _LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
@@ -92,7 +93,8 @@ class TrainingSets(Reads):
         if not isinstance(encoder, HuggingFaceEncoder):
             raise ModelError(f"{encoder.name} has no blocks to fine-tune; name a transformer")
         with_padding(encoder.tokenizer)
-        sets = apart(_as_sets(given["data"], options, settings, encoder))
+        refuse_layers(encoder, freeze=settings["freeze"], reset=settings["reset"])
+        sets = apart(as_sets(given["data"], options, settings, encoder))
         refuse_used(source_of(encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
         names = (short_name(given["model"], encoder), Path(sets.name).stem, task)
         return Loaded((encoder, sets), describe_models((encoder,)), sets.describe(), names)
@@ -180,6 +182,10 @@ def finetune(
     babi_tasks: Annotated[  # noqa: ARG001 - how `TrainingSets` reads the data
         Sequence[int] | None, Setting("Some of bAbI's tasks (or of the stories'); all by default.", min=1)
     ] = None,
+    freeze: Annotated[
+        int | None, Setting("Keep the weights of the layers from 0 (the embeddings) to this one.", min=0)
+    ] = None,
+    reset: Annotated[int, Setting("Let so many of the top blocks begin with new random weights.", min=0)] = 0,
     seeds: Annotated[
         int, Setting("How often it is trained, each time with the next seed; from 2 on in folders `seed-N`.", min=1)
     ] = 1,
@@ -200,6 +206,7 @@ def finetune(
         >>> result.tables["scores"]  # doctest: +SKIP
     """
     asked = {"epochs": epochs, "lr": lr, "batch": batch, "schedule": schedule, "max_steps": max_steps, "grid": grid}
+    asked |= {"freeze": freeze, "reset": reset}
     learning = learning_of(encoder, sets, task, length=length, attention_window=attention_window, seed=seed)
     if not resume:
         shutil.rmtree(work)
@@ -276,7 +283,7 @@ def learning_of(
 
 
 def _plans(settings: Mapping[str, Any]) -> list[Plan]:
-    names = ("epochs", "lr", "batch", "schedule", "seed", "max_steps", "grid")
+    names = ("epochs", "lr", "batch", "schedule", "seed", "max_steps", "grid", "freeze", "reset")
     return make_plans(RECIPES[settings["task"]], **{name: settings[name] for name in names})
 
 
@@ -290,7 +297,8 @@ def _pieces(task: Task, encoder: HuggingFaceEncoder, length: int | None, sets: S
     return min(length or own, encoder.limit or own)
 
 
-def _as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], encoder: HuggingFaceEncoder) -> Sets:
+def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], encoder: HuggingFaceEncoder) -> Sets:
+    """The three sets of data that is named or given, for the task and the view that the settings say."""
     limit = options["limit"]
     if isinstance(data, Sets):
         return replace(data, train=data.train[:limit], select=data.select[:limit], scored=data.scored[:limit])

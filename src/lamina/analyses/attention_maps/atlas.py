@@ -15,7 +15,7 @@ from lamina.analyses.attention_maps.look import Chosen, standing_out
 from lamina.analyses.attention_maps.sentences import reach, see
 from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter, constant_measures
 from lamina.analyses.findings import rows_of
-from lamina.analyses.paired import DIFFERENCE, surely_ahead
+from lamina.analyses.paired import DIFFERENCE, SURE, surely_ahead
 from lamina.analyses.watching import Weighting
 from lamina.encoders import Encoder
 from lamina.results import Result
@@ -102,7 +102,9 @@ def sentence_atlas(
 
 
 def result_atlas(result: Result, blocks: int, heads: int) -> list[Measure]:
-    """What a saved result of `attention`, `heads`, `corefheads` or `headmap` says of every head; nothing of others.
+    """What a saved result of `attention`, `heads`, `corefheads`, `headmap`, `ablate` or `roles` says of every head.
+
+    Nothing of others.
 
     Example:
         >>> import lamina
@@ -164,14 +166,46 @@ def _headmap(result: Result, shape: tuple[int, int]) -> list[Measure]:
     ]
 
 
+def _ablate(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    """What breaks without each head: one measure per target and way of taking it away."""
+    effects = result.tables["effects"]
+    own, found = pd.DataFrame(effects[effects["component"] == "head"]), []
+    for (target, how), rows in own.groupby(["target", "how"], sort=False):
+        title, unit = f"effect on {target} without it ({how})", NATS if target == "loss" else "score"
+        values = _grid(pd.DataFrame(rows), "effect", shape)
+        found.append(Measure("ablate", f"{target} {how}", title, unit, values, 0.0, rule="no change"))
+    return found
+
+
+def _roles(result: Result, shape: tuple[int, int]) -> list[Measure]:
+    """The role that a head with one matters for more than the others of its layer do, the most certain first."""
+    table = result.tables["roles"]
+    sure = pd.DataFrame(table[_matters(table)]).sort_values("p_holm", ascending=False, kind="stable")
+    names = (NOTHING, *dict.fromkeys(map(str, table["role"])))
+    codes = [names.index(str(role)) for role in sure["role"]]
+    # Where a head has several rows the last counts, so that it is nothing only where no row is sure.
+    every = pd.concat([table.assign(code=0), sure.assign(code=codes)])
+    return [Measure("roles", "matters for", "matters for", "role", _grid(every, "code", shape), names=names)]
+
+
+def _matters(table: pd.DataFrame) -> pd.Series:
+    """Whether what needs the role is surely worse without the head than without others of its layer."""
+    worse = table["difference"].where(table["target"] == "loss", -table["difference"]) > 0
+    return worse & (table["p_holm"] < SURE)
+
+
 _READERS: dict[str, Callable[[Result, tuple[int, int]], list[Measure]]] = {
     "attention": _attention,
     "heads": _heads,
     "corefheads": _corefheads,
     "headmap": _headmap,
+    "ablate": _ablate,
+    "roles": _roles,
 }
 READ = tuple(_READERS)
-"""The analyses whose saved results tell of every head."""
+"""The analyses whose saved results tell of every head ..."""
+EXPECTED = READ[:4]
+"""... and those that are missed where there is none: the others take long."""
 
 
 def _unit(measure: str) -> str:
@@ -208,6 +242,8 @@ POINT = ("layer", "head", "x", "y", "behaviour")
 BEHAVIOUR = ("behaviour", "what", "value", "over", *DIFFERENCE)
 COREFERENCE = ("mention_type", "count", "accuracy", "low", "high")
 SHAPE = ("pattern", "share")
+MATTERS = ("role", "target", "effect", "low", "high", "others", *DIFFERENCE, "matters")
+NOTHING = "nothing that was asked"
 
 
 class Card(NamedTuple):
@@ -227,6 +263,9 @@ class Card(NamedTuple):
     """Surface measures with intervals, and the head's rank among all heads (1 has the most)."""
     shapes: pd.DataFrame
     """`pattern,share`: of its maps."""
+    matters: pd.DataFrame
+    """What breaks without it: for its roles beside the other heads of its layer, and what `ablate` found for any head
+    (without a role). `matters`: surely, after correcting for everything tried."""
     neighbours: pd.DataFrame
     """The heads that attend most alike."""
     points: pd.DataFrame
@@ -239,7 +278,8 @@ def card(layer: int, head: int, results: Mapping[str, Result]) -> Card:
     Args:
         layer: the head's block, from 1.
         head: its number there, from 1.
-        results: of `attention`, `heads`, `corefheads` and `headmap`, by analysis, as far as there are any.
+        results: of `attention`, `heads`, `corefheads`, `headmap`, `ablate` and `roles`, by analysis, as far as there
+            are any.
 
     Example:
         >>> import lamina
@@ -259,6 +299,7 @@ def card(layer: int, head: int, results: Mapping[str, Result]) -> Card:
         coreference=_own(_each_head(tables.get(("corefheads", "coref"))), layer, head, COREFERENCE),
         pattern=_own(_ranked(tables.get(("attention", "surface"))), layer, head, PATTERN),
         shapes=_own(tables.get(("attention", "patterns")), layer, head, SHAPE),
+        matters=_own(_uses(tables.get(("roles", "roles")), tables.get(("ablate", "effects"))), layer, head, MATTERS),
         neighbours=_neighbours(tables.get(("headmap", "divergences")), points, layer, head),
         points=points,
     )
@@ -304,6 +345,15 @@ def _relations(whole: pd.DataFrame | None, best: pd.DataFrame | None, layer: int
     # Older versions did not test differences: nothing of theirs is surely ahead.
     rows = ordered.reindex(columns=list(RELATION))
     return rows.assign(ahead=surely_ahead(rows)).head(max(RELATIONS, len(won)))
+
+
+def _uses(roles: pd.DataFrame | None, effects: pd.DataFrame | None) -> pd.DataFrame | None:
+    """What breaks without each head, by its roles and in general."""
+    parts = [] if roles is None else [roles.assign(matters=_matters(roles))]
+    if effects is not None:
+        heads = pd.DataFrame(effects[effects["component"] == "head"])
+        parts.append(heads.assign(role="", matters=heads["p_holm"] < SURE))
+    return pd.concat(parts, ignore_index=True) if parts else None
 
 
 def _neighbours(pairs: pd.DataFrame | None, points: pd.DataFrame, layer: int, head: int) -> pd.DataFrame:

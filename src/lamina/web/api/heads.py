@@ -159,6 +159,7 @@ class CardOfHead(BaseModel):
     coreference: list[dict[str, Any]]
     pattern: list[dict[str, Any]]
     shapes: list[dict[str, Any]]
+    matters: list[dict[str, Any]]
     neighbours: list[dict[str, Any]]
     points: list[dict[str, Any]]
     sources: list[Source]
@@ -182,7 +183,7 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
         layers=encoder.blocks,
         heads=encoder.heads,
         tokens=found.tokens,
-        measures=[_measure(each) for each in measures],
+        measures=[measure_of(each) for each in measures],
         groups=[_group(app, source) for source in dict.fromkeys(each.source for each in measures)],
         outstanding=[
             Outstanding(head=f"{each.layer}-{each.head}", why=each.why, value=each.value) for each in found.outstanding
@@ -206,13 +207,13 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
         tokens=found.units.names,
         special=found.units.special.tolist(),
         words=found.words,
-        heads=[_links(said, each) for said, each in zip(wanted.heads, found.links, strict=True)],
+        heads=[links_of(said, each) for said, each in zip(wanted.heads, found.links, strict=True)],
     )
 
 
 @router.post("/card")
 def card(app: State, wanted: CardWanted) -> CardOfHead:
-    """What saved results say about one head: role, relations, pattern and neighbours."""
+    """What saved results say about one head: role, relations, what breaks without it, pattern and neighbours."""
     from lamina.analyses.attention_maps.atlas import card as card_of
     from lamina.analyses.attention_maps.sentences import head_of
 
@@ -237,17 +238,17 @@ def _saved(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], 
 
     newest: dict[str, Entry] = {}
     for entry in app.results.of_model(encoder.fingerprint):
-        # Results of older versions know plain attention only.
-        if entry.parameters.get("weights", "attention") == weights:
+        # Results of older versions know plain attention only; without a head, weights do not matter.
+        if entry.analysis in ("ablate", "roles") or entry.parameters.get("weights", "attention") == weights:
             newest.setdefault(entry.analysis, entry)
     ordered = [newest[name] for name in READ if name in newest]
     return ordered, {entry.analysis: app.results.result(entry.id) for entry in ordered}
 
 
 def _missing(results: dict[str, Result]) -> list[str]:
-    from lamina.analyses.attention_maps.atlas import READ
+    from lamina.analyses.attention_maps.atlas import EXPECTED
 
-    return [name for name in READ if name not in results]
+    return [name for name in EXPECTED if name not in results]
 
 
 def _doing(row: dict[str, Any]) -> dict[str, Any]:
@@ -276,7 +277,8 @@ def _group(app: AppState, source: str) -> Group:
     return Group(source=source, title="On this sentence" if source == SENTENCE else app.words_of(source)[0])
 
 
-def _measure(measure: Measured) -> Measure:
+def measure_of(measure: Measured) -> Measure:
+    """A measure of all heads, as JSON has it."""
     values = [[_number(value) for value in row] for row in measure.values.tolist()]
     known = [value for row in values for value in row if value is not None]
     return Measure(
@@ -293,7 +295,8 @@ def _measure(measure: Measured) -> Measure:
     )
 
 
-def _links(head: str, links: Links) -> HeadLinks:
+def links_of(head: str, links: Links) -> HeadLinks:
+    """The links of one head, as JSON has them."""
     return HeadLinks(
         head=head,
         counts=links.counts.tolist(),

@@ -174,10 +174,10 @@ def lens(app: State, asked: MarkedSentence) -> Lens:
     from lamina.analyses.probing.live import over_seeds
     from lamina.types import Text
 
-    words = _words(app, asked)
-    marked = [_marked(mark) for mark in asked.marked]
+    words = words_of(app, asked)
+    marked = [marked_of(mark) for mark in asked.marked]
     with app.model(asked.model) as encoder:
-        tracer = _tracer_of(app, encoder)
+        tracer = tracer_of(app, encoder)
         told = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
         chosen = _interesting(encoder, words, told)
     return Lens(
@@ -186,7 +186,7 @@ def lens(app: State, asked: MarkedSentence) -> Lens:
         layers=encoder.layers,
         tasks=[] if tracer is None else [_card(name, task) for name, task in tracer.tasks.items()],
         seeds=0 if tracer is None else len(tracer.seeds),
-        beliefs=[belief for each in told for belief in _beliefs(each)],
+        beliefs=[belief for each in told for belief in beliefs_of(each)],
         interesting=chosen,
     )
 
@@ -196,7 +196,7 @@ def word(app: State, asked: OneWord) -> Word:
     """One word at every layer in two dimensions, and the attention to it and from it."""
     from lamina.analyses.typed_sentence import attended, encode_sentence, token_paths, word_vectors
 
-    words = _words(app, asked)
+    words = words_of(app, asked)
     _check_word(words, asked.word)
     with app.model(asked.model) as encoder:
         made = encode_sentence(encoder, words, ("states", "maps") if encoder.has_maps else ("states",))
@@ -217,7 +217,7 @@ def neighbours(app: State, asked: OneWord) -> Neighbours:
     from lamina.analyses.typed_sentence import encode_sentence, nearest_in_corpus, word_vectors
     from lamina.corpora import load_corpus
 
-    words = _words(app, asked)
+    words = words_of(app, asked)
     _check_word(words, asked.word)
     corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
     with app.model(asked.model) as encoder:
@@ -232,7 +232,8 @@ def neighbours(app: State, asked: OneWord) -> Neighbours:
     )
 
 
-def _words(app: AppState, asked: Sentence) -> tuple[str, ...]:
+def words_of(app: AppState, asked: Sentence) -> tuple[str, ...]:
+    """The words of a typed sentence; too many are refused."""
     from lamina.corpora.tokenising import split_words
 
     app.check_length(asked.sentence)
@@ -249,7 +250,8 @@ def _check_word(words: tuple[str, ...], word: int) -> None:
         raise SpanError(f"there is no word {word}; the sentence has {len(words)}, counted from 0")
 
 
-def _marked(mark: Mark) -> Marked:
+def marked_of(mark: Mark) -> Marked:
+    """What a request marks, as probes are asked about it."""
     from lamina.analyses.probing.live import Marked
     from lamina.types import Span
 
@@ -259,7 +261,7 @@ def _marked(mark: Mark) -> Marked:
     return Marked(mark.task, Span(mark.first, mark.last + 1), second)
 
 
-def _tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
+def tracer_of(app: AppState, encoder: Encoder) -> SentenceTracer | None:
     """The newest saved probes of exactly this model."""
     for entry in app.results.of_model(encoder.fingerprint):
         if entry.analysis == "probe":
@@ -327,7 +329,8 @@ def _card(name: str, asked: Asked) -> TaskCard:
     )
 
 
-def _beliefs(told: Beliefs) -> Iterator[Belief]:
+def beliefs_of(told: Beliefs) -> Iterator[Belief]:
+    """What probes make of each target; of words that nobody marked, the strongest labels alone."""
     from lamina.analyses.probing.live import UNASKED
 
     for target, spans in enumerate(told.words.tolist()):

@@ -98,6 +98,7 @@ export interface CardOfHead {
   coreference: Record<string, any>[];
   pattern: Record<string, any>[];
   shapes: Record<string, any>[];
+  matters: Record<string, any>[];
   neighbours: Record<string, any>[];
   points: Record<string, any>[];
   sources: Source[];
@@ -111,6 +112,15 @@ export interface CardWanted {
   head: string;
   /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
   weights?: "attention" | "norm";
+}
+
+/** A sentence with and without the change. */
+export interface Changed {
+  words: string[];
+  units: string[];
+  tokens: number;
+  before: Told;
+  after: Told;
 }
 
 /** One thing that was tried on a model. */
@@ -450,6 +460,12 @@ export interface Source {
   created: string;
 }
 
+/** What a model with a span head answers. */
+export interface SpanAnswer {
+  text: string;
+  confidence: number;
+}
+
 /** A result in the list. */
 export interface Summary {
   id: string;
@@ -463,6 +479,21 @@ export interface Summary {
   command: string;
   tables: string[];
   findings: FindingCard[];
+}
+
+/** A sentence, and the parts of the model that are switched off. */
+export interface SwitchedOff {
+  model: string;
+  sentence: string;
+  marked?: Mark[];
+  heads?: string[];
+  layers?: number[];
+  how?: "zero" | "mean";
+  question?: string;
+  shown?: string[];
+  /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
+  weights?: "attention" | "norm";
+  top?: number;
 }
 
 /** What one table of a result holds. */
@@ -511,6 +542,15 @@ export interface TokenMap {
   clusters: number[][];
   layers: Layer[];
   drawn: number;
+}
+
+/** What the model makes of the sentence. */
+export interface Told {
+  beliefs: Belief[];
+  measures: Measure[];
+  links: HeadLinks[];
+  said: lamina__web__api__behaviour__Said[] | null;
+  answer: SpanAnswer | null;
 }
 
 /** A text with one gap, written [MASK], [Y] or ___, and the models that are asked. */
@@ -630,6 +670,7 @@ export interface Post {
   "/behaviour/pairs": { takes: TypedPair; gives: PairVerdict[] };
   "/behaviour/cloze": { takes: TypedCloze; gives: ClozeAnswer[] };
   "/behaviour/logit_lens": { takes: TypedLens; gives: LogitLens };
+  "/interventions": { takes: SwitchedOff; gives: Changed };
   "/compare": { takes: Several; gives: Comparison };
   "/jobs": { takes: Wanted; gives: Progress };
 }

@@ -66,6 +66,25 @@ function coreference(card) {
 }
 
 /** @param {CardOfHead} card */
+function matters(card) {
+  if (!card.matters.length) return [];
+  const rows = card.matters.map((row) => [
+    `${row.role || "any head"}${row.matters ? " ★" : ""}`,
+    row.target,
+    short(row.effect),
+    interval(row),
+    short(row.others),
+    lead(row),
+    row.p_holm === null ? "" : row.p_holm < 0.001 ? "< 0.001" : row.p_holm.toFixed(3),
+  ]);
+  return [
+    el("h3", {}, "What it matters for"),
+    table(["role", "what is scored", "effect without it", "95 %", "other heads of its layer", "difference (95 %)", "p (Holm)"], rows, { caption: "Scores without this head minus those with it; of a loss, above 0 is worse" }),
+    el("p", { class: "soft" }, "★ p below .05: for a role, of the difference from the other heads of its layer; otherwise of the effect itself."),
+  ];
+}
+
+/** @param {CardOfHead} card */
 function pattern(card) {
   if (!card.pattern.length) return [];
   const rows = card.pattern.map((row) => [row.title, short(row.value), interval(row), short(row.baseline), row.rank === null ? "" : `${row.rank} of ${row.of}`]);
@@ -127,5 +146,5 @@ function onSentence(card, measures) {
  * @param {OnMove} onMove
  */
 export function showCard(box, card, measures, onMove) {
-  replace(box, role(card), neighbours(card, onMove), relations(card), coreference(card), pattern(card), onSentence(card, measures), sources(card));
+  replace(box, role(card), neighbours(card, onMove), relations(card), coreference(card), matters(card), pattern(card), onSentence(card, measures), sources(card));
 }

@@ -1,0 +1,168 @@
+"""What analyses that change a model's parts read: the model, texts, and what else it can be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lamina import assets
+from lamina.analyses.behaviour.inputs import speaking
+from lamina.analyses.behaviour.perturb_answers import has_span_head
+from lamina.analyses.cause.answers import QA, QA_EXACT
+from lamina.analyses.cause.asking import HEADS, Material, chosen_targets
+from lamina.analyses.cause.judgements import PAIRS
+from lamina.analyses.cause.loss import LOSS
+from lamina.analyses.cause.probed import PROBE
+from lamina.analyses.cause.tagged import CLASSES_OF_TEXTS, TAGS
+from lamina.analyses.given_data import as_corpus, as_result, as_splits
+from lamina.analyses.inputs import Loaded, TrainedTexts, chosen_view, model_and
+from lamina.analyses.models import as_encoder
+from lamina.analyses.settings import Declared, Setting
+from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.corpora.learning import Splits
+from lamina.corpora.loading import scored_split
+from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
+from lamina.corpora.question_sets import Questions, load_questions
+from lamina.encoders import Encoder
+from lamina.encoders.heads import Kind, head_kind
+from lamina.encoders.heads_on_states import head_on_states
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.language_model import has_language_model
+from lamina.errors import CorpusError, InputError, LaminaError
+from lamina.progress import say
+from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
+
+if TYPE_CHECKING:
+    from lamina.activations.runtime import Runtime
+
+_SUITE, _QUESTIONS = "blimp", "stories"
+"""Pairs and questions where none are named; a model that lamina fine-tuned is asked what it was tuned for."""
+
+
+@dataclass(frozen=True)
+class CauseInputs(TrainedTexts):
+    """A model, and what it is asked about while its parts are changed; the function gets the encoder and a `Material`.
+
+    Settings of the analysis say the rest: `targets`, and the names `suite` (minimal pairs), `questions` and `probes`
+    (what `lamina probe` wrote). A limit is of the texts that are asked about.
+    """
+
+    @property
+    def options(self) -> tuple[Declared, ...]:
+        """See `Reads.options`."""
+        said = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
+        return (Declared("split", str, self.split, Setting(said)), *super().options[1:])
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> Loaded:
+        """See `Reads.load`; what model and data cannot give is said before anything is measured."""
+        asked = settings.get("targets")
+        encoder = as_encoder(given["model"], options, runtime)
+        speaks = has_language_model(encoder)
+        probes = settings.get("probes")
+        material = Material(
+            self._read(given["data"], options, asked),
+            _pairs(settings.get("suite"), asked) if speaks else None,
+            _questions(settings.get("questions"), asked, encoder) if _answers(encoder) else None,
+            None if probes is None else as_result(probes),
+        )
+        # What was named and cannot be asked is said, not left out.
+        if settings.get("suite") is not None:
+            chosen_targets(encoder, [PAIRS], material)
+        if settings.get("questions") is not None and material.questions is None:
+            chosen_targets(encoder, [QA], material)
+        names = chosen_targets(encoder, asked, material)
+        if asked is None:
+            _say_unasked(encoder, names, material)
+        loaded = model_and(encoder, material.texts, given["model"])
+        read = {"pairs": material.pairs, "questions": material.questions}
+        about = {name: each.describe() for name, each in read.items() if each is not None}
+        prints = [each["fingerprint"] for each in about.values()]
+        if material.probes is not None:
+            prints.append(material.probes.key)
+        data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
+        model = _with_head(encoder, names, material, loaded.model)
+        return replace(loaded, arguments=(encoder, material), model=model, data=data)
+
+    def _read(self, data: Any, options: Mapping[str, Any], asked: Sequence[str] | None) -> Splits | Corpus:
+        """Texts with those that probes learn from; without these where there are none and no probe is asked for."""
+        try:
+            splits = as_splits(data, {**options, "limit": None})
+        except CorpusError:
+            if any(each.startswith(PROBE) for each in asked or ()):
+                raise
+            return as_corpus(data, options, self.split)
+        limit = options["limit"]
+        return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
+
+    def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
+        """A report does not ask it: parts are taken away one by one, which takes long."""
+        return None
+
+
+def _with_head(
+    encoder: Encoder, names: Sequence[str], material: Material, about: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What provenance says of a model: with its head, where that is asked."""
+    if LOSS in names or material.pairs is not None:
+        return speaking(encoder)
+    spans = [QA] if has_span_head(encoder) and material.questions is not None else []
+    kinds: list[Kind] = [HEADS[name] for name in (*names, *spans) if name in HEADS]
+    if not kinds or not isinstance(encoder, HuggingFaceEncoder):
+        return about
+    head = head_on_states(encoder, kinds[0])
+    return {**about, "fingerprint": head.fingerprint, "body": about["fingerprint"], "head": kinds[0]}
+
+
+def _say_unasked(encoder: Encoder, names: Sequence[str], material: Material) -> None:
+    """Say why a head that the model was fine-tuned with is not asked by default: the data have nothing for it."""
+    kind = head_kind(encoder) if isinstance(encoder, HuggingFaceEncoder) else None
+    for name in (TAGS, CLASSES_OF_TEXTS, QA):
+        if HEADS[name] == kind and name not in names:
+            try:
+                chosen_targets(encoder, [name], material)
+            except InputError as error:
+                say(f"not asked: {error}")
+
+
+def _pairs(suite: Any, asked: Sequence[str] | None) -> MinimalPairs | None:
+    """The pairs asked for; by default BLiMP, where it is at hand."""
+    if isinstance(suite, MinimalPairs):
+        return suite
+    wanted = suite is not None or (assets.held(_SUITE) if asked is None else PAIRS in asked)
+    return read_pairs(suite or _SUITE) if wanted else None
+
+
+def _questions(named: Any, asked: Sequence[str] | None, encoder: Encoder) -> Questions | None:
+    if isinstance(named, Questions):
+        return named
+    if named is None and asked is not None and not {QA, QA_EXACT, CLASSES_OF_TEXTS} & set(asked):
+        return None
+    view = chosen_view({}, encoder)
+    tuned_on = _tuned_on(encoder) if named is None else None
+    if tuned_on is not None:
+        with suppress(LaminaError):
+            return load_questions(tuned_on, scored_split(tuned_on), view=view)
+    data = named or _QUESTIONS
+    return load_questions(data, scored_split(data), view=view)
+
+
+def _answers(encoder: Encoder) -> bool:
+    """Whether a model answers questions: with a span, or with a class that lamina taught it."""
+    return has_span_head(encoder) or (
+        view_of(encoder) is not None
+        and isinstance(encoder, HuggingFaceEncoder)
+        and head_kind(encoder) == HEADS[CLASSES_OF_TEXTS]
+    )
+
+
+def _tuned_on(encoder: Encoder) -> str | None:
+    """The data that lamina fine-tuned a model on, of which it is asked what it has not seen; None if not known."""
+    folder = folder_of(encoder)
+    if folder is None or not (folder / ABOUT).is_file():
+        return None
+    data = read_about(folder).get("data", {})
+    return data.get("asked", {}).get("data") or data.get("name")

@@ -1,0 +1,301 @@
+"""Heads or blocks taken away one after another: how much of a model can go before it does worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
+from lamina.analyses.cause.effects import measure
+from lamina.analyses.cause.inputs import CauseInputs
+from lamina.analyses.cause.prune_curve import CURVE, SHARES, curves, share_rows, valued
+from lamina.analyses.cause.prune_findings import describe, tell_findings
+from lamina.analyses.cause.prune_orders import (
+    EFFECT,
+    IMPORTANCE,
+    ORDERS,
+    RANDOM,
+    By,
+    Component,
+    Order,
+    orders,
+    parts_of,
+    points_of,
+)
+from lamina.analyses.cause.prune_saving import RETRAINED, files_of, lessons, named_point, retrained, save_point
+from lamina.analyses.cause.some_items import SomeItems, halved
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.pruned import refuse_unsavable
+from lamina.errors import InputError
+from lamina.results import Finding, Result
+from lamina.training.retraining import Schooling
+
+_ORDER = ("by", "place", "layer", "head", "worth")
+_CONTROLS = ("control", "value", "low", "high")
+TWIN, GUESS = "the twin with random weights", "guessing"
+_TRIED = 16
+"""Rows that are tried to tell how long all of them take."""
+_BACKWARD = 3
+"""A run with gradients takes about so many runs without."""
+
+
+@analysis(
+    title="Heads and blocks pruned",
+    question="How much of a model can be taken away before it does worse, and does it matter which parts go?",
+    method=(
+        "Heads (which then hand on zeros) or blocks (skipped) are taken away one after another: those with the "
+        "smallest gradient of a gate first, those whose absence alone costs least first, at random, or layer by layer "
+        "from the top or the bottom. Which parts matter is measured on one half of the documents (pairs and questions: "
+        "of the items), the curve is scored on the other. Intervals (95 %) resample documents and, of random orders, "
+        "the orders too. The share that can go is that at the last point before the score is worse by more than 1 "
+        "point (a loss: by more than 1 %)."
+    ),
+    cites=("Michel et al. 2019", "Voita et al. 2019", "Sajjad et al. 2023"),
+    reads=CauseInputs(),
+    version=1,
+    tables={
+        "curve": Table("One row per order and number of heads (or blocks) removed; of random orders the mean.", CURVE),
+        "shares": Table(
+            "One row per order: the share that can go within 1 point (of a loss: 1 %); difference: from random.", SHARES
+        ),
+        "order": Table(
+            "One row per order that is not random and head (or block): its place in the order; worth: its importance, "
+            "or how much worse the score is without it alone, on the half that chooses.",
+            _ORDER,
+        ),
+        "controls": Table("One row per control: what needs no training scores on the same items.", _CONTROLS),
+        "retrained": Table(
+            "One row per model, the saved one and the whole one, trained on for some steps; only with --retrain.",
+            RETRAINED,
+            optional=True,
+        ),
+    },
+    chapter="cause",
+    needs=("states", "ablation"),
+    example="lamina prune minilm --corpus ewt --items 200 --out results/prune",
+)
+def prune(
+    encoder: HuggingFaceEncoder,
+    material: Material,
+    *,
+    targets: Annotated[
+        Sequence[str] | None,
+        Setting(
+            "What is scored, one of loss, pairs, qa, qa_em, tags, classes and probe:TASK@LAYER; by default the first "
+            "that the model and the data can give.",
+            option="--target",
+        ),
+    ] = None,
+    component: Annotated[Component, Setting("What is taken away: heads or blocks.")] = "head",
+    by: Annotated[Sequence[By] | None, Setting("In which order; all five by default.")] = None,
+    step: Annotated[
+        int | None, Setting("Heads or blocks taken away at a time; by default such that a curve has 15 points.", min=1)
+    ] = None,
+    draws: Annotated[int, Setting("Random orders; their mean is shown.", min=1)] = 5,
+    again: Annotated[
+        bool, Setting("Measure effects again after each step, with what is gone already; takes much longer.")
+    ] = False,
+    save: Annotated[
+        str | None,
+        Setting("Save the model at a point of a curve, as BY:REMOVED (importance:24), in the folder `model`."),
+    ] = None,
+    retrain: Annotated[
+        int | None, Setting("Train the saved model on for so many steps of 16 training texts.", min=1)
+    ] = None,
+    # Which pairs, questions and probes that means is found when inputs are loaded.
+    suite: Annotated[  # noqa: ARG001
+        str | None, Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True)
+    ] = None,
+    questions: Annotated[  # noqa: ARG001
+        str | None, Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True)
+    ] = None,
+    probes: Annotated[  # noqa: ARG001
+        str | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
+    ] = None,
+    items: Annotated[int, Setting("Most texts, pairs or questions, drawn at random; half choose.", min=4)] = 500,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """The score of a model against what is left of it, by five orders in which its parts are taken away.
+
+    Importance and single effects are measured once, on the half of the documents that is not scored, so that choosing
+    does not flatter the curve. With `--save`, the model at one point is saved in the folder `model` of the result and
+    loads like any other: removed heads have weights of 0 in the output projection, removed blocks are not there. With
+    `--retrain` it is trained on first, and so is the whole model for comparison.
+
+    Example:
+        >>> result = lamina.prune("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
+        >>> result.tables["curve"].columns.tolist()[:4]  # doctest: +SKIP
+        ['by', 'removed', 'left', 'share_left']
+    """
+    asked = tuple(by or ORDERS)
+    model = Interventions(encoder, heads=component == "head")
+    points = _points(model, component, step)
+    point = None if save is None else named_point(save, points[-1], component)
+    _refuse(point, asked, retrain)
+    if point is not None:
+        refuse_unsavable(encoder, model.blocks)
+    name = _one_target(encoder, targets, material)
+    (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
+    choosing, scored = halved(whole, seed)
+    learned = None if retrain is None else lessons(choosing, material, Schooling(retrain, seed=seed))
+    found = orders(model, choosing, asked, component, points=points, draws=draws, seed=seed, again=again)
+    drawn = curves(model, scored, found, points, samples=samples, seed=seed)
+    tables = {
+        "curve": pd.DataFrame([row for curve in drawn for row in curve.rows()], columns=list(CURVE)),
+        "shares": pd.DataFrame(share_rows(drawn), columns=list(SHARES)),
+        "order": pd.DataFrame(_order_rows(found), columns=list(_ORDER)).astype({"head": "Int64"}),
+        "controls": pd.DataFrame(
+            _controls(encoder, scored, twin=twin, samples=samples, seed=seed), columns=list(_CONTROLS)
+        ),
+    }
+    skipped = {f"{name}: {why}": many for why, many in whole.skipped.items()}
+    files = {}
+    if point is not None:
+        folder, gone = save_point(model, found, point)
+        if learned is not None:
+            asked_for = {"items": items, "samples": samples, "seed": seed}
+            rows = list(retrained(model, scored, material, point, gone, folder, learned, **asked_for))
+            tables["retrained"] = pd.DataFrame(rows, columns=list(RETRAINED))
+            skipped["training texts that are scored too"] = learned.left_out
+        files = files_of(folder)
+    return Tables(
+        tables,
+        skipped,
+        data={"target": name, "items_choosing": len(choosing.items), "items_scored": len(scored.items)},
+        files=files,
+        scored={name: drawn[0].answers},
+    )
+
+
+@prune.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """What share can go by importance, by effect and at random; then from the top against from the bottom."""
+    return tell_findings(result)
+
+
+@prune.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per order: the score at some points, and the share that can go."""
+    return describe(result)
+
+
+@prune.costs
+def _cost(
+    _: Estimator, encoder: HuggingFaceEncoder, material: Material, *, targets: Sequence[str] | None,
+    component: Component, by: Sequence[By] | None, step: int | None, draws: int, again: bool, retrain: int | None,
+    items: int, twin: bool, seed: int, **__: Any,
+) -> Cost:  # fmt: skip
+    """A few items are scored as they are and without some parts; the rest are as many times the same."""
+    model = Interventions(encoder, heads=component == "head")
+    points, name = _points(model, component, step), _one_target(encoder, targets, material)
+    held: list[SomeItems] = []
+
+    def ask() -> None:
+        (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
+        held.extend(halved(whole, seed))
+
+    asking = time_call(ask)
+    choosing, scored = held
+    runs = _Runs.of(tuple(by or ORDERS), points, draws, again=again)
+    tokens = [sum(len(row.ids) for row in each.rows) for each in (choosing, scored)]
+    once, changed = _seconds_of_a_token(model, scored, points, component)
+    seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
+    seconds += tokens[1] * (once * (1 + twin) + changed * runs.scoring)
+    steps = 2 * (retrain or 0)
+    a_step = Schooling(1).batch * sum(tokens) / max(1, len(choosing.rows) + len(scored.rows))
+    return Cost(
+        passes=2 + twin + runs.choosing + runs.scoring,
+        texts=len(choosing.items) + len(scored.items),
+        tokens=sum(tokens),
+        steps=steps,
+        seconds=seconds + steps * a_step * _BACKWARD * once,
+        memory=memory_now(),
+    )
+
+
+class _Runs(NamedTuple):
+    """How often texts are run with something taken away."""
+
+    choosing: int
+    scoring: int
+    backward: int
+
+    @classmethod
+    def of(cls, asked: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _Runs:
+        many = points[-1]
+        single = many + (sum(many - gone for gone in points[1:-1]) if again else 0)
+        lines = len(set(asked) - {RANDOM}) + draws * (RANDOM in asked)
+        return cls(single * (EFFECT in asked), lines * (len(points) - 1), int(IMPORTANCE in asked))
+
+
+def _seconds_of_a_token(
+    model: Interventions, target: SomeItems, points: Sequence[int], component: Component
+) -> tuple[float, float]:
+    """As it is, and with some parts taken away: mostly, some of the lowest are among them."""
+    some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
+    rows = [target.rows[at] for at in some]
+    every = parts_of(model, component)
+    edits = [Order("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
+
+    def run(many: int) -> None:
+        for made in model.run(rows, edits[:many], layers=target.layers):
+            target.read([some[row] for row in made.rows], made.states)
+
+    # The first call is slower.
+    run(0)
+    once = time_call(lambda: run(0))
+    both = time_call(lambda: run(2))
+    tokens = max(1, sum(len(row.ids) for row in rows))
+    return once / tokens, max(0.0, both - once) / 2 / tokens
+
+
+def _points(model: Interventions, component: Component, step: int | None) -> list[int]:
+    many = len(parts_of(model, component))
+    if step is not None and step > many:
+        raise InputError(f"--step {step}: {model.encoder.name} has only {many} {component}s to take away")
+    return points_of(many, step)
+
+
+def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, material: Material) -> str:
+    first, *others = chosen_targets(encoder, targets, material)
+    if targets is not None and others:
+        raise InputError(f"one target at a time: a curve is of one score; got {', '.join([first, *others])}")
+    return first
+
+
+def _refuse(point: Any, asked: Sequence[str], retrain: int | None) -> None:
+    if point is not None and point.by not in asked:
+        raise InputError(f"--save {point.by}:{point.removed}: name the order with --by {point.by} too")
+    if retrain is not None and point is None:
+        raise InputError("--retrain trains the saved model on; say which with --save, such as --save importance:24")
+
+
+def _order_rows(found: Sequence[Order]) -> Iterator[tuple[Any, ...]]:
+    for order in found:
+        if order.by != RANDOM:
+            for place, (block, head) in enumerate(order.parts, start=1):
+                worth = np.nan if order.worth is None else order.worth[block, head]
+                yield order.by, place, block + 1, None if head is None else head + 1, worth
+
+
+def _controls(
+    encoder: HuggingFaceEncoder, target: SomeItems, *, twin: bool, samples: int, seed: int
+) -> Iterator[tuple[Any, ...]]:
+    if target.chance is not None and isfinite(target.chance):
+        yield GUESS, target.chance, target.chance, target.chance
+    if twin:
+        other = encoder.random_twin(seed)
+        same = target.of(other)
+        scores = measure(Interventions(other, heads=False), same, [])
+        found = valued(scores, same.units, samples=samples, seed=seed)
+        yield TWIN, *(float(each[0]) for each in (found.value, *found.interval))

@@ -1,0 +1,111 @@
+"""Which heads have a role, by what they attend to: relations, coreference, neighbours, sinks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from lamina.analyses.attention_maps.behaviours import COREFERENCE, FIRST, OFTEN, SHARES, behaviours
+from lamina.analyses.attention_maps.coreference import ALL as ALL_MENTIONS
+from lamina.analyses.attention_maps.coreference import KINDS, CorefMeter
+from lamina.analyses.attention_maps.corefheads import best_table as best_antecedents
+from lamina.analyses.attention_maps.relations import (
+    ALL,
+    NO_PUNCTUATION,
+    RelationMeter,
+    relations_of,
+    relations_table,
+)
+from lamina.analyses.attention_maps.surface import SurfaceMeter
+from lamina.analyses.paired import surely_ahead
+from lamina.analyses.resampling import CHOOSING, SCORED, halve
+from lamina.analyses.watching import Meter, watch
+from lamina.encoders import Encoder
+from lamina.types import Text
+
+Kind = Literal["relation", "coreference", "neighbour", "sink"]
+PREVIOUS, NEXT, SINK = "previous token", "next token", "sink"
+_SINKS = ("separator", FIRST, "punctuation")
+
+
+@dataclass(frozen=True)
+class Role:
+    """Something that heads do, and which of them do it."""
+
+    name: str
+    """A relation of the treebank, coreference, previous token, next token, or sink."""
+    kind: Kind
+    finds: Float[np.ndarray, "block head"]
+    """Share of the dependents (mentions) whose head word (antecedent) a head finds, or of attention that goes there."""
+    has: Bool[np.ndarray, "block head"]
+    """Which heads have the role."""
+
+    @property
+    def held(self) -> bool:
+        """Whether any head has it."""
+        return bool(self.has.any())
+
+
+def roles_of(encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int) -> tuple[list[Role], Counter[str]]:
+    """The roles that any head has, the commonest relation first; and what was cut or left out.
+
+    A head has a relation where it finds it surely better than the best fixed offset (`lamina heads`: p < .05 after
+    Holm over all heads, relations and directions), coreference where it is the best head of a type of mention and
+    surely ahead of every simple rule (`lamina corefheads`), the others by the shares of attention of `lamina headmap`.
+    """
+    shape, heads = (encoder.blocks, encoder.heads), encoder.blocks * encoder.heads
+    surface = SurfaceMeter(encoder, samples=1, seed=seed)
+    halves, found = halve(texts, seed), relations_of(texts)
+    relations = RelationMeter(heads, found, halves, samples=samples, seed=seed) if found else None
+    chains = any({"chains", "coref"} & set(text.edges) for text in texts) and halves.by == "document"
+    mentions = CorefMeter(heads, halves, among="words", samples=samples, seed=seed) if chains else None
+    meters: list[Meter] = [surface, *(each for each in (relations, mentions) if each is not None)]
+    skipped = watch(encoder, texts, meters, total=len(texts))
+    roles = [] if relations is None else list(_relations(relations_table(relations, encoder.heads), shape))
+    roles += [] if mentions is None else _coreference(mentions, shape)
+    return [role for role in [*roles, *_surface(surface.table(), shape)] if role.held], skipped
+
+
+def _relations(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[Role]:
+    own = table[(table["count"] >= OFTEN) & ~table["relation"].isin([ALL, NO_PUNCTUATION])]
+    own = own[[str(name).partition(":")[0] != "punct" for name in own["relation"]]]
+    for name, rows in own.assign(ahead=surely_ahead(own)).groupby("relation", sort=False):
+        # The better of both directions.
+        finds = _most(rows, "accuracy", shape)
+        yield Role(str(name), "relation", finds, _most(rows, "ahead", shape) == 1)
+
+
+def _coreference(meter: CorefMeter, shape: tuple[int, int]) -> list[Role]:
+    if not all(meter.sums(half).counts.any() for half in (CHOOSING, SCORED)):
+        return []
+    best = best_antecedents(meter, shape[1])
+    nothing = pd.DataFrame(columns=["layer", "head", "measure", "value", "baseline"])
+    sums, at = meter.sums(), KINDS.index(ALL_MENTIONS)
+    has = np.zeros(shape, bool)
+    for layer, head in behaviours(nothing, coref=best)[["layer", "head"]].itertuples(index=False):
+        has[int(layer) - 1, int(head) - 1] = True
+    return [Role(COREFERENCE, "coreference", (sums.heads[at] / sums.counts[at]).reshape(shape), has)]
+
+
+def _surface(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[Role]:
+    doing = behaviours(table)
+    for role, names in ((PREVIOUS, ("previous",)), (NEXT, ("next",)), (SINK, _SINKS)):
+        has = np.zeros(shape, bool)
+        rows = table[table["measure"].isin([SHARES[name][0] for name in names])]
+        own = doing[doing["behaviour"].isin(names)]
+        has[own["layer"].to_numpy(int) - 1, own["head"].to_numpy(int) - 1] = True
+        yield Role(role, "sink" if role == SINK else "neighbour", _most(rows, "value", shape), has)
+
+
+def _most(rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
+    """The largest value of each head; NaN where there is none."""
+    found = np.full(shape, np.nan)
+    places = (rows["layer"].to_numpy(int) - 1, rows["head"].to_numpy(int) - 1)
+    np.fmax.at(found, places, rows[column].to_numpy(float))
+    return found

@@ -1,0 +1,70 @@
+"""A target asked for some of its items: parts are chosen on one half of the documents and scored on the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.analyses.cause.targets import Scores, Target
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import CorpusError
+
+
+class SomeItems(Target):
+    """What another target asks, of some of its items alone."""
+
+    def __init__(self, target: Target, items: Sequence[int] | Int[np.ndarray, " item"]) -> None:
+        self._target, self._items = target, np.sort(np.asarray(items, int))
+        self._rows = np.flatnonzero(np.isin(target.owners, self._items))
+        self.name, self.lower_is_better, self.whole = target.name, target.lower_is_better, target.whole
+        self.layers, self.chance, self.skipped = target.layers, target.chance, target.skipped
+        self.rows = [target.rows[row] for row in self._rows.tolist()]
+        self.places = None if target.places is None else [target.places[row] for row in self._rows.tolist()]
+        self.owners = np.searchsorted(self._items, target.owners[self._rows])
+        self.items = tuple(target.items[item] for item in self._items)
+        self.units = tuple(target.units[item] for item in self._items)
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`."""
+        return self._target.read(self._own(rows), states)
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+        """See `Target.score`."""
+        every = np.zeros((len(self._target.rows), kept.shape[1]))
+        every[self._rows] = kept
+        hits, counts = self._target.score(every)
+        return Scores(hits[self._items], counts[self._items])
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`."""
+        return self._target.loss(self._own(rows), states)
+
+    def of(self, encoder: HuggingFaceEncoder) -> SomeItems:
+        """See `Target.of`."""
+        return same_items(self._target.of(encoder), self)
+
+    def _own(self, rows: Sequence[int]) -> list[int]:
+        return [int(self._rows[row]) for row in rows]
+
+
+def same_items(target: Target, other: Target) -> SomeItems:
+    """A target asked for those items that another one asks for too, by their names."""
+    wanted = set(other.items)
+    return SomeItems(target, [number for number, name in enumerate(target.items) if name in wanted])
+
+
+def halved(target: Target, seed: int) -> tuple[SomeItems, SomeItems]:
+    """A target of the one half of the documents (or pairs, or questions), and of the other; drawn by their names."""
+    units = sorted(set(target.units), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    if len(units) < 2:
+        raise CorpusError(
+            f"{target.name}: what to take away is chosen on one half of the documents and scored on the other, and "
+            "there is only one document, pair or question; raise --items, or name a corpus with more"
+        )
+    first = set(units[: len(units) // 2])
+    chooses = np.array([unit in first for unit in target.units])
+    return SomeItems(target, np.flatnonzero(chooses)), SomeItems(target, np.flatnonzero(~chooses))

@@ -1,0 +1,184 @@
+"""Readable or used: what is planted is found, and verdicts follow from intervals."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import lamina
+from lamina.analyses.cause import erase_effects
+from lamina.analyses.cause.asking import Material
+from lamina.analyses.cause.effects import Effect
+from lamina.analyses.cause.erase import erase
+from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, Erasers
+from lamina.analyses.cause.erase_effects import (
+    OPEN,
+    UNKNOWN,
+    UNUSED,
+    USED,
+    Difference,
+    Measured,
+    measure_target,
+    verdict_of,
+)
+from lamina.analyses.cause.loss import Loss
+from lamina.analyses.cause.targets import Scores
+from lamina.corpora import corpus_from
+from lamina.corpora.learning import Splits
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.language_model import language_model
+from lamina.errors import CorpusError, TaskError
+from lamina.probes.leace import Eraser
+from lamina.types import Edge, Span, Text
+from tests.language_models import tiny_masked
+from tests.planted_language import agreement_pairs, planted, sentences
+
+
+@lru_cache(maxsize=1)
+def planted_tables() -> dict[str, pd.DataFrame]:
+    splits = Splits(corpus_from(sentences(101, 1000), name="planted"), corpus_from(sentences(102, 100), name="planted"))
+    asked = {
+        "tasks": ["number", "kind"],
+        "layers": [1],
+        "targets": ["pairs"],
+        "items": 100,
+        "learn": 1000,
+        "words": 100,
+    }
+    material = Material(splits, agreement_pairs(103, 100))
+    return dict(erase.function(planted(0), material, **asked, samples=20, draws=4, twin=False).tables)
+
+
+def test_erasing_number_destroys_agreement_and_a_distractor_does_not() -> None:
+    table = planted_tables()["erase"].set_index(["task", "what"])
+    number, kind = table.loc[("number", CONCEPT)], table.loc[("kind", CONCEPT)]
+    assert number["baseline"] > 0.95
+    assert number["value"] < 0.7
+    assert number["verdict"] == USED
+    assert kind["value"] > 0.95
+    assert kind["verdict"] == UNUSED
+    for what in (RANDOM, CONTROL):
+        assert table.loc[("number", what), "value"] > 0.85
+
+
+def test_both_are_readable_before_and_neither_after() -> None:
+    table = planted_tables()["readable"].set_index("task")
+    for task in ("number", "kind"):
+        row = table.loc[task]
+        assert row["before"] > 0.95
+        assert row["after_low"] <= row["constant"] <= row["after_high"]
+        assert row["known"]
+        assert row["gone"]
+
+
+def test_subspaces_have_one_dimension_and_agree_with_the_table_of_effects() -> None:
+    tables = planted_tables()
+    assert (tables["subspaces"]["rank"] == 1).all()
+    assert tables["subspaces"]["what"].value_counts().to_dict() == {CONCEPT: 2, RANDOM: 8, CONTROL: 2}
+    effects = tables["erase"].set_index(["task", "what"])["effect"]
+    for row in tables["differences"].itertuples():
+        own = float(effects.loc[(row.task, CONCEPT)]) - float(effects.loc[(row.task, row.against)])
+        assert row.difference == pytest.approx(own, abs=1e-9)
+
+
+def told(concept: tuple[float, float], random: tuple[float, float], control: tuple[float, float], **read: Any) -> str:
+    """The verdict from intervals of harm to an accuracy."""
+
+    def turned(kind: type, ends: tuple[float, float]) -> Any:
+        middle = -sum(ends) / 2
+        given = (middle, -ends[1], -ends[0], 0.001)
+        return kind(*given) if kind is Difference else kind(0.9, 0.9 + middle, *given)
+
+    measured = Measured(
+        1,
+        {CONCEPT: 1, RANDOM: 1, CONTROL: 1},
+        {CONCEPT: turned(Effect, concept)},
+        {RANDOM: turned(Difference, random), CONTROL: turned(Difference, control)},
+        100,
+    )
+    readable: Any = SimpleNamespace(**{"known": True, "gone": True, "before": (0.9, 0.8, 1.0), **read})
+    return verdict_of(measured, readable, "pairs", {RANDOM: 0.001, CONTROL: 0.001})
+
+
+@pytest.mark.parametrize(
+    ("intervals", "read", "verdict"),
+    [
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {}, USED),
+        (((0.2, 0.3), (0.1, 0.3), (-0.1, 0.2)), {}, OPEN),
+        (((-0.01, 0.01), (-0.3, -0.1), (-0.1, 0.0)), {}, UNUSED),
+        (((0.2, 0.3), (-0.01, 0.01), (-0.1, 0.01)), {}, UNUSED),
+        (((0.2, 0.3), (-0.3, -0.1), (-0.3, -0.1)), {}, OPEN),
+        (((-0.2, 0.3), (-0.2, 0.3), (-0.2, 0.3)), {}, OPEN),
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"gone": False}, OPEN),
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"known": False}, UNKNOWN),
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"known": False, "before": (np.nan,) * 3}, OPEN),
+    ],
+    ids=["used", "as control", "nothing", "as random", "less than random", "wide", "not gone", "unknown", "no probe"],
+)
+def test_verdicts(intervals: tuple[tuple[float, float], ...], read: dict[str, Any], verdict: str) -> None:
+    assert told(*intervals, **read) == verdict
+
+
+def test_one_more_random_subspace_is_rarely_taken_for_a_concept() -> None:
+    """The interval of the difference holds 0 about 95 % of the time where the concept is but another draw."""
+    rng, found, times = np.random.default_rng(0), 0, 200
+    target: Any = SimpleNamespace(units=tuple(map(str, range(40))), whole=False)
+    counts = np.full(40, 10.0)
+    for _ in range(times):
+        base = rng.normal(30, 3, 40)
+        draws = [Scores(base + 10 * rng.normal(0, 0.1) + rng.normal(0, 0.5, 40), counts) for _ in range(6)]
+        difference = erase_effects._difference(draws[0], draws[1:], target)
+        found += difference.low > 0 or difference.high < 0
+    assert found / times < 0.08
+
+
+def test_only_words_that_the_model_sees_are_erased() -> None:
+    encoder = tiny_masked()
+    texts = [Text(str(at), ("the", "lazy", "dog", "runs", "far", "away")) for at in range(3)]
+    target, parts = Loss(language_model(encoder), texts), Interventions(encoder, heads=False)
+    nothing = torch.zeros(encoder.width, dtype=torch.float64)
+    away = Eraser(torch.eye(encoder.width).double(), torch.eye(encoder.width).double(), nothing, 1.0)
+    special = erase_effects._special(encoder)
+    assert encoder.tokenizer.mask_token_id in special
+    assert encoder.tokenizer.unk_token_id not in special
+    change = erase_effects._erasing(away, target.rows, special)
+    clean = parts.clean(target.rows, [0, 1])
+    changed = change(clean.states[1], clean)
+    for at, number in enumerate(clean.rows):
+        ids = target.rows[number].ids
+        words = torch.from_numpy(~np.isin(ids, special))
+        assert 0 < words.sum() < len(ids) - 2, "one is hidden at least"
+        assert torch.equal(changed[at, : len(ids)][~words], clean.states[1][at, : len(ids)][~words])
+        assert (changed[at, : len(ids)][words] == 0).all()
+    everywhere = erase_effects._erasing(away, target.rows, None)(clean.states[1], clean)
+    assert (everywhere == 0).all()
+    erasers = [Erasers(layer, away, (away, away), away) for layer in (1, encoder.blocks)]
+    found = measure_target(parts, target, erasers, tokens="all", what="loss")
+    assert [each.layer for each in found] == [1, encoder.blocks]
+    assert found[0].differences[CONTROL].value == pytest.approx(0, abs=1e-9)
+
+
+def test_what_cannot_be_erased_is_said() -> None:
+    words = ("the", "lazy", "dog", "runs")
+    edges = {
+        "pair": (Edge(("a",), Span(0, 1), Span(1, 2)),),
+        "kind": tuple(Edge(("x" if at % 2 else "y",), Span(at, at + 1)) for at in range(4)),
+    }
+    texts = [Text(str(at), words, edges=edges, doc=str(at)) for at in range(8)]
+    corpus = corpus_from(texts, name="own")
+    splits = Splits(
+        corpus, corpus_from([Text(f"d{at}", (*words, str(at)), edges=edges) for at in range(3)], name="own")
+    )
+    few = {"targets": ["loss"], "twin": False, "samples": 20}
+    with pytest.raises(TaskError, match="pair: its targets are pairs of spans"):
+        lamina.erase(tiny_masked(), splits, tasks=["pair"], **few)
+    with pytest.raises(TaskError, match=r"too few targets to fit an eraser.*for states of 16 dimensions"):
+        lamina.erase(tiny_masked(), splits, tasks=["kind"], **few)
+    with pytest.raises(CorpusError, match="has no training texts to fit erasers on"):
+        erase.function(tiny_masked(), Material(corpus), targets=["loss"])

@@ -1,0 +1,96 @@
+"""Importance of heads by gradient, against finite differences of weights, and its agreement with effects."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from lamina.analyses.cause.importance import GateGradients, agreement_of, gate_gradients, importance_rows
+from lamina.analyses.cause.loss import Loss
+from lamina.analyses.cause.targets import Scores
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.language_model import language_model
+from lamina.types import Text
+from tests.language_models import tiny_causal
+
+TEXTS = [Text("a", ("the", "dog", "sees", "a", "cat"), doc="x"), Text("b", ("cats", "run"), doc="y")]
+STEP = 1e-3
+
+
+def mean_loss(weights: tuple[int, int, float], text: Text) -> float:
+    """Of a text, by a model one of whose heads has its output weights scaled; in double precision."""
+    encoder = tiny_causal()
+    start = language_model(encoder).start
+    model: Any = encoder.whole.double()  # type: ignore[union-attr]
+    block, head, scale = weights
+    size = encoder.width // encoder.heads
+    ids = torch.tensor([start, *encoder.tokenizer(" ".join(text.words))["input_ids"]])
+    with torch.no_grad():
+        model.transformer.h[block].attn.c_proj.weight[head * size : (head + 1) * size] *= scale
+        logs = model(ids[None]).logits[0, :-1].log_softmax(-1)
+    return -float(logs.gather(1, ids[1:, None]).mean())
+
+
+def test_gate_gradients_are_finite_differences_of_output_weights() -> None:
+    encoder = tiny_causal()
+    found = gate_gradients(Interventions(encoder), Loss(language_model(encoder), TEXTS))
+    assert found.units == ("x", "y")
+    for at, (block, head) in list(enumerate(found.heads))[::5]:
+        for text, mine in zip(TEXTS, found.sums[:, at], strict=True):
+            up, down = (mean_loss((block, head, 1 + step), text) for step in (STEP, -STEP))
+            assert mine == pytest.approx(abs(up - down) / (2 * STEP), rel=1e-3, abs=1e-5)
+
+
+def test_importance_is_normalised_by_layer_with_intervals_over_units() -> None:
+    rng = np.random.default_rng(0)
+    heads = tuple((block, head) for block in (1, 3) for head in range(3))
+    sums = rng.gamma(2.0, size=(40, 6))
+    rows = importance_rows(GateGradients(tuple(f"u{at}" for at in range(40)), sums, heads), samples=200, seed=0)
+    value = np.array([row[2] for row in rows])
+    assert [row[:2] for row in rows[::3]] == [(2, 1), (4, 1)]
+    assert np.square(value).reshape(2, 3).sum(1) == pytest.approx([1, 1])
+    assert value[0] == pytest.approx(sums[:, 0].sum() / np.linalg.norm(sums.sum(0)[:3]))
+    assert all(low < own < high for *_, own, low, high in rows)
+
+
+def scored(effects: np.ndarray, noise: float, units: int, seed: int) -> tuple[Scores, list[Scores], list[str]]:
+    """Scores of items that are effects and noise."""
+    rng, one = np.random.default_rng(seed), np.ones(units)
+    after = [Scores(each + noise * rng.normal(size=units), one) for each in effects]
+    return Scores(np.zeros(units), one), after, [f"u{at:03}" for at in range(units)]
+
+
+def test_agreement_is_spearmans_of_sizes_and_its_interval_holds_what_other_documents_show() -> None:
+    true = np.array([0.3, -0.25, 0.2, 0.1, 0.05, -0.02, 0.01, 0.0])
+    cheap = np.array([5.0, 6.0, 3.0, 4.0, 1.0, 2.0, 0.5, 0.7])
+    heads = tuple((0, head) for head in range(8))
+    made, again = [], []
+    for seed in range(30):
+        before, after, units = scored(true, 0.3, 60, seed)
+        sums = cheap + 2 * np.random.default_rng(100 + seed).normal(size=(60, 8))
+        gradients = GateGradients(tuple(units), sums, heads)
+        made.append(agreement_of(gradients, before, after, units, normalised=False, samples=200, seed=seed))
+        sizes = [abs(each.value) for each in after]
+        assert made[-1].rho == pytest.approx(spearmanr(sums.sum(0), sizes)[0])
+        again.append(sizes)
+    expected = np.mean([each.rho for each in made])
+    assert sum(each.low <= expected <= each.high for each in made) >= 26
+    # Two samples of as many documents each: that is what `again` stands for.
+    pairs = [float(np.asarray(spearmanr(*both))[0]) for both in pairwise(again)]
+    assert np.mean([each.again for each in made]) == pytest.approx(np.mean(pairs), abs=0.08)
+
+
+def test_equal_orders_agree_wholly_and_ties_cannot_be_told() -> None:
+    heads = tuple((0, head) for head in range(4))
+    before, after, units = scored(np.array([0.4, 0.3, 0.2, 0.1]), 0.0, 10, 0)
+    same = GateGradients(tuple(units), np.tile([4.0, 3.0, 2.0, 1.0], (10, 1)), heads)
+    settings: dict[str, Any] = {"normalised": True, "samples": 50, "seed": 0}
+    assert agreement_of(same, before, after, units, **settings).low == pytest.approx(1, abs=1e-6)
+    tied = agreement_of(same, before, [after[0]] * 4, units, **settings)
+    assert np.isnan(tied.rho)
+    assert np.isnan(tied.low)
