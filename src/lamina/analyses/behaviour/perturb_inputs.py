@@ -51,7 +51,7 @@ class PerturbedTexts(TrainedTexts):
             span_answerer(encoder)
         pairs = _pairs(settings["suite"], asked) if speaks else None
         questions = _questions(settings["questions"], asked, encoder) if has_span_head(encoder) else None
-        texts = self._read(given["data"], options, asked)
+        texts = texts_to_ask(given["data"], options, asked, self.split)
         loaded = model_and(encoder, texts, given["model"])
         read = {"pairs": pairs, "questions": questions}
         about = {name: each.describe() for name, each in read.items() if each is not None}
@@ -59,20 +59,21 @@ class PerturbedTexts(TrainedTexts):
         data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
         return replace(loaded, arguments=(encoder, texts, pairs, questions), model=spoken or loaded.model, data=data)
 
-    def _read(self, data: Any, options: Mapping[str, Any], asked: Sequence[str] | None) -> Splits | Corpus:
-        """Texts with those that probes learn from; without these where there are none and no probe is asked for."""
-        try:
-            splits = as_splits(data, {**options, "limit": None})
-        except CorpusError:
-            if any(each.startswith(PROBE) for each in asked or ()):
-                raise
-            return as_corpus(data, options, self.split)
-        limit = options["limit"]
-        return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
-
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
         """A report does not ask it."""
         return None
+
+
+def texts_to_ask(data: Any, options: Mapping[str, Any], asked: Sequence[str] | None, split: str) -> Splits | Corpus:
+    """Texts with those that probes learn from; without these where there are none and no probe is asked for."""
+    try:
+        splits = as_splits(data, {**options, "limit": None})
+    except CorpusError:
+        if any(each.startswith(PROBE) for each in asked or ()):
+            raise
+        return as_corpus(data, options, split)
+    limit = options["limit"]
+    return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
 
 
 def chosen_targets(

@@ -21,13 +21,11 @@ from lamina.analyses.cause.ablate_findings import describe, tell_findings
 from lamina.analyses.cause.ablate_parts import Component, How, Part, chosen_components, named_heads, planned
 from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
 from lamina.analyses.cause.importance import IMPORTANCE, importance_rows
-from lamina.analyses.cause.inputs import CauseInputs
+from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.targets import Target
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
-from lamina.corpora.minimal_pairs import MinimalPairs
-from lamina.corpora.question_sets import Questions
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Edit, Interventions
@@ -104,18 +102,10 @@ def ablate(
         Setting("Only these heads, as LAYER-HEAD counted from 1; all by default.", option="--head"),
     ] = None,
     # Which pairs, questions and probes that means is found when inputs are loaded.
-    suite: Annotated[  # noqa: ARG001
-        str | MinimalPairs | None,
-        Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True),
-    ] = None,
-    questions: Annotated[  # noqa: ARG001
-        str | Questions | None,
-        Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True),
-    ] = None,
-    probes: Annotated[  # noqa: ARG001
-        str | Result | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
-    ] = None,
-    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 500,
+    suite: Suite = None,  # noqa: ARG001
+    questions: AskedQuestions = None,  # noqa: ARG001
+    probes: Probes = None,  # noqa: ARG001
+    items: Items = 500,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,

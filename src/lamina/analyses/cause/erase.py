@@ -21,7 +21,7 @@ from lamina.analyses.cause.erase_effects import (
 )
 from lamina.analyses.cause.erase_findings import describe, tell_findings
 from lamina.analyses.cause.erase_readable import READABLE, Readable, read_layer
-from lamina.analyses.cause.inputs import CauseInputs
+from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.probed import probe_name
 from lamina.analyses.cause.targets import Target
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
@@ -94,16 +94,10 @@ def erase(
         ),
     ] = None,
     # Which pairs, questions and probes that means is found when inputs are loaded.
-    suite: Annotated[  # noqa: ARG001
-        str | None, Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True)
-    ] = None,
-    questions: Annotated[  # noqa: ARG001
-        str | None, Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True)
-    ] = None,
-    probes: Annotated[  # noqa: ARG001
-        str | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
-    ] = None,
-    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 300,
+    suite: Suite = None,  # noqa: ARG001
+    questions: AskedQuestions = None,  # noqa: ARG001
+    probes: Probes = None,  # noqa: ARG001
+    items: Items = 300,
     learn: Annotated[int, Setting("Words (or spans) that erasers are fitted on, about.", min=20)] = 20_000,
     words: Annotated[int, Setting("Words (or spans) that probes are scored on, about.", min=20)] = 4000,
     tokens: Annotated[

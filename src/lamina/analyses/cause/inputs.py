@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import has_span_head
+from lamina.analyses.behaviour.perturb_inputs import texts_to_ask
 from lamina.analyses.cause.answers import QA, QA_EXACT
 from lamina.analyses.cause.asking import HEADS, Material, chosen_targets
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.probed import PROBE
 from lamina.analyses.cause.tagged import CLASSES_OF_TEXTS, TAGS
-from lamina.analyses.given_data import as_corpus, as_result, as_splits
+from lamina.analyses.given_data import as_result
 from lamina.analyses.inputs import Loaded, TrainedTexts, chosen_view, model_and
 from lamina.analyses.models import as_encoder
 from lamina.analyses.settings import Declared, Setting
-from lamina.corpora.corpus import Corpus, fingerprint_of
-from lamina.corpora.learning import Splits
+from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
 from lamina.corpora.question_sets import Questions, load_questions
@@ -30,8 +29,9 @@ from lamina.encoders.heads import Kind, head_kind
 from lamina.encoders.heads_on_states import head_on_states
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import has_language_model
-from lamina.errors import CorpusError, InputError, LaminaError
+from lamina.errors import InputError, LaminaError
 from lamina.progress import say
+from lamina.results import Result
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,23 @@ if TYPE_CHECKING:
 
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named; a model that lamina fine-tuned is asked what it was tuned for."""
+
+# Settings that several analyses share; which pairs, questions and probes they mean is found when inputs are loaded.
+Suite = Annotated[
+    str | MinimalPairs | None,
+    Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True),
+]
+AskedQuestions = Annotated[
+    str | Questions | None,
+    Setting(
+        "Questions for a model with a span head: a name or a path; by default what it was tuned on, or stories.",
+        file=True,
+    ),
+]
+Probes = Annotated[
+    str | Result | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
+]
+Items = Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)]
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ class CauseInputs(TrainedTexts):
         speaks = has_language_model(encoder)
         probes = settings.get("probes")
         material = Material(
-            self._read(given["data"], options, asked),
+            texts_to_ask(given["data"], options, asked, self.split),
             _pairs(settings.get("suite"), asked) if speaks else None,
             _questions(settings.get("questions"), asked, encoder) if _answers(encoder) else None,
             None if probes is None else as_result(probes),
@@ -86,17 +103,6 @@ class CauseInputs(TrainedTexts):
         data = {**loaded.data, **about, "fingerprint": fingerprint_of(loaded.data["fingerprint"], *prints)}
         model = _with_head(encoder, names, material, loaded.model)
         return replace(loaded, arguments=(encoder, material), model=model, data=data)
-
-    def _read(self, data: Any, options: Mapping[str, Any], asked: Sequence[str] | None) -> Splits | Corpus:
-        """Texts with those that probes learn from; without these where there are none and no probe is asked for."""
-        try:
-            splits = as_splits(data, {**options, "limit": None})
-        except CorpusError:
-            if any(each.startswith(PROBE) for each in asked or ()):
-                raise
-            return as_corpus(data, options, self.split)
-        limit = options["limit"]
-        return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
 
     def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
         """A report does not ask it: parts are taken away one by one, which takes long."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.inputs import CauseInputs
+from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Probes, Suite
 from lamina.analyses.cause.prune_curve import CURVE, SHARES, curves, share_rows, valued
 from lamina.analyses.cause.prune_findings import describe, tell_findings
 from lamina.analyses.cause.prune_orders import (
@@ -111,15 +111,9 @@ def prune(
         int | None, Setting("Train the saved model on for so many steps of 16 training texts.", min=1)
     ] = None,
     # Which pairs, questions and probes that means is found when inputs are loaded.
-    suite: Annotated[  # noqa: ARG001
-        str | None, Setting("Minimal pairs: a suite or a file; blimp by default, where it is at hand.", file=True)
-    ] = None,
-    questions: Annotated[  # noqa: ARG001
-        str | None, Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True)
-    ] = None,
-    probes: Annotated[  # noqa: ARG001
-        str | None, Setting("A result of `lamina probe` whose probes are asked: its folder.", file=True)
-    ] = None,
+    suite: Suite = None,  # noqa: ARG001
+    questions: AskedQuestions = None,  # noqa: ARG001
+    probes: Probes = None,  # noqa: ARG001
     items: Annotated[int, Setting("Most texts, pairs or questions, drawn at random; half choose.", min=4)] = 500,
     samples: Samples = 1000,
     twin: Twin = True,

@@ -12,6 +12,7 @@ from lamina.analyses.behaviour.pairs import AGREEMENT
 from lamina.analyses.behaviour.perturb_targets import some_texts
 from lamina.analyses.cause.ablate_parts import How
 from lamina.analyses.cause.asking import Material
+from lamina.analyses.cause.inputs import AskedQuestions, Items
 from lamina.analyses.cause.roles_effects import GROUPS, HEADS, ROLES, Needed, group_rows, head_rows, role_rows
 from lamina.analyses.cause.roles_findings import describe, tell_findings
 from lamina.analyses.cause.roles_heads import Role, roles_of
@@ -91,11 +92,9 @@ def roles(
             file=True,
         ),
     ] = AGREEMENT,
-    questions: Annotated[  # noqa: ARG001
-        str | None, Setting("Questions for a model with a span head: a name or a path; stories by default.", file=True)
-    ] = None,
+    questions: AskedQuestions = None,  # noqa: ARG001
     watched: Annotated[int, Setting("Training texts on which roles are told, about, in whole documents.", min=2)] = 500,
-    items: Annotated[int, Setting("Most texts, pairs and questions of each target, drawn at random.", min=2)] = 500,
+    items: Items = 500,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
