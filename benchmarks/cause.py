@@ -103,7 +103,7 @@ def loop(parts: Interventions, rows: Sequence[Row], heads: Sequence[tuple[int, i
 
 
 def _against_a_loop(encoder: HuggingFaceEncoder, device: str) -> Bar:
-    """Both ways in turn, so that a slowdown affects both; the loop in large batches and in ones with less padding.
+    """Both ways in turn, so that a slowdown affects both; the loop in large batches and in ones with less padding or none.
 
     What a masked-LM loss needs: the last layer at some tokens. The loop makes it at all; so do we for the other ratio.
     """
@@ -116,6 +116,7 @@ def _against_a_loop(encoder: HuggingFaceEncoder, device: str) -> Bar:
     ways: dict[str, Callable[[Sequence[tuple[int, int]]], None]] = {
         "large batches": lambda some: loop(parts, rows, some, tokens),
         "small batches": lambda some: loop(parts, rows, some, tokens // 8),
+        "single rows": lambda some: loop(parts, rows, some, 1),
         "all tokens": lambda some: shared(parts, rows, some),
         "asked tokens": lambda some: shared(parts, rows, some, places=places),
     }
@@ -126,7 +127,8 @@ def _against_a_loop(encoder: HuggingFaceEncoder, device: str) -> Bar:
         for name, way in ways.items():
             seconds[name].append(_seconds(lambda way=way: way(heads), device))
     # Against the loop in the batches that suit it best.
-    best = [min(pair) for pair in zip(seconds["large batches"], seconds["small batches"], strict=True)]
+    loops = [seconds[name] for name in ("large batches", "small batches", "single rows")]
+    best = [min(round_) for round_ in zip(*loops, strict=True)]
     ratios, whole = (
         [b / o for b, o in zip(best, seconds[name], strict=True)] for name in ("asked tokens", "all tokens")
     )

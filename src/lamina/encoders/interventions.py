@@ -33,7 +33,9 @@ from lamina.errors import ModelError
 __all__ = ["RESAMPLED", "Change", "Clean", "Edit", "Fill", "Interventions", "Made", "Mixed", "lengths_alike"]
 
 _COPIES = 8
-"""Edits that share a batch, if there are so many: padding is least where few rows do."""
+"""Edits that share a batch on a GPU, if there are so many: padding is least where few rows do."""
+_CPU_TOKENS = 512
+"""Of a batch on a CPU: products of matrices are as fast as in larger ones, and what they make stays in its cache."""
 
 
 class Interventions:
@@ -133,9 +135,13 @@ class Interventions:
         by_first: dict[int, list[int]] = {}
         for number, edit in enumerate(edits):
             by_first.setdefault(edit.first if self.resumes else 0, []).append(number)
-        tokens = self.encoder.batch_size.tokens
+        tokens, copies = self.encoder.batch_size.tokens, max(map(len, by_first.values()), default=1)
+        if self.encoder.device.type == "cpu":
+            tokens = min(tokens, _CPU_TOKENS)
+        else:
+            copies = min(copies, _COPIES)
         # Edits fill a batch with copies of its rows: few rows, which can be of one length, are enough.
-        budget = tokens // min(_COPIES, max(map(len, by_first.values()), default=1))
+        budget = tokens // copies
         for batch in row_groups([len(row.ids) for row in rows], max(1, budget), pads=self.encoder.anatomy.pads):
             clean = self.clean(rows, batch, donors=donors, mixed=any(edit.mixed for edit in edits))
             yield Made(clean.rows, None, {layer: clean.states[layer] for layer in wanted})
