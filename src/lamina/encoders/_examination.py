@@ -107,4 +107,3 @@ def _of_transformers(encoder: HuggingFaceEncoder, trial: Trial, alive: Check) ->
         ablation.check,
     ]
     return _Found(checks, rows.sink, ablation.parts, language_head(encoder))
-

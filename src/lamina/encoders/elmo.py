@@ -40,6 +40,10 @@ _BEGIN, _END, _WORD_BEGIN, _WORD_END, _PAD = 257, 258, 259, 260, 261
 """Numbers of what is no byte: begin and end of a sentence, begin and end of a word, padding; byte b is b + 1."""
 
 
+_BOUNDARIES = {b"<S>": [_BEGIN], b"</S>": [_END]}
+"""How texts write these words, if they do; all other words in brackets are spelled like any word."""
+
+
 class Characters:
     """Words as the numbers of their UTF-8 bytes; one token per word, no special tokens.
 
@@ -50,7 +54,7 @@ class Characters:
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
-        self.boundaries = np.stack([_between([_BEGIN], longest), _between([_END], longest)])
+        self.boundaries = np.stack([_spelled(word, longest) for word in _BOUNDARIES])
         """[2, character] The words that begin and end every sentence."""
 
     @property
@@ -74,7 +78,7 @@ class Characters:
 @lru_cache(1 << 16)
 def _spelled(word: bytes, longest: int) -> np.ndarray:
     """The numbers of a word; of one that is too long, those of its first bytes."""
-    return _between([byte + 1 for byte in word[: longest - 2]], longest)
+    return _between(_BOUNDARIES.get(word) or [byte + 1 for byte in word[: longest - 2]], longest)
 
 
 def _between(numbers: Sequence[int], longest: int) -> np.ndarray:
@@ -110,7 +114,13 @@ class ElmoEncoder(Encoder):
 
     @classmethod
     def read(
-        cls, folder: Path, *, name: str, device: Placement | None = None, dtype: str = "float32", limit: int | None = None
+        cls,
+        folder: Path,
+        *,
+        name: str,
+        device: Placement | None = None,
+        dtype: str = "float32",
+        limit: int | None = None,
     ) -> ElmoEncoder:
         """From a folder with options.json and one file of weights."""
         chosen = choose_device(device)

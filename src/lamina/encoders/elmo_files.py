@@ -76,7 +76,9 @@ def weights_file(folder: Path) -> Path:
         return found[0]
     if len(found) > 1:
         listed = ", ".join(path.name for path in found)
-        raise ModelError(f"{folder} holds {len(found)} files of weights ({listed}); an ELMo has one: move the others away")
+        raise ModelError(
+            f"{folder} holds {len(found)} files of weights ({listed}); an ELMo has one: move the others away"
+        )
     has, lacks = (OPTIONS, f"file {_WEIGHTS}") if not found else (found[0].name, OPTIONS)
     raise ModelError(f"{folder} holds {has} but no {lacks}; an ELMo is a folder with both, as released")
 
@@ -220,7 +222,8 @@ def _tensors(path: Path, held: Any, options: Options) -> Iterator[tuple[str, Ten
             raise ModelError(
                 f"{path}: {name} is {array.dtype} {tuple(array.shape)}; {OPTIONS} asks for float32 {shape}"
             )
-        values = np.asarray(array[...], np.float32)
+        with np.errstate(over="ignore"):
+            values = np.asarray(array[...], np.float32)
         if not np.isfinite(values).all():
             raise ModelError(f"{path}: {name} has values that are not numbers; copy the file again")
         yield name, torch.from_numpy(values)
@@ -236,4 +239,3 @@ def _array(held: Any, name: str) -> Any:
             return None
         at = at[part]
     return at if isinstance(at, h5py.Dataset) else None
-

@@ -1,4 +1,4 @@
-"""From a name to an encoder: an alias, a Hugging Face id, a folder, a GGUF file, an adapter, an ELMo, or word vectors."""
+"""From a name to an encoder: an alias, a Hugging Face id, a folder, a GGUF file, an adapter, ELMo, or word vectors."""
 
 from __future__ import annotations
 
