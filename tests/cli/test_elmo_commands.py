@@ -46,6 +46,9 @@ def test_it_has_a_passport(run, elmo):
     assert "ElmoEncoder" in done.output
     assert "sees the whole text; 2 blocks, no attention heads, 12 wide; no attention maps" in done.output
     assert "It has no attention maps." in done.output
+    assert (
+        "Analyses of its states work; those that take parts away or need a language-model head do not." in done.output
+    )
 
 
 def test_it_is_encoded_and_cut_words_are_counted(run, elmo, corpus, store):

@@ -57,7 +57,8 @@ class Options(NamedTuple):
 
 def is_elmo(folder: Path) -> bool:
     """Whether a folder is meant as an ELMo: its options or its weights lie there, and no config of transformers."""
-    if any((folder / other).is_file() for other in ("config.json", "adapter_config.json")):
+    others = ("config.json", "adapter_config.json")
+    if not folder.is_dir() or any((folder / other).is_file() for other in others):
         return False
     return (folder / OPTIONS).exists() or any(folder.glob(_WEIGHTS))
 

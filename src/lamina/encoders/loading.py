@@ -72,7 +72,7 @@ def load_encoder(
         if chat or parsed.side or parsed.revision:
             raise ModelError(f"{parsed.source} holds word vectors: no chat template, no sides, no revisions")
         return StaticEncoder.read(vectors, name=parsed.source if card is not None else vectors.stem)
-    if card is None and is_elmo(Path(parsed.source)):
+    if card is None and parsed.is_path and is_elmo(Path(parsed.source)):
         return _elmo(parsed, device=device, dtype=dtype, limit=limit, chat=chat)
     if card is not None and card.kind != "model":
         raise ModelError(f"{parsed.source!r} is a {card.kind}, not a model; `lamina assets list` shows the models")
