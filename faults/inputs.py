@@ -1,4 +1,4 @@
-"""Malformed files for every reader, question sets, word vectors and odd paths.
+"""Malformed files for every reader, question sets, word vectors, weights of an ELMo and odd paths.
 
 A file is well handled if checking lists its faults, loading stops at the first one with a sentence, and neither takes
 long or much memory: time grows with the size of a file, not faster.
@@ -6,6 +6,7 @@ long or much memory: time grows with the size of a file, not faster.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -27,6 +28,8 @@ from lamina.corpora.loading import load_corpus
 from lamina.corpora.question_sets import read_questions
 from lamina.corpora.reading import Fault
 from lamina.corpora.views import View
+from lamina.encoders.elmo_files import Options, read_elmo, shapes
+from lamina.encoders.elmo_network import drawn_weights
 from lamina.encoders.static import read_vectors
 from lamina.errors import LaminaError
 
@@ -46,7 +49,7 @@ class Case(NamedTuple):
 
 def run(campaign: Campaign) -> None:
     """Try inputs in random order until the time is up; the long form has larger files and time for all of them."""
-    parts = (_malformed, _special, _questions, _vectors, _paths, _growth, _memory)
+    parts = (_malformed, _special, _questions, _vectors, _elmos, _paths, _growth, _memory)
     cases = [case for part in parts for case in part(campaign)]
     campaign.random.shuffle(cases)
     tried = 0
@@ -288,6 +291,54 @@ def _read_vectors(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     words, vectors = read_vectors(path)
     return "" if len(words) == len(vectors) else "not as many vectors as words"
+
+
+_ELMO = Options(2, ((1, 2), (2, 2)), 1, 5, "relu", 2, 3, 2, 3.0, 3.0, skips=True)
+_LSTM = (
+    b'"lstm": {"dim": 3, "projection_dim": 2, "n_layers": 2, "cell_clip": 3, "proj_clip": 3, '
+    b'"use_skip_connections": true}'
+)
+_CNN = (
+    b'"char_cnn": {"embedding": {"dim": 2}, "filters": [[1, 2], [2, 2]], "n_highway": 1, "n_characters": 262, '
+    b'"max_characters_per_token": 5, "activation": "relu"}'
+)
+
+
+def _elmos(campaign: Campaign) -> Iterator[Case]:
+    """An ELMo's options with other values, and its HDF5 cut off or with other bytes in it."""
+    import h5py
+
+    sound = b"{" + _LSTM + b", " + _CNN + b"}"
+    held = io.BytesIO()
+    with h5py.File(held, "w") as file:
+        for name, tensor in drawn_weights(_ELMO, seed=0).items():
+            file[name] = tensor.numpy()
+    weights, random = held.getvalue(), campaign.random
+    spoiled = [b"", b"{}", b"[]", b"null", sound[:-9], sound + b"x", b"[" * 100_000, b"\xff" + sound]
+    for number in re.findall(rb"\d+|true|\"relu\"", sound):
+        spoiled += [sound.replace(number, other, 1) for other in (b"0", b"-1", b"1e400", b"null", b"[]", b"9" * 30)]
+    cases = [(sound, weights), *((each, weights) for each in spoiled)]
+    for _ in range(campaign.count(100, 5_000)):
+        other = bytearray(weights)
+        # What describes the arrays comes first.
+        for at in (random.randrange(random.choice((2000, len(other)))) for _ in range(random.choice((1, 2, 8)))):
+            other[at] = random.choice((0, 255, random.randrange(256)))
+        cases.append((sound, bytes(other[: random.choice((len(other), random.randrange(len(other))))])))
+    for at, (options, changed) in enumerate(cases):
+        work = partial(_read_elmo, campaign.folder / "elmo", options, changed, whole=not at)
+        yield Case(f"ELMo {at}: {options[:20]!r}, weights of {len(changed):,} bytes", partial(outcome, work))
+
+
+def _read_elmo(folder: Path, options: bytes, weights: bytes, *, whole: bool) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "options.json").write_bytes(options)
+    (folder / "weights.hdf5").write_bytes(weights)
+    try:
+        found, tensors = read_elmo(folder)
+    except LaminaError as error:
+        return f"a sound ELMo is refused: {error}" if whole else ""
+    wanted = {name: tuple(shape) for name, shape in shapes(found).items()}
+    return "" if wanted == {name: tuple(each.shape) for name, each in tensors.items()} else "tensors of other shapes"
 
 
 def _paths(campaign: Campaign) -> Iterator[Case]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.elmo_folders import save_elmo
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"```(?:bash|sh|console)\n(.*?)```", re.DOTALL)
@@ -139,6 +141,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("reviews.csv").write_text(REVIEWS, encoding="utf-8")
     Path("words.csv").write_text("Sentence #,Word,Tag\nSentence: 1,Oslo,B-geo\n,rains,O\n", encoding="utf-8")
     Path("pairs.tsv").write_text("Dogs bark\tCats mew\t2\nCows moo\tA cow moos\t5\n", encoding="utf-8")
+    save_elmo(Path("models/elmo_fixture"))
     # One folder for all pages, each command once: pages repeat each other, and later commands use earlier results.
     shown = dict.fromkeys(tuple(words) for page in PAGES for words in commands(page, "lamina"))
     for words in shown:

@@ -102,7 +102,7 @@ def geometry(
         encoders.append(encoder.random_twin(seed))
     for each in encoders:
         stored = runtime.extract(each, corpus)
-        skipped |= _left_out(each.name, stored)
+        skipped |= _left_out(each, stored)
         with progress(f"geometry of {each.name}", each.layers) as advance:
             vectors = WordVectors(stored, words.lengths)
             type_of = words.type_of.to(vectors.text.device)
@@ -302,8 +302,8 @@ def _minus(one: _Samples, other: _Samples) -> _Samples:
     return _Samples(one.value - other.value, one.spread - other.spread if both else np.empty(0))
 
 
-def _left_out(name: str, stored: ReadActivations) -> dict[str, int]:
+def _left_out(encoder: Encoder, stored: ReadActivations) -> dict[str, int]:
     return {
-        f"{name}: words without a piece, replaced by the unknown token": stored.unknown,
-        f"{name}: texts longer than the model's limit, encoded in windows": stored.windowed,
+        f"{encoder.name}: {encoder.replaced}": stored.unknown,
+        f"{encoder.name}: texts longer than the model's limit, encoded in windows": stored.windowed,
     }

@@ -65,7 +65,7 @@ def verdict(passport: Passport) -> list[str]:
     Example:
         >>> from lamina.encoders.passport import Check, Passport
         >>> ahead = Check("look-ahead", "fails", "Maps look ahead.", 0.4, ("maps",))
-        >>> made = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), (), None, (ahead,))
+        >>> made = Passport("m", "FalconModel", "f", 1, "5", "2", 1.0, True, None, (0, 1), ("heads",), None, (ahead,))
         >>> fails, refused, works = verdict(made)
         >>> fails, "heads" in refused, works
         ('look-ahead: Maps look ahead.', True, 'All other analyses work.')
@@ -81,10 +81,16 @@ def verdict(passport: Passport) -> list[str]:
             said.append("It has no attention maps.")
         if refused or also:
             said.append(f"Refused: {', '.join([*refused, *also])}.")
-        said.append("All other analyses work." if len(refused) < len(declared) else "No analysis works.")
+        said.append(_what_works(passport) if len(refused) < len(declared) else "No analysis works.")
     if passport.sink:
         said.append(f"Attention that no token gets goes to {passport.sink}.")
     return said
+
+
+def _what_works(passport: Passport) -> str:
+    if passport.language_head is None and not passport.ablatable:
+        return "Analyses of its states work; those that take parts away or need a language-model head do not."
+    return "All other analyses work."
 
 
 _ALSO_REFUSED = {

@@ -156,7 +156,7 @@ def first_token(encoder: Encoder) -> str:
 
 
 CUT = "texts longer than the model's limit, cut at its last whole word"
-UNKNOWN = "words without a piece, replaced by the unknown token"
+UNKNOWN = Encoder.replaced
 TOO_LONG = "texts whose first words alone are longer than the model's limit, left out"
 
 

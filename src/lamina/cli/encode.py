@@ -79,7 +79,7 @@ def encode(
     stored = extract(encoder, texts, root=store, engine=running, repair=repair, kept=kept)
     print(f"{len(stored):,} texts, {stored.tokens:,} tokens, {encoder.layers} layers of {encoder.width}")
     if stored.unknown:
-        print(f"{stored.unknown:,} words had no piece and were replaced by the unknown token")
+        print(f"{stored.unknown:,} {encoder.replaced}")
     if stored.windowed:
         print(f"{stored.windowed:,} texts were longer than {model}'s limit and were encoded in overlapping windows")
     for reason, count in texts.left_out().items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -60,7 +61,7 @@ def examined(encoder: Encoder) -> Passport:
         else type(encoder).__name__,
         fingerprint=encoder.fingerprint,
         version=PASSPORT_VERSION,
-        transformers=_transformers_version(),
+        transformers=version("transformers"),
         torch=str(torch.__version__),
         seconds=perf_counter() - start,
         causal=encoder.causal,
@@ -106,9 +107,3 @@ def _of_transformers(encoder: HuggingFaceEncoder, trial: Trial, alive: Check) ->
         ablation.check,
     ]
     return _Found(checks, rows.sink, ablation.parts, language_head(encoder))
-
-
-def _transformers_version() -> str:
-    import transformers
-
-    return transformers.__version__

@@ -13,6 +13,7 @@ from lamina.encoders.anatomy import attention_by, only_causal
 from lamina.encoders.blocks import watch_blocks
 from lamina.encoders.comparing import IN_ONE_BATCH, apart
 from lamina.encoders.contract import Encoder
+from lamina.encoders.elmo import ElmoEncoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passport import Check, fails, holds, not_applicable
 from lamina.types import Text
@@ -132,7 +133,7 @@ def _should_be_causal(encoder: Encoder) -> bool:
 def check_windows(trial: Trial) -> Check:
     """A text in windows: each token once, in its place, as its window gives it."""
     name, encoder = "windows", trial.encoder
-    if not isinstance(encoder, HuggingFaceEncoder):
+    if not isinstance(encoder, HuggingFaceEncoder | ElmoEncoder):
         return not_applicable(name, "the encoder does not cut texts into windows")
     text = Text("long", trial.texts["longer"].words * 2)
     narrow = copy.copy(encoder)

@@ -49,7 +49,7 @@ class Trial:
     def dtype(self) -> torch.dtype:
         """The precision of the computation."""
         model = getattr(self.encoder, "model", None)
-        return torch.float32 if model is None else model.dtype
+        return self.encoder.dtype if model is None else model.dtype
 
     @property
     def bar(self) -> float:

@@ -7,16 +7,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lamina.encoders.batching import chunked
-from lamina.encoders.pieces import Cut, Pieces
+from lamina.encoders.pieces import Cut
 from lamina.types import Text
 
 _TEXTS, _WORDS = 256, 1024
 """Texts that are cut at once, and about how many words they have together."""
 _PAUSE = 1e-4
 """Seconds between them: the thread that runs the model needs the interpreter for every step on a GPU."""
+
+
+class Cuts(Protocol):
+    """Cuts texts into tokens."""
+
+    def cut(self, texts: Sequence[Text]) -> list[Cut]:
+        """Texts cut into tokens."""
+        ...
 
 
 class CutText(NamedTuple):
@@ -26,7 +34,7 @@ class CutText(NamedTuple):
     cut: Cut
 
 
-def cut_ahead(texts: Iterable[Text], pieces: Pieces, ahead: Callable[[], int]) -> Iterator[CutText]:
+def cut_ahead(texts: Iterable[Text], pieces: Cuts, ahead: Callable[[], int]) -> Iterator[CutText]:
     """Texts with their tokens, in their order; a thread cuts up to about `ahead` words before they are asked for.
 
     The texts are read by the caller's thread: not every stream may be read by another.
@@ -47,7 +55,7 @@ def cut_ahead(texts: Iterable[Text], pieces: Pieces, ahead: Callable[[], int]) -
 
 
 def _in_thread(
-    parts: Iterator[list[Text]], pieces: Pieces, ahead: Callable[[], int], thread: ThreadPoolExecutor
+    parts: Iterator[list[Text]], pieces: Cuts, ahead: Callable[[], int], thread: ThreadPoolExecutor
 ) -> Iterator[CutText]:
     waiting: deque[Future[list[CutText]]] = deque()
     while True:
@@ -58,11 +66,11 @@ def _in_thread(
         yield from waiting.popleft().result()
 
 
-def _cut(texts: Sequence[Text], pieces: Pieces) -> list[CutText]:
+def _cut(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
     return [CutText(text.id, cut) for text, cut in zip(texts, pieces.cut(texts), strict=True)]
 
 
-def _cut_and_pause(texts: Sequence[Text], pieces: Pieces) -> list[CutText]:
+def _cut_and_pause(texts: Sequence[Text], pieces: Cuts) -> list[CutText]:
     made = _cut(texts, pieces)
     time.sleep(_PAUSE)
     return made

@@ -23,6 +23,10 @@ _MOST = 100_000
 """More than this many layers, heads, labels or experts no model has."""
 _PLAIN = {"F64", "F32", "F16", "BF16", "BOOL", "I64"}
 """Types of safetensors that hold one number a place; quantised weights pack several into one."""
+_TOO_LARGE = (
+    "the config describes a model far larger than the stored weights; its numbers of layers and words and its sizes "
+    "must be those of the weights"
+)
 _TENSORS = 100_000
 """Weight tensors that may be built where the number of stored ones is not known."""
 
@@ -79,10 +83,7 @@ def bounded_building(weights: Iterable[Path]) -> Iterator[None]:
         tensors += 1
         values += built.numel()
         if tensors > allowed.tensors or values > allowed.values:
-            raise ModelError(
-                "the config describes a model far larger than the stored weights; its numbers of layers and words and "
-                "its sizes must be those of the weights"
-            )
+            raise ModelError(_TOO_LARGE)
 
     hooks = register_module_parameter_registration_hook(count), register_module_buffer_registration_hook(count)
     try:
@@ -90,6 +91,12 @@ def bounded_building(weights: Iterable[Path]) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def refuse_claim(weights: Path, values: int) -> None:
+    """Raise a ModelError if a file of weights is far too small for the numbers that it should hold."""
+    if values > _allowed([weights]).values:
+        raise ModelError(f"{weights}: {_TOO_LARGE}")
 
 
 def weights_files(folder: Path) -> list[Path]:

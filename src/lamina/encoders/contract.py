@@ -37,7 +37,7 @@ class Tokens(NamedTuple):
     words: np.ndarray
     """[token] The word each token belongs to; SPECIAL for special tokens. Every word has at least one token."""
     unknown: int = 0
-    """Words the tokenizer had no piece for, replaced by the unknown token."""
+    """Words the tokenizer had no piece for, replaced by the unknown token; see `Encoder.replaced`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +135,8 @@ class Encoder(ABC):
     """What provenance says of where the model comes from: its revision, the adapter on it, remote code that ran."""
     recipe: Recipe | None = None
     """How another process loads it by its name; None if it has none there, so that its weights have to be sent."""
+    replaced: str = "words without a piece, replaced by the unknown token"
+    """What `Tokens.unknown` counts, in words."""
     passport: Passport | None = None
     """The verdict on its numbers; None until `lamina.encoders.passports.passport_of` has examined it."""
 

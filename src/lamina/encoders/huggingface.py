@@ -96,6 +96,11 @@ class HuggingFaceEncoder(Encoder):
         return input_device(self.model)
 
     @property
+    def pads(self) -> bool:
+        """Whether texts of different lengths may share a batch: padding changes nothing."""
+        return self.anatomy.pads
+
+    @property
     def fingerprint(self) -> str:
         """See `Encoder.fingerprint`."""
         return self._fingerprint
@@ -269,7 +274,7 @@ class HuggingFaceEncoder(Encoder):
 
     def row_groups(self, lengths: Sequence[int]) -> list[list[int]]:
         """Which rows share a batch, given their lengths."""
-        return row_groups(lengths, self.batch_size.tokens, pads=self.anatomy.pads)
+        return row_groups(lengths, self.batch_size.tokens, pads=self.pads)
 
     def hidden(self, rows: Sequence[Row]) -> Sequence[Tensor]:
         """The states of a batch by layer, [row, token, width] with padding, by the model's own attention."""

@@ -1,4 +1,4 @@
-"""From a name to an encoder: an alias, a Hugging Face id, a folder, a GGUF file, an adapter, or word vectors."""
+"""From a name to an encoder: an alias, a Hugging Face id, a folder, a GGUF file, an adapter, ELMo, or word vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lamina.encoders.adapters import find_adapter, merge
 from lamina.encoders.bounds import bounded_building, check_folder, stored_values, weights_files
 from lamina.encoders.contract import Encoder
 from lamina.encoders.devices import Placement, check_precision, choose_device
+from lamina.encoders.elmo_files import is_elmo
 from lamina.encoders.gguf_files import converted
 from lamina.encoders.hub import cannot_load, check_hub_files, code_homes, read_config, snapshot_folder, warn_of_code
 from lamina.encoders.model_names import ModelName, Side, parse_name
@@ -44,9 +45,9 @@ def load_encoder(
 
     Args:
         name: an alias (`lamina assets list`); a Hugging Face id, `@` and a branch, tag or commit after it if wanted; a
-            model folder; a GGUF file; a folder or id of a PEFT adapter; a file of word vectors; or a pair
-            `(model, tokenizer)` of transformers in memory. Of an encoder-decoder, `NAME:encoder` (the default) or
-            `NAME:decoder`.
+            model folder; a GGUF file; a folder or id of a PEFT adapter; the folder of an ELMo, with options.json and
+            one `*weights.hdf5`; a file of word vectors; or a pair `(model, tokenizer)` of transformers in memory. Of an
+            encoder-decoder, `NAME:encoder` (the default) or `NAME:decoder`.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one. "auto" for a model that does not fit one
             card: its blocks are spread over all cards, then memory, then disk. Or say yourself where each part of the
             model goes: `{"embeddings": 0, "encoder": "cpu"}`, with numbers of cards, "cpu" and "disk".
@@ -71,6 +72,8 @@ def load_encoder(
         if chat or parsed.side or parsed.revision:
             raise ModelError(f"{parsed.source} holds word vectors: no chat template, no sides, no revisions")
         return StaticEncoder.read(vectors, name=parsed.source if card is not None else vectors.stem)
+    if card is None and parsed.is_path and is_elmo(Path(parsed.source)):
+        return _elmo(parsed, device=device, dtype=dtype, limit=limit, chat=chat)
     if card is not None and card.kind != "model":
         raise ModelError(f"{parsed.source!r} is a {card.kind}, not a model; `lamina assets list` shows the models")
     if card is not None and parsed.revision:
@@ -84,6 +87,16 @@ def load_encoder(
     loaded = _load(where, dtype, chosen, trust=trust_remote_code)
     encoder = _encoder(loaded, parsed, limit=limit, chat=chat)
     encoder.recipe = by_name(name, dtype=dtype, limit=limit, chat=chat, trust_remote_code=trust_remote_code)
+    return encoder
+
+
+def _elmo(name: ModelName, *, device: Placement | None, dtype: Precision, limit: int | None, chat: bool) -> Encoder:
+    from lamina.encoders.elmo import ElmoEncoder
+
+    if chat or name.side:
+        raise ModelError(f"{name.source} is an ELMo: no chat template, no sides")
+    encoder = ElmoEncoder.read(Path(name.source), name=name.shown, device=device, dtype=dtype, limit=limit)
+    encoder.recipe = by_name(name.source, dtype=dtype, limit=limit)
     return encoder
 
 

@@ -115,7 +115,7 @@ def summary(passport: Passport) -> dict[str, Any]:
 
 
 def _path(encoder: Encoder) -> Path:
-    devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else ["cpu"]
+    devices = running_devices(encoder.model) if isinstance(encoder, HuggingFaceEncoder) else [str(encoder.device)]
     said = [encoder.fingerprint, PASSPORT_VERSION, version("transformers"), version("torch"), *devices]
     return cache_dir() / "passports" / f"{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}.json"
 

@@ -50,7 +50,7 @@ class Cut(NamedTuple):
 
     tokens: Tokens
     types: np.ndarray
-    """[token] Token types (segment ids)."""
+    """[token] Token types (segment ids); of an ELMo, [token, character] what it reads instead of ids."""
     head: int
     """Number of tokens before the last segment."""
     tail: int

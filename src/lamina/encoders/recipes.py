@@ -102,6 +102,19 @@ class WithLexicalFirst:
 
 
 @dataclass(frozen=True)
+class RandomTwin:
+    """The twin of an encoder that draws its own, such as an ELMo."""
+
+    base: Recipe
+    seed: int
+    keep_embeddings: bool
+
+    def make(self, device: str) -> Encoder:
+        """See `Recipe.make`."""
+        return self.base.make(device).random_twin(self.seed, keep_embeddings=self.keep_embeddings)
+
+
+@dataclass(frozen=True)
 class AsItIs:
     """An encoder that needs nothing of transformers: word vectors, or one of your own."""
 
@@ -136,7 +149,7 @@ def recipe_of(encoder: Encoder) -> Recipe:
                 "--dtype in which it fits one device"
             )
         return encoder.recipe or _by_weights(encoder)
-    return AsItIs(encoder)
+    return encoder.recipe or AsItIs(encoder)
 
 
 def by_name(name: str, **settings: Any) -> ByName:

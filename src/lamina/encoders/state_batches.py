@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from lamina.encoders.ahead import CutText
-from lamina.encoders.batch_size import is_out_of_memory
+from lamina.encoders.batch_size import BatchSize, is_out_of_memory
 from lamina.encoders.batching import Waiting
 from lamina.encoders.contract import Activations, Packed, Room, Want
 from lamina.encoders.map_batches import eager_maps
 from lamina.encoders.packing import Arriving, Carrier, fill, places_of
+from lamina.encoders.pieces import Cut
 from lamina.encoders.rows import Row, row_groups
 from lamina.errors import ModelError
 
@@ -38,6 +39,38 @@ _USED = 0.8
 Made = TypeVar("Made")
 
 
+class RunsRows(Protocol):
+    """An encoder that runs rows of tokens: any transformers model, an ELMo."""
+
+    name: str
+    limit: int
+    width: int
+    batch_size: BatchSize
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """Layers of states."""
+        ...
+
+    @property
+    def pads(self) -> bool:
+        """Whether rows of different lengths may share a batch."""
+        ...
+
+    def rows(self, text: int, cut: Cut) -> list[Row]:
+        """The rows of a text: itself, or windows of it."""
+        ...
+
+    def hidden(self, rows: Sequence[Row]) -> Sequence[Tensor]:
+        """The states of a batch by layer, [row, token, width] with padding."""
+        ...
+
+
 class Chunk(NamedTuple):
     """Texts that are sorted by length together."""
 
@@ -47,7 +80,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(
-    texts: Iterable[CutText], encoder: HuggingFaceEncoder, weigh: Callable[[int], int], most_bytes: int
+    texts: Iterable[CutText], encoder: RunsRows, weigh: Callable[[int], int], most_bytes: int
 ) -> Iterator[Chunk]:
     """Consecutive texts: of some batches, and of at most about `most_bytes`, given the bytes of a text of some size."""
     batch = encoder.batch_size
@@ -66,7 +99,7 @@ def chunks(
         yield Chunk(chunk, max(1, room // _BATCHES_LEAST))
 
 
-def lookahead(encoder: HuggingFaceEncoder) -> int:
+def lookahead(encoder: RunsRows) -> int:
     """Tokens to have ready before they are needed."""
     return _BATCHES_AHEAD * encoder.batch_size.tokens
 
@@ -87,7 +120,7 @@ class Rows(NamedTuple):
 
 
 def run_batches(
-    encoder: HuggingFaceEncoder, chunk: Chunk, run: Callable[[Rows], Made], most: int
+    encoder: RunsRows, chunk: Chunk, run: Callable[[Rows], Made], most: int
 ) -> Iterator[tuple[list[int], Made]]:
     """What `run` makes of batches of a chunk's texts, with their numbers in it.
 
@@ -113,7 +146,7 @@ def run_batches(
             del made
 
 
-def _tried(encoder: HuggingFaceEncoder, batch: Rows, run: Callable[[Rows], Made]) -> Made | None:
+def _tried(encoder: RunsRows, batch: Rows, run: Callable[[Rows], Made]) -> Made | None:
     """What `run` makes of a batch; None if it has to be tried again with smaller batches."""
     try:
         return run(batch)
@@ -142,7 +175,7 @@ class Running(NamedTuple):
     states: Arriving
     timed: tuple[torch.cuda.Event, torch.cuda.Event] | None
 
-    def finish(self, encoder: HuggingFaceEncoder) -> Packed:
+    def finish(self, encoder: RunsRows) -> Packed:
         """Its states, once they are there."""
         states, found = self.states.wait()
         if self.timed is not None:
@@ -164,7 +197,7 @@ class Packing(NamedTuple):
     most: int | None = None
 
 
-def packs(encoder: HuggingFaceEncoder, chunks: Iterable[Chunk], how: Packing) -> Iterator[tuple[list[int], Packed]]:
+def packs(encoder: RunsRows, chunks: Iterable[Chunk], how: Packing) -> Iterator[tuple[list[int], Packed]]:
     """The states of texts, with their numbers in their chunk."""
     most = how.most or sys.maxsize
     if how.on == "host":
@@ -185,13 +218,13 @@ def _one_behind(items: Iterator[Made]) -> Iterator[Made]:
     yield from before
 
 
-def _start(encoder: HuggingFaceEncoder, batch: Rows, *, how: Packing, carrier: Carrier) -> Running:
+def _start(encoder: RunsRows, batch: Rows, *, how: Packing, carrier: Carrier) -> Running:
     """Run a batch, and have its states packed and on their way."""
     sizes = [len(text.cut.tokens.ids) for text in batch.texts]
     starts = list(accumulate(sizes, initial=0))
     begins = [start for start, windows in zip(starts, batch.windows, strict=False) for _ in range(windows)]
     lengths = [len(row.ids) for row in batch.rows]
-    groups = row_groups(lengths, encoder.batch_size.tokens, pads=encoder.anatomy.pads)
+    groups = row_groups(lengths, encoder.batch_size.tokens, pads=encoder.pads)
     timed = _timed(encoder)
     direct = how.room if len(groups) == 1 else None
     states = torch.empty(0)
@@ -209,14 +242,14 @@ def _start(encoder: HuggingFaceEncoder, batch: Rows, *, how: Packing, carrier: C
     return Running(batch, carrier.leave(states) if stays else carrier.carry(states, how.room), timed)
 
 
-def _space(encoder: HuggingFaceEncoder, tokens: int, dtype: torch.dtype, room: Room | None) -> Tensor:
+def _space(encoder: RunsRows, tokens: int, dtype: torch.dtype, room: Room | None) -> Tensor:
     if encoder.device.type == "cpu" and room is not None:
         return room(tokens)
     # Not where the last layer is: of a model over several cards, the carrier waits for the first one alone.
     return torch.empty(tokens, encoder.layers, encoder.width, dtype=dtype, device=encoder.device)
 
 
-def _timed(encoder: HuggingFaceEncoder) -> tuple[torch.cuda.Event, torch.cuda.Event] | None:
+def _timed(encoder: RunsRows) -> tuple[torch.cuda.Event, torch.cuda.Event] | None:
     if encoder.batch_size.settled or encoder.device.type != "cuda":
         return None
     begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -170,6 +170,7 @@ class StaticEncoder(Encoder):
         if len(words) != len(vectors):
             raise ModelError(f"{name}: {len(words)} words but {len(vectors)} vectors")
         self.name = name
+        self.replaced = "words without a vector, drawn from N(0, I)"
         self.blocks, self.heads, self.width = 0, 0, vectors.shape[1]
         self._vectors = vectors = vectors.astype(np.float32, copy=False)
         # Of two equal words the first counts: vector files are sorted by frequency.

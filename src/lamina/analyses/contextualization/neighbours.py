@@ -189,7 +189,7 @@ def neighbours(
     chosen = examples[0].word if word is None else word.strip().lower()
     contexts = _draw(words, chosen, most_contexts, seed)
     skipped = Counter({"contexts beyond the most that are looked at": len(words.of(chosen)) - len(contexts)})
-    skipped["words without a piece, replaced by the unknown token"] = stored.unknown
+    skipped[encoder.replaced] = stored.unknown
     skipped["texts longer than the model's limit, encoded in windows"] = stored.windowed
     near = list(_without_context(encoder, words, chosen, vectors, count, skipped))
     classes = [words.classes.get(int(at), "") for at in contexts]

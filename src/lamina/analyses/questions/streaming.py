@@ -229,7 +229,7 @@ class Watcher:
 
     def _note(self, activations: Activations, keep: torch.Tensor) -> None:
         name = self._encoder.name
-        self.skipped[f"{name}: words without a piece, replaced by the unknown token"] += activations.tokens.unknown
+        self.skipped[f"{name}: {self._encoder.replaced}"] += activations.tokens.unknown
         windowed = f"{name}: questions longer than the model takes, encoded in overlapping windows"
         self.skipped[windowed] += activations.windows > 1
         outliers = f"{name}: tokens left out at some layer, their vectors more than {TIMES:g} times the median's length"

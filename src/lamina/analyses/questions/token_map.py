@@ -178,7 +178,7 @@ def token_map(
         "projection": _projection(seen, shares, labels.numpy(), silhouettes),
         "answer": _answer(seen),
     }
-    return Tables(tables, _left_out(seen), data={"example": question.text.id})
+    return Tables(tables, _left_out(seen, encoder), data={"example": question.text.id})
 
 
 @token_map.finds
@@ -298,13 +298,13 @@ def _answer(seen: _Seen) -> pd.DataFrame:
     return pd.DataFrame([said]).astype({"start": "Int64", "end": "Int64"})
 
 
-def _left_out(seen: _Seen) -> dict[str, int]:
+def _left_out(seen: _Seen, encoder: Encoder) -> dict[str, int]:
     outliers = int((~seen.keep).any(0).sum())
     in_words = seen.judged is not None and seen.judged.answer.span is not None
     windows = seen.activations.windows
     return {
         OUTLIERS: outliers,
-        "words without a piece, replaced by the unknown token": seen.activations.tokens.unknown,
+        encoder.replaced: seen.activations.tokens.unknown,
         "overlapping windows, since the text is longer than the model takes": windows if windows > 1 else 0,
         CUT: int(in_words and is_cut(seen.activations.tokens, seen.question)),
         SILENT: int(seen.judged is None),
