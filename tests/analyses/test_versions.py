@@ -133,6 +133,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "look": lambda: lamina.look(tiny, "the dog sees a river"),
         "contextualize": lambda: lamina.contextualize(tiny, train, vectors=(), context_sizes=(), **few, **where),
         "neighbours": lambda: lamina.neighbours(tiny, train, word="river", vectors=None, **where),
+        "senses": lambda: lamina.senses(tiny, splits, vectors=(), moved=4, clustered=1, **few, **where),
         "finetune": lambda: tuned() and made["finetune"],
         "windows": tagged,
         "surprisal": lambda: lamina.surprisal(tiny_causal(), splits, **few),

@@ -59,7 +59,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     across = f"across{about.parameters['k'][0]}.all"
     for measures, title, unit, beside in (
         ({across: _MODEL, f"twin.{across}": _TWIN}, "All words, by other words only", "accuracy", "most frequent class"),
-        ({"ami": _MODEL, "twin.ami": _TWIN, "ami.silhouette": "number of clusters by silhouette"},
+        ({"ami": _MODEL, "twin.ami": _TWIN, "ami.silhouette": "number by silhouette"},
          "Clusters and senses", "adjusted mutual information", ""),
     ):  # fmt: skip
         rows = _series(table, measures)
@@ -81,8 +81,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 def _series(table: Table, measures: Mapping[str, str]) -> Table:
     rows = table[table["measure"].isin(list(measures)) & table["layer"].notna() & table["value"].notna()]
-    said = rows["measure"].map(dict(measures))
-    return rows.assign(model=said, layer=rows["layer"].astype(int))[[*SENSES, "model"]]
+    said, order = rows["measure"].map(dict(measures)), rows["measure"].map({name: at for at, name in enumerate(measures)})
+    named = rows.assign(model=said, layer=rows["layer"].astype(int), order=order)
+    return named.sort_values(["order", "layer"])[[*SENSES, "model"]]
 
 
 def _lines(table: Table, main: str) -> Table:
@@ -100,13 +101,24 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
     levels = [] if lines is None else lines["line"].tolist()
     domain = [*names, *levels]
     looks = [at % len(COLOURS) for at in range(len(names))] + [6 - at for at in range(len(levels))]
-    legend = alt.Legend(title=None, orient="top", columns=2, symbolSize=90, symbolOpacity=1, labelLimit=PANEL_WIDTH)
+    # Strokes: level lines have no points, and every line its own dash.
+    legend = alt.Legend(
+        title=None,
+        orient="top",
+        columns=2,
+        symbolType="stroke",
+        symbolSize=260,
+        symbolStrokeWidth=2,
+        symbolOpacity=1,
+        labelLimit=PANEL_WIDTH // 2,
+    )
 
     def scale(values: tuple) -> alt.Scale:
         return alt.Scale(domain=domain, range=[values[at % len(values)] for at in looks])
 
     colour = alt.Color("model:N", scale=scale(COLOURS), legend=legend)
-    shape = alt.Shape("model:N", scale=alt.Scale(domain=names, range=list(SHAPES[: len(names)])), legend=None)
+    # One name more than colours have: equal scales would share a legend, which would show points.
+    shape = alt.Shape("model:N", scale=alt.Scale(domain=[*names, ""], range=list(SHAPES[: len(names) + 1])), legend=None)
     dash = alt.StrokeDash("model:N", scale=scale(DASHES), legend=legend)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=layer_axis(int(rows["layer"].max())), color=colour)
     least = [rows["low"].min(), rows["value"].min(), *([] if lines is None else lines["value"])]

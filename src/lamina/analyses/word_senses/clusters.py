@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -72,11 +73,12 @@ def clusters_of(
 
         return AgglomerativeClustering(count, metric="cosine", linkage="average").fit_predict(vectors)
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
-    # Vectors that are all the same have one cluster only, which scikit-learn warns of.
-    if np.ptp(vectors, axis=0).max() < 1e-5:
-        return np.zeros(len(vectors), int)
-    return KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(vectors)
+    with warnings.catch_warnings():
+        # Where vectors are the same there are fewer clusters, which is as it should be.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(vectors)
 
 
 def chosen_clusters(

@@ -49,14 +49,23 @@ def _beside(result: Result, names: tuple[str, ...]) -> Iterator[Finding]:
     more = "more than" if gap.difference >= 0 else "less than"
     size = number(abs(gap.difference), *sorted((abs(gap.low), abs(gap.high)))) if gap.low * gap.high > 0 else None
     told = f"{size} {more}" if size else f"a difference of {number(gap.difference, gap.low, gap.high)} from"
-    twin = next(rows_of(table[table["measure"] == f"{TWIN}.{_CHOSEN}"]), None)
-    beside = f"; the twin reaches {number(twin.value, twin.low, twin.high)}" if twin and MOST_FREQUENT in names else ""
-    yield Finding(
-        f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy "
-        f"{number(chosen.value, chosen.low, chosen.high)} with the layer chosen on other documents, {told} "
-        f"{described(gap.against)} ({number(chosen.value - gap.difference)}, {p_in_words(gap.p_holm)}){beside}.",
-        status, gap.difference, gap.low, gap.high, 0.0,
-    )  # fmt: skip
+    value, theirs = number(chosen.value, chosen.low, chosen.high), number(chosen.value - gap.difference)
+    if MOST_FREQUENT in names:
+        twin = next(rows_of(table[table["measure"] == f"{TWIN}.{_CHOSEN}"]), None)
+        beside = f"; the random-weights twin reaches {number(twin.value, twin.low, twin.high)}" if twin else ""
+        text = (
+            f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy {value} with the layer chosen on "
+            f"other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)}){beside}."
+        )
+    else:
+        text = (
+            f"Order and depth add to the words of the sentence: neighbours at the best layer reach {value}, {told} "
+            f"{described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)})."
+            if status == "clear" and gap.difference > 0
+            else f"Neighbours at the best layer reach {value}, {told} {described(gap.against)} ({theirs}, "
+            f"{p_in_words(gap.p_holm)})."
+        )
+    yield Finding(text, status, gap.difference, gap.low, gap.high, 0.0)
 
 
 def _static(result: Result) -> tuple[str, ...]:

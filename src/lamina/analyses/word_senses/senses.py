@@ -113,7 +113,7 @@ def senses(
         Sequence[str] | None,
         Setting("The annotations that have the senses; by default sense, sclass or supersense, whichever is there."),
     ] = None,
-    k: Annotated[Sequence[int], Setting("Neighbours that vote; the first number is the one told.", min=1)] = (1, 5),
+    k: Annotated[Sequence[int], Setting("Neighbours that vote; findings are about the first number.", min=1)] = (5, 1),
     vectors: Annotated[
         Sequence[str],
         Setting("Static vectors to compare with: skip-gram, input, an asset such as glove, or a file.", file=True),
@@ -149,7 +149,7 @@ def senses(
         ['layer', 'measure', 'value', 'low', 'high', 'baseline']
     """
     if not k:
-        raise InputError("senses: name at least one number of neighbours, such as --k 1")
+        raise InputError("senses: name at least one number of neighbours, such as --k 5")
     ks = tuple(dict.fromkeys(k))
     folder = folder_of(encoder)
     used = frozenset() if folder is None else used_texts(folder)
