@@ -46,7 +46,14 @@ def test_neighbours_clusters_and_position_with_their_twin(
     assert (out / "senses.csv").read_text().splitlines()[0] == "layer,measure,value,low,high,baseline"
     table = pd.read_csv(out / "senses.csv")
     measures = set(table["measure"])
-    assert {"knn5.ambiguous", "across5.all", "input.knn5.all", "twin.ami", "moved.shifted", "moved.one_segment"} <= measures
+    assert {
+        "knn5.ambiguous",
+        "across5.all",
+        "input.knn5.all",
+        "twin.ami",
+        "moved.shifted",
+        "moved.one_segment",
+    } <= measures
     assert set(pd.read_csv(out / "differences.csv")["against"]) >= {"most_frequent", "layer_0", "twin", "input"}
     assert {"words", "position"} <= {path.stem for path in out.glob("*.csv")}
     for chart in draw(Result.load(out)).values():
@@ -77,7 +84,9 @@ def test_a_corpus_without_senses(run: Callable[..., Done], bert: Path, treebank:
     folder = tmp_path / "bank"
     folder.mkdir()
     for split in ("train", "dev"):
-        (folder / f"own-{split}.conllu").write_text(treebank.read_text().replace("# sent_id = ", f"# sent_id = {split}"))
+        (folder / f"own-{split}.conllu").write_text(
+            treebank.read_text().replace("# sent_id = ", f"# sent_id = {split}")
+        )
     done = run("senses", bert, "--corpus", folder, "--out", tmp_path / "out")
     assert done.exit_code == 2, done.output
     assert "has no senses or supersenses of words; it has: pos" in " ".join(done.output.split())

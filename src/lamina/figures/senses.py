@@ -18,16 +18,16 @@ CAPTIONS = {
         "in training, by layer (0: embeddings); shaded: 95 % intervals over scored documents. Dashed: each word's most "
         "frequent sense in training; the other level lines are the same neighbours over averaged static vectors of "
         "the sentence. Clusters: adjusted mutual information of a word's clusters with its senses (1: the same groups, "
-        "0: chance), intervals over words. Whether a layer beats a line is told by the paired differences in the table, "
-        "not by overlapping intervals."
+        "0: chance), intervals over words. Whether a layer beats a line is told by the paired differences in the "
+        "table, not by overlapping intervals."
     ),
     "position": (
         "Variance within words: share of the variance of a word's vectors around its mean that places in the sentence "
         "explain in documents that were not used to fit it; places also come with different contexts, so that this "
         "is an upper bound for position itself; dotted: places shuffled among the occurrences of each word. The same "
-        "sentence moved: squared distance a word's vector moves if the sentence is encoded at shifted positions or after "
-        "another sentence, as a share of that between two occurrences of a word; nothing else changes, so that shifted "
-        "positions are position alone. Shaded: 95 % intervals over documents. Compare with the twin."
+        "sentence moved: squared distance a word's vector moves if the sentence is encoded at shifted positions or "
+        "after another sentence, as a share of that between two occurrences of a word; nothing else changes, so "
+        "that shifted positions are position alone. Shaded: 95 % intervals over documents. Compare with the twin."
     ),
 }
 """Chart -> how to read it."""
@@ -58,7 +58,8 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
                     lines=_lines(table, main))]  # fmt: skip
     across = f"across{about.parameters['k'][0]}.all"
     for measures, title, unit, beside in (
-        ({across: _MODEL, f"twin.{across}": _TWIN}, "All words, by other words only", "accuracy", "most frequent class"),
+        ({across: _MODEL, f"twin.{across}": _TWIN}, "All words, by other words only", "accuracy",
+         "most frequent class"),
         ({"ami": _MODEL, "twin.ami": _TWIN, "ami.silhouette": "number by silhouette"},
          "Clusters and senses", "adjusted mutual information", ""),
     ):  # fmt: skip
@@ -81,7 +82,10 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 
 def _series(table: Table, measures: Mapping[str, str]) -> Table:
     rows = table[table["measure"].isin(list(measures)) & table["layer"].notna() & table["value"].notna()]
-    said, order = rows["measure"].map(dict(measures)), rows["measure"].map({name: at for at, name in enumerate(measures)})
+    said, order = (
+        rows["measure"].map(dict(measures)),
+        rows["measure"].map({name: at for at, name in enumerate(measures)}),
+    )
     named = rows.assign(model=said, layer=rows["layer"].astype(int), order=order)
     return named.sort_values(["order", "layer"])[[*SENSES, "model"]]
 
@@ -118,9 +122,13 @@ def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, nu
 
     colour = alt.Color("model:N", scale=scale(COLOURS), legend=legend)
     # One name more than colours have: equal scales would share a legend, which would show points.
-    shape = alt.Shape("model:N", scale=alt.Scale(domain=[*names, ""], range=list(SHAPES[: len(names) + 1])), legend=None)
+    shape = alt.Shape(
+        "model:N", scale=alt.Scale(domain=[*names, ""], range=list(SHAPES[: len(names) + 1])), legend=None
+    )
     dash = alt.StrokeDash("model:N", scale=scale(DASHES), legend=legend)
-    base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(x=layer_axis(int(rows["layer"].max())), color=colour)
+    base = alt.Chart(rows, width=PANEL_WIDTH, height=_HEIGHT).encode(
+        x=layer_axis(int(rows["layer"].max())), color=colour
+    )
     least = [rows["low"].min(), rows["value"].min(), *([] if lines is None else lines["value"])]
     scaled = alt.Scale(zero=bool(min(least) < 0.3), nice=True)
     value, low = (alt.Y(f"{name}:Q", title=unit, scale=scaled) for name in ("value", "low"))

@@ -84,8 +84,9 @@ def test_senses_are_those_that_scikit_learn_predicts(k: int) -> None:
         at = np.searchsorted(data.scored, queries)
         # Words have two senses and k is odd, so that votes are never equal.
         assert predicted[f"knn{k}"][at].tolist() == learned.predict(vectors[queries].numpy()).tolist(), word
-        along = vectors[queries].numpy() @ (centres.centroids_ / np.linalg.norm(centres.centroids_, axis=1)[:, None]).T
-        assert predicted["centroid"][at].tolist() == centres.classes_[along.argmax(1)].tolist()
+        middles = np.asarray(centres.centroids_)
+        along = vectors[queries].numpy() @ (middles / np.linalg.norm(middles, axis=1)[:, None]).T
+        assert predicted["centroid"][at].tolist() == np.asarray(centres.classes_)[along.argmax(1)].tolist()
 
 
 def test_planted_senses_are_found_and_noise_is_not() -> None:

@@ -16,7 +16,6 @@ from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.analyses.word_senses.planted import splits, targets
 
-
 TRAIN = 56
 """Texts among which no word has two senses equally often."""
 
@@ -64,9 +63,8 @@ def test_differences_are_of_the_same_targets(result: Result) -> None:
     assert set(gaps["against"]) == {"most_frequent", "layer_0", "skip-gram", "twin"}
     own = table[table["measure"] == "knn5.ambiguous"].set_index("layer")
     beside = gaps[(gaps["measure"] == "knn5.ambiguous") & (gaps["against"] == "most_frequent")].set_index("layer")
-    for layer in own.index:
-        expected = own.loc[layer, "value"] - own.loc[layer, "baseline"]
-        assert beside.loc[layer, "difference"] == pytest.approx(expected)
+    expected = (own["value"] - own["baseline"]).to_numpy()
+    assert beside["difference"].to_numpy() == pytest.approx(expected)
     assert 1 <= len(result.findings) <= 4
     assert set(draw(result)) == {"senses", "position"}
 

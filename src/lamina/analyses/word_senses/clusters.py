@@ -78,7 +78,7 @@ def clusters_of(
     with warnings.catch_warnings():
         # Where vectors are the same there are fewer clusters, which is as it should be.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(vectors)
+        return KMeans(count, n_init=_STARTS, random_state=seed).fit_predict(vectors)  # pyright: ignore[reportArgumentType]
 
 
 def chosen_clusters(

@@ -54,8 +54,8 @@ def _beside(result: Result, names: tuple[str, ...]) -> Iterator[Finding]:
         twin = next(rows_of(table[table["measure"] == f"{TWIN}.{_CHOSEN}"]), None)
         beside = f"; the random-weights twin reaches {number(twin.value, twin.low, twin.high)}" if twin else ""
         text = (
-            f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy {value} with the layer chosen on "
-            f"other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)}){beside}."
+            f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy {value} with the layer chosen "
+            f"on other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)}){beside}."
         )
     else:
         text = (
@@ -94,7 +94,10 @@ def _position(table: pd.DataFrame) -> Iterator[Finding]:
         return
     most, last = max(rows, key=lambda row: row.value), max(rows, key=lambda row: row.layer)
     moved = table[(table["measure"] == "moved.shifted") & (table["layer"] == most.layer)]["value"]
-    alone = f"; shifted positions alone move words by {number(float(moved.iloc[0]))}" if moved.notna().any() else ""
+    alone = ""
+    if moved.notna().any():
+        times = number(float(moved.iloc[0]))
+        alone = f"; shifted positions alone move words {times} times as far as other contexts do (squared)"
     yield finding(
         f"Places in the sentence explain most of a word's variance at layer {most.layer}: {{number}}, shuffled places "
         f"{{against}}; at the last layer {number(last.value, last.low, last.high)}{alone}.",
@@ -106,7 +109,13 @@ def describe(result: Result) -> Iterable[Overview]:
     """One row per layer: neighbours beside the twin, clusters, position."""
     table, about = result.tables["senses"], result.provenance
     main = f"knn{about.parameters['k'][0]}.ambiguous"
-    shown = {main: main, f"{TWIN}.{main}": "twin", "ami": "ami", "position.both": "position", "moved.shifted": "shifted"}
+    shown = {
+        main: main,
+        f"{TWIN}.{main}": "twin",
+        "ami": "ami",
+        "position.both": "position",
+        "moved.shifted": "shifted",
+    }
     there = {measure: said for measure, said in shown.items() if (table["measure"] == measure).any()}
     by_layer = {(row.layer, row.measure): row for row in rows_of(table) if row.measure in there}
     layers = sorted({int(layer) for layer, _ in by_layer if not pd.isna(layer)})

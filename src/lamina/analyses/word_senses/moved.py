@@ -58,7 +58,9 @@ def put_after(texts: Sequence[Text], seed: int = 0) -> list[Text]:
     return made
 
 
-def movements(encoder: Encoder, texts: Sequence[Text], *, by: int, seed: int, skipped: Counter[str]) -> dict[str, Moved]:
+def movements(
+    encoder: Encoder, texts: Sequence[Text], *, by: int, seed: int, skipped: Counter[str]
+) -> dict[str, Moved]:
     """What each kind of move does at every layer; kinds that a model cannot have are left out, and told."""
     after = put_after(texts, seed)
     limit = getattr(encoder, "limit", _LIMIT)

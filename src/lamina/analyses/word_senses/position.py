@@ -64,7 +64,7 @@ class Places:
             "end": (every, end),
             "both": (every, both),
             "boundary": (every, edges),
-            "inner": (~edges.any(1), both),
+            "inner": (np.asarray(~edges.any(1)), both),
         }
 
     @cached_property
@@ -86,7 +86,9 @@ def find_places(texts: Sequence[Text], units: Sequence[str], *, seed: int = 0) -
     for number, text in enumerate(texts):
         for at, word in enumerate(text.words):
             where[word].append((number, at))
-    often = sorted((each for each in where.items() if len(each[1]) >= _LEAST), key=lambda each: (-len(each[1]), each[0]))
+    often = sorted(
+        (each for each in where.items() if len(each[1]) >= _LEAST), key=lambda each: (-len(each[1]), each[0])
+    )
     rows = []
     for word, (_, found) in enumerate(often[:_TYPES]):
         for at in np.random.default_rng([seed, word]).permutation(len(found))[:_MOST]:
@@ -94,7 +96,7 @@ def find_places(texts: Sequence[Text], units: Sequence[str], *, seed: int = 0) -
     rows.sort()
     text, at, word = (np.array([row[column] for row in rows], int) for column in range(3))
     length = np.array([len(texts[number].words) for number in text], int)
-    fold = np.array([_fold(units[number], seed) for number in text], int)
+    fold = np.array([_fold(units[int(number)], seed) for number in text], int)
     return Places(text, np.stack([at, at + 1], 1).reshape(-1, 2), word, at, length - 1 - at, fold, seed)
 
 
@@ -143,7 +145,7 @@ def chance_share(places: Places, vectors: Float[torch.Tensor, "place width"], de
 
 
 def apart(places: Places, vectors: Float[torch.Tensor, "place width"]) -> float:
-    """The mean squared distance of two occurrences of a word, in different contexts: twice the variance within words."""
+    """The mean squared distance of two occurrences of a word in different contexts: twice the variance within."""
     spread = float(_centred(vectors, places.word).square().sum())
     free = len(places) - len(np.unique(places.word))
     return 2 * spread / free if free > 0 else float("nan")

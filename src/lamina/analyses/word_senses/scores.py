@@ -51,7 +51,7 @@ class Units:
     def ratio_of_sums(self, top: Float[np.ndarray, " unit"], bottom: Float[np.ndarray, " unit"]) -> Interval:
         """The same of sums by unit."""
         if bottom.sum() <= 0:
-            return (float("nan"),) * 3
+            return float("nan"), float("nan"), float("nan")
         low, high = intervals(self._weights @ top, self._weights @ bottom)
         return float(top.sum() / bottom.sum()), float(low), float(high)
 

@@ -177,7 +177,7 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 
 @senses.costs
-def _cost(estimator: Estimator, encoder: Encoder, splits: Splits, *, twin: bool, **_: Any) -> Cost:
+def _cost(estimator: Estimator, encoder: Encoder, _: Splits, *, twin: bool, **__: Any) -> Cost:
     """One layer of all tokens is read at a time."""
     return estimator.trial(passes=1 + (twin and encoder.blocks > 0), grows=2 * 4 * encoder.width)
 
@@ -225,7 +225,8 @@ class _Asked:
         self, data: SenseTargets, ks: tuple[int, ...], clustering: Method, faithful: bool, samples: int, seed: int,
         about: _About,
     ) -> None:  # fmt: skip
-        self.data, self.ks, self.clustering, self.faithful = data, ks, clustering, faithful
+        self.data, self.ks, self.faithful = data, ks, faithful
+        self.clustering: Method = clustering
         self.samples, self.seed, self.about = samples, seed, about
         self.scores = Scores(data, samples=samples, seed=seed)
         self._place_units = Units([data.units[at] for at in about.places.text], samples=samples, seed=seed)
@@ -241,7 +242,9 @@ class _Asked:
 
     def twin(self, encoder: Encoder, runtime: Runtime) -> _Found:
         """The same of random weights; what it lacks is what the model lacks."""
-        return self._with_moves(self._layers(encoder, runtime, prefix=f"{TWIN}.", skipped=Counter()), encoder, Counter())
+        return self._with_moves(
+            self._layers(encoder, runtime, prefix=f"{TWIN}.", skipped=Counter()), encoder, Counter()
+        )
 
     def static(self, encoder: Encoder, skipped: Counter[str]) -> dict[str, np.ndarray]:
         """Predictions by the words of the sentence, whatever their order."""
@@ -324,9 +327,9 @@ class _Asked:
             share = explained(places, vectors, design)
             missing = np.isnan(share.value)
             _, low, high = self._place_units.ratio(share.total - share.error, share.total)
-            numbers = (float("nan"),) * 3 if missing else (share.value, low, high)
+            value, low, high = [float("nan")] * 3 if missing else (share.value, low, high)
             beside = float("nan") if missing else chance_share(places, vectors, design)
-            found.rows.append(Row(layer, f"{prefix}position.{design}", *numbers, beside))
+            found.rows.append(Row(layer, f"{prefix}position.{design}", value, low, high, beside))
         found.apart.append(apart(places, vectors))
         alike = likeness(places, vectors)
         for counted_from, where in (("start", places.start), ("end", places.end)):
@@ -348,11 +351,11 @@ class _Asked:
             units = Units(moved.documents, samples=self.samples, seed=self.seed)
             other = beside.moved.get(name) if beside else None
             for layer, scale in enumerate(found.apart):
-                value = units.ratio(moved.sums[:, layer], moved.words)
+                value, low, high = (_per(each, scale) for each in units.ratio(moved.sums[:, layer], moved.words))
                 theirs = float("nan")
                 if beside is not None and other is not None:
                     theirs = _per(float(other.sums[:, layer].sum() / other.words.sum()), beside.apart[layer])
-                yield Row(layer, f"moved.{name}", *(_per(each, scale) for each in value), theirs)
+                yield Row(layer, f"moved.{name}", value, low, high, theirs)
 
     def tables(
         self, encoder: Encoder, found: _Found, beside: _Found | None, static: dict[str, dict[str, np.ndarray]],

@@ -170,7 +170,7 @@ def read_targets(
     if not found.ambiguous.any():
         raise CorpusError(
             f"{splits.name}: no scored word has two senses in the training texts ({', '.join(names)}; "
-            f"{len(found.words):,} words), so there is nothing to tell apart; give more text (--limit), or another corpus"
+            f"{len(found.words):,} words), so there is nothing to tell apart; give more text, or another corpus"
         )
     return found
 
