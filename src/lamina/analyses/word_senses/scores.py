@@ -18,6 +18,8 @@ CHOSEN = "chosen"
 """The layer that is best on other documents."""
 MOST_FREQUENT, LAYER_0, TWIN = "most_frequent", "layer_0", "twin"
 """What the model is compared with, beside static vectors by their names."""
+LEAST_WORDS = 5
+"""Fewer words cannot tell how words vary."""
 Interval = tuple[float, float, float]
 
 
@@ -126,12 +128,12 @@ def mean_over_words(
     words: Iterable[str], values: Float[np.ndarray, " word"], weights: Real[np.ndarray, " word"], *, samples: int,
     seed: int,
 ) -> Interval:  # fmt: skip
-    """A weighted mean over words with an interval that resamples words.
+    """A weighted mean over words with an interval that resamples words; without one where there are fewer than 5.
 
     Example:
-        >>> value, low, high = mean_over_words("ab", np.array([0.0, 1.0]), np.array([1, 1]), samples=100, seed=0)
-        >>> value, low <= value <= high
-        (0.5, True)
+        >>> mean_over_words("ab", np.array([0.0, 1.0]), np.array([1, 1]), samples=100, seed=0)
+        (0.5, nan, nan)
     """
     units = Units(list(words), samples=samples, seed=seed)
-    return units.ratio(values * weights, weights)
+    value, low, high = units.ratio(values * weights, weights)
+    return (value, low, high) if len(units.names) >= LEAST_WORDS else (value, float("nan"), float("nan"))
