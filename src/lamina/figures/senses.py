@@ -26,7 +26,7 @@ CAPTIONS = {
         "explain in documents that were not used to fit it; places also come with different contexts, so that this "
         "is an upper bound for position itself; dotted: places shuffled among the occurrences of each word. The same "
         "sentence moved: squared distance a word's vector moves if the sentence is encoded at shifted positions or "
-        "after another sentence, as a share of that between two occurrences of a word; nothing else changes, so "
+        "after another sentence, relative to that between two occurrences of a word; nothing else changes, so "
         "that shifted positions are position alone. Shaded: 95 % intervals over documents. Compare with the twin."
     ),
 }
@@ -37,7 +37,7 @@ _HEIGHT = 220
 _MODEL, _TWIN = "model", "random-weights twin"
 _SHARES = {
     "position.both": "places, all words",
-    "position.inner": "places, first and last words left out",
+    "position.inner": "places, inner words only",
     "position.boundary": "being first or last",
     "twin.position.both": f"places, {_TWIN}",
 }
@@ -72,7 +72,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     places, moves = _series(table, _SHARES), _series(table, _MOVES)
     second = [_panel(places, "Variance within words", "share explained by places", null=True)] if len(places) else []
     if len(moves):
-        second.append(_panel(moves, "The same sentence moved", "distance, as a share of that between contexts"))
+        second.append(_panel(moves, "The same sentence moved", "distance relative to contexts"))
     if second:
         charts["position"] = _beside(
             second, f"How much is position: {told}", _in_words(table, ["position.both", "moved.shifted"])
