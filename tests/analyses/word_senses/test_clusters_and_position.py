@@ -23,7 +23,9 @@ from lamina.analyses.word_senses.position import (
     likeness,
     pair_means,
 )
+from lamina.encoders import Tokens
 from lamina.testing import TinyEncoder
+from lamina.types import Text
 from tests.analyses.word_senses.planted import planted_vectors, targets, texts
 
 
@@ -62,7 +64,7 @@ def test_clusters_of_planted_senses(method) -> None:
 
 def places_and_vectors(of_place: float, seed: int = 0) -> tuple[Places, torch.Tensor]:
     made = texts(300, "train")
-    places = find_places(made, [text.doc or text.id for text in made], seed=seed)
+    places = find_places(made, [text.doc or text.id for text in made], TinyEncoder(), seed=seed)
     rng = np.random.default_rng(seed)
     words, where = rng.normal(size=(int(places.word.max()) + 1, 16)), rng.normal(size=(30, 16))
     vectors = words[places.word] + of_place * where[places.start] + rng.normal(size=(len(places), 16))
@@ -75,6 +77,21 @@ def test_a_planted_share_of_position_is_measured_and_none_is_none() -> None:
         places, vectors = places_and_vectors(strength)
         assert low < explained(places, vectors, "start").value < high
         assert chance_share(places, vectors, "start") < 0.02
+
+
+def test_words_of_other_pieces_are_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As byte-level tokenizers have it: the first word is spelled without a space."""
+    made = texts(300, "train")
+    encoder, plain = TinyEncoder(), TinyEncoder().tokenize
+
+    def tokenize(text: Text) -> Tokens:
+        found = plain(text)
+        return found._replace(ids=found.ids + 1000 * (found.words == 0))
+
+    monkeypatch.setattr(encoder, "tokenize", tokenize)
+    places = find_places(made, [text.id for text in made], encoder)
+    assert all(len(set((places.start[places.word == word] == 0).tolist())) == 1 for word in np.unique(places.word))
+    assert explained(places, torch.randn(len(places), 8), "start").value < 0.1
 
 
 def test_shuffling_keeps_the_places_of_each_word() -> None:

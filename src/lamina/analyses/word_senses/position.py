@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from lamina.activations.reading import sum_rows
 from lamina.analyses.word_senses.targets import SenseTargets, grouped
+from lamina.encoders import Encoder
 from lamina.types import Text
 
 STARTS = (0, 1, 2, 3, 4, 6, 9, 13, 19, 28)
@@ -36,7 +37,7 @@ _PAIRS = 200
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Occurrences of frequent words, written the same (a capital is another word), and where in their text they are."""
+    """Occurrences of frequent words, written the same and of the same pieces, and where in their text they are."""
 
     text: Int[np.ndarray, " place"]
     spans: Int[np.ndarray, "place 2"]
@@ -80,12 +81,19 @@ class Places:
         return found
 
 
-def find_places(texts: Sequence[Text], units: Sequence[str], *, seed: int = 0) -> Places:
-    """Up to 40 occurrences of each of up to 200 words that have at least 10, drawn at random."""
-    where: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for number, text in enumerate(texts):
+def find_places(texts: Sequence[Text], units: Sequence[str], encoder: Encoder, *, seed: int = 0) -> Places:
+    """Up to 40 occurrences of each of up to 200 words that have at least 10, drawn at random.
+
+    Other pieces make another word: byte-level tokenizers read the first word of a text without a space before it, and
+    what follows from that is spelling, not position.
+    """
+    where: defaultdict[tuple[str, tuple[int, ...]], list[tuple[int, int]]] = defaultdict(list)
+    for number, (text, tokens) in enumerate(zip(texts, encoder.tokenize_all(texts), strict=True)):
+        pieces: defaultdict[int, list[int]] = defaultdict(list)
+        for at, piece in zip(tokens.words.tolist(), tokens.ids.tolist(), strict=True):
+            pieces[at].append(piece)
         for at, word in enumerate(text.words):
-            where[word].append((number, at))
+            where[word, tuple(pieces[at])].append((number, at))
     often = sorted(
         (each for each in where.items() if len(each[1]) >= _LEAST), key=lambda each: (-len(each[1]), each[0])
     )

@@ -155,7 +155,9 @@ def senses(
     used = frozenset() if folder is None else used_texts(folder)
     data = read_targets(splits, annotation, most=texts, used=used, seed=seed)
     skipped = Counter(data.skipped)
-    asked = _Asked(data, ks, clustering, faithful, samples, seed, _about(data, clustered, moved, moved_by, seed))
+    asked = _Asked(
+        data, ks, clustering, faithful, samples, seed, _about(encoder, data, clustered, moved, moved_by, seed)
+    )
     found = asked.model(encoder, runtime, skipped)
     beside = asked.twin(encoder.random_twin(seed), runtime) if twin and encoder.blocks else None
     static = {
@@ -193,10 +195,10 @@ class _About(NamedTuple):
     """Positions that sentences are shifted by."""
 
 
-def _about(data: SenseTargets, clustered: int, moved: int, by: int, seed: int) -> _About:
+def _about(encoder: Encoder, data: SenseTargets, clustered: int, moved: int, by: int, seed: int) -> _About:
     return _About(
         words_to_cluster(data, most=clustered, seed=seed),
-        find_places(data.texts, data.units, seed=seed),
+        find_places(data.texts, data.units, encoder, seed=seed),
         find_pairs(data, seed=seed),
         draw_texts(data.texts, moved, seed),
         by,
