@@ -36,6 +36,7 @@ LESS = {
     "diff": ["--limit", "30", "--samples", "20", "--no-twin"],
     "contextualize": ["--limit", "80", "--context-sizes", "0", "--vectors", "none", "--samples", "20"],
     "neighbours": ["--limit", "30", "--vectors", "none", "--word", "the"],
+    "senses": ["--limit", "400", "--texts", "80", "--clustered", "1", "--moved", "2", "--samples", "20", "--no-twin"],
     "surprisal": ["--limit", "20", "--samples", "20"],
     "pairs": ["--limit", "1", "--ngrams", "none", "--samples", "20"],
     "cloze": ["--limit", "1", "--samples", "20"],

@@ -82,6 +82,12 @@ def sentences(count: int, split: str, seed: int) -> Corpus:
     return corpus_from(texts, name="grammar", split=split)
 
 
+def with_senses(corpus: Corpus) -> Corpus:
+    """The same sentences, whose last noun has a sense for each article."""
+    texts = [replace(text, edges={"sense": (Edge((text.words[3],), Span(4, 5)),)}) for text in corpus]
+    return corpus_from(texts, name="senses", split=corpus.split)
+
+
 @pytest.fixture(scope="module")
 def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
     """Analysis -> a small fixed question."""
@@ -133,6 +139,9 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "look": lambda: lamina.look(tiny, "the dog sees a river"),
         "contextualize": lambda: lamina.contextualize(tiny, train, vectors=(), context_sizes=(), **few, **where),
         "neighbours": lambda: lamina.neighbours(tiny, train, word="river", vectors=None, **where),
+        "senses": lambda: lamina.senses(
+            tiny, Splits(with_senses(train), with_senses(dev)), vectors=(), moved=4, clustered=1, **few, **where
+        ),
         "finetune": lambda: tuned() and made["finetune"],
         "windows": tagged,
         "surprisal": lambda: lamina.surprisal(tiny_causal(), splits, **few),

@@ -36,6 +36,7 @@ ANALYSES = (
     "lamina.analyses.attention_maps.look:look",
     "lamina.analyses.contextualization.contextualize:contextualize",
     "lamina.analyses.contextualization.neighbours:neighbours",
+    "lamina.analyses.word_senses.senses:senses",
     "lamina.analyses.windows:windows",
     "lamina.analyses.behaviour.surprisal:surprisal",
     "lamina.analyses.behaviour.pairs:pairs",
