@@ -19,12 +19,12 @@ NOUNS = [f"{letter}{end}" for letter, end in product("bcdfghjklmnprst", ("ab", "
 
 
 def text(number: int, split: str) -> Text:
-    """`Yesterday the NOUN(s) near the NOUN(s) VERB(s|ed) very many things here .`, of every combination in turn."""
+    """`Yesterday the NOUN(s) near the NOUN(s) VERB(s|ed) very many things UNIQUE .`, of every combination in turn."""
     subject, other = NOUNS[number % len(NOUNS)], NOUNS[(number * 7 + 3) % len(NOUNS)]
     plural, past = number % 2, (number // 2) % 2
     nouns = (f"{subject}{'s' * plural}", f"{other}{'s' * ((number // 4) % 2)}")
     verb = f"v{NOUNS[(number * 11) % len(NOUNS)]}" + ("ed" if past else "" if plural else "s")
-    words = ("Yesterday", "the", nouns[0], "near", "the", nouns[1], verb, "very", "many", "things", "here", ".")
+    words = ("Yesterday", "the", nouns[0], "near", "the", nouns[1], verb, "very", "many", "things", f"{split}{number}", ".")
     tags = ("RB", "DT", "NNS" if plural else "NN", "IN", "DT", "NNS" if (number // 4) % 2 else "NN",
             "VBD" if past else "VBP" if plural else "VBZ", "RB", "JJ", "NNS", "RB", ".")  # fmt: skip
     heads = (6, 2, 6, 5, 5, 2, 6, 8, 9, 6, 6, 6)

@@ -72,7 +72,7 @@ def _order(rows: Table, name: str) -> alt.ConcatChart:
         if not (own := model[model["kind"].isin(kinds)]).empty
     ]
     said = alt.TitleParams(
-        f"Order and subjects by layer: {name}", subtitle="shaded: 95 % intervals; 0: best constant answer, 1: no error"
+        f"Order and subjects by layer: {name}", subtitle="shaded: 95 % intervals; 0: best constant answer, 1: no error", offset=12
     )
     chart = alt.concat(*panels, columns=3, spacing=24, title=said, description=describe(model))
     chart = chart.resolve_scale(color="independent", shape="independent", strokeDash="independent")
@@ -81,7 +81,7 @@ def _order(rows: Table, name: str) -> alt.ConcatChart:
 
 def _panel(rows: Table, title: str, least: float) -> alt.LayerChart:
     names = list(dict.fromkeys(rows["model"]))
-    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=280, symbolSize=90, symbolStrokeWidth=0)
+    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=280, symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0)
     look = series(names)
     colour, dash, shape = (each.legend(legend) for each in look)
     scale = alt.Scale(domain=[least, 1])
@@ -104,7 +104,7 @@ def _tasks(rows: Table, name: str) -> alt.ConcatChart:
     rows = pd.DataFrame(rows.assign(model=rows["of"].map(_OF)))
     panels = [_task(pd.DataFrame(rows[rows["task"] == task])) for task in dict.fromkeys(rows["task"])]
     said = alt.TitleParams(
-        f"Each task beside its baselines: {name}", subtitle="shaded: 95 % intervals; dotted: best constant answer"
+        f"Each task beside its baselines: {name}", subtitle="shaded: 95 % intervals; dotted: best constant answer", offset=12
     )
     chart = alt.concat(*panels, columns=4, spacing=24, title=said, description=describe(rows))
     return themed(chart.properties(usermeta={"panelWidth": _SMALL}))
@@ -113,7 +113,7 @@ def _tasks(rows: Table, name: str) -> alt.ConcatChart:
 def _task(rows: Table) -> alt.LayerChart:
     names = list(_OF.values())
     colours = alt.Scale(domain=names, range=[COLOURS[0], GREY])
-    legend = alt.Legend(title=None, orient="top", symbolSize=90, symbolStrokeWidth=0, labelLimit=300)
+    legend = alt.Legend(title=None, orient="top", symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0, labelLimit=300)
     colour = alt.Color("model:N", scale=colours, legend=legend)
     scale = alt.Scale(domain=[0, 1])
     value, low, least = (alt.Y(f"{each}:Q", title="accuracy", scale=scale) for each in ("value", "low", "constant"))

@@ -115,7 +115,9 @@ def _lacks(task: OrderTask, held: set[str]) -> str:
 
 def _too_few(parts: Sequence[Part]) -> str:
     for name, part in zip(("training", "scored"), parts, strict=True):
-        if part.targets < LEAST or len(part.classes) < 2:
+        if part.targets and len(part.classes) < 2:
+            return f"all {name} targets have one label, {next(iter(part.classes))}"
+        if part.targets < LEAST:
             reasons = ", ".join(f"{why} ({count:,})" for why, count in Counter(part.left_out).most_common(2))
             return f"only {part.targets:,} balanced {name} targets, {LEAST} are needed" + (
                 f"; left out: {reasons}" if reasons else ""

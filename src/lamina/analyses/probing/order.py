@@ -12,7 +12,7 @@ from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, number, rows_of, status_of
+from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
 from lamina.analyses.probing.order_changes import Change, Contrast, change_rows, middle
 from lamina.analyses.probing.order_texts import OrderTexts
 from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
@@ -79,7 +79,7 @@ def order(
         Setting("How long probes are trained: quick (2 seeds, minutes) or standard (5 seeds)."),
     ] = "quick",
     seeds: Seeds = None,
-    steps: Annotated[int | None, Setting("Most steps; training ends earlier on a plateau.", min=1)] = None,
+    steps: Annotated[int, Setting("Most steps; training ends earlier on a plateau.", min=1)] = 3000,
     faithful: Annotated[
         bool,
         Setting(
@@ -141,7 +141,7 @@ class _Asked(NamedTuple):
 
     preset: str
     seeds: int | None
-    steps: int | None
+    steps: int
     faithful: bool
     seed: int
 
@@ -173,7 +173,7 @@ def _told(made: Made) -> Iterator[tuple[Any, ...]]:
 @order.costs
 def _cost(
     estimator: Estimator, encoder: Encoder, splits: Splits, *, tasks: Sequence[str] | None, items: int, preset: str,
-    seeds: int | None, steps: int | None, faithful: bool, twin: bool, seed: int, samples: int, **_: Any,
+    seeds: int | None, steps: int, faithful: bool, twin: bool, seed: int, samples: int, **_: Any,
 ) -> Cost:  # fmt: skip
     """Encoding, training on single vectors, and the bootstrap; as if no run had been kept."""
     made = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
@@ -230,15 +230,16 @@ def _changed(result: Result, row: Any, layers: int) -> Finding:
     if pd.isna(row.change):
         return Finding(f"{read}{beside}.", "open", row.best, row.best_low, row.best_high)
     status = status_of(row.change_low, row.change_high, 0.0)
-    cut, last = middle(layers), layers - 1
-    halves = f"layers {cut + 1}-{last} {{}} layers 1-{cut}"
+    cut = middle(layers)
+    above, below = layers_in_words(range(cut + 1, layers)), layers_in_words(range(1, cut + 1))
+    one = cut + 2 == layers
     moved = number(abs(row.change), *sorted((abs(row.change_low), abs(row.change_high))))
     if status == "clear":
-        said = halves.format(f"read it {'better' if row.change > 0 else 'worse'} by {moved} than")
+        said = f"{above} read{'s' * one} it {'better' if row.change > 0 else 'worse'} by {moved} than {below}"
     else:
         change = number(row.change, row.change_low, row.change_high)
-        known = "do not differ from" if status == "null" else "cannot be told from"
-        said = f"{halves.format(known)} (difference {change})"
+        known = f"do{'es' * one} not differ from" if status == "null" else "cannot be told from"
+        said = f"{above} {known} {below} (difference {change})"
     return Finding(f"{read}{beside}; {said}.", status, row.change, row.change_low, row.change_high, 0.0)
 
 
