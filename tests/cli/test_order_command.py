@@ -50,7 +50,8 @@ def test_tables_and_charts(run: Callable[..., Done], bert: Path, tmp_path: Path)
     assert done.exit_code == 0, done.output
     table = pd.read_csv(out / "order.csv")
     assert list(table.columns) == list(Score.__annotations__)
-    assert set(table["task"]) == set(names) and set(table["of"]) == {"model", "random", "control"}
+    assert set(table["task"]) == set(names)
+    assert set(table["of"]) == {"model", "random", "control"}
     # Both dev and test are scored.
     assert set(table["split"]) == {"dev+test"}
     made = pd.read_csv(out / "tasks.csv")

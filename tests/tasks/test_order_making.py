@@ -24,7 +24,20 @@ def text(number: int, split: str) -> Text:
     plural, past = number % 2, (number // 2) % 2
     nouns = (f"{subject}{'s' * plural}", f"{other}{'s' * ((number // 4) % 2)}")
     verb = f"v{NOUNS[(number * 11) % len(NOUNS)]}" + ("ed" if past else "" if plural else "s")
-    words = ("Yesterday", "the", nouns[0], "near", "the", nouns[1], verb, "very", "many", "things", f"{split}{number}", ".")
+    words = (
+        "Yesterday",
+        "the",
+        nouns[0],
+        "near",
+        "the",
+        nouns[1],
+        verb,
+        "very",
+        "many",
+        "things",
+        f"{split}{number}",
+        ".",
+    )
     tags = ("RB", "DT", "NNS" if plural else "NN", "IN", "DT", "NNS" if (number // 4) % 2 else "NN",
             "VBD" if past else "VBP" if plural else "VBZ", "RB", "JJ", "NNS", "RB", ".")  # fmt: skip
     heads = (6, 2, 6, 5, 5, 2, 6, 8, 9, 6, 6, 6)
@@ -32,9 +45,9 @@ def text(number: int, split: str) -> Text:
     spans = [Span(at, at + 1) for at in range(len(words))]
     pos = ("NOUN" if tag[0] == "N" else "VERB" if tag[0] == "V" else "PUNCT" if tag == "." else "X" for tag in tags)
     edges = {
-        "pos": tuple(Edge(tag, span) for tag, span in zip(pos, spans, strict=True)),
-        "xpos": tuple(Edge(tag, span) for tag, span in zip(tags, spans, strict=True)),
-        "dep": tuple(Edge(r, span, spans[h]) for r, h, span in zip(relations, heads, spans, strict=True)),
+        "pos": tuple(Edge((tag,), span) for tag, span in zip(pos, spans, strict=True)),
+        "xpos": tuple(Edge((tag,), span) for tag, span in zip(tags, spans, strict=True)),
+        "dep": tuple(Edge((r,), span, spans[h]) for r, h, span in zip(relations, heads, spans, strict=True)),
     }
     return Text(f"{split}-{number}", words, edges=edges, doc=f"{split}-{number // 2}")
 
@@ -58,7 +71,8 @@ def test_classes_are_balanced_and_counted(made: Made) -> None:
     for task in made.tasks:
         for part, corpus in zip(made.parts[task.name], (made.splits.train, made.splits.scored), strict=True):
             found = Counter(edge.labels[0] for each in corpus for edge in task.targets(each))
-            assert found == part.classes and found.total() == part.targets <= 80
+            assert found == part.classes
+            assert found.total() == part.targets <= 80
             assert len(set(found.values())) == 1
     # Every sentence is drawn, or left out for a reason.
     whole = made.parts["subject_number"][0]
@@ -72,7 +86,9 @@ def test_no_word_is_in_both_sets(made: Made, task: str, place: int) -> None:
         {each.words[place].lower() for each in corpus if task in each.edges}
         for corpus in (made.splits.train, made.splits.scored)
     ]
-    assert forms[0] and forms[1] and not forms[0] & forms[1]
+    assert forms[0]
+    assert forms[1]
+    assert not forms[0] & forms[1]
 
 
 def test_a_changed_sentence_is_known_by_its_original(made: Made) -> None:
@@ -81,7 +97,9 @@ def test_a_changed_sentence_is_known_by_its_original(made: Made) -> None:
     assert changed
     for each in changed:
         original = originals[each.id.partition("~")[0]]
-        assert origins(each) == origins(original) and each.doc == original.doc and each.words != original.words
+        assert origins(each) == origins(original)
+        assert each.doc == original.doc
+        assert each.words != original.words
         assert set(each.edges) == {"bigram_shift"}
     shifted = {each.id.partition("~")[0] for each in changed}
     plain = {each.id for corpus in (made.splits.train, made.splits.scored) for each in corpus
@@ -123,6 +141,6 @@ def test_what_cannot_be_made_is_told(names: list[str], edges: tuple[str, ...], s
 
 def test_no_task_at_all() -> None:
     short = [Text(f"{n}", ("Hi", "you"), doc=f"{n}") for n in range(60)]
+    splits = Splits(*(corpus_from(short, name="tiny", split=name) for name in ("train", "dev")))
     with pytest.raises(TaskError, match="no task can be made from tiny"):
-        parts = (corpus_from(short, name="tiny", split=name) for name in ("train", "dev"))
-        make_order_tasks(Splits(*parts), None, items=80, seed=0)
+        make_order_tasks(splits, None, items=80, seed=0)

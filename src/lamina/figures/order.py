@@ -20,7 +20,7 @@ CAPTIONS = {
     ),
     "tasks": (
         "Accuracy by layer, one panel per task: the model, its twin with random weights, and the best constant answer "
-        "(dotted); shaded: 95 % intervals over texts. What the twin reads needs no training: words, and positions where "
+        "(dotted); shaded: 95 % intervals over texts. What the twin reads needs no training: words, and positions, if "
         "a model adds them. Only what is above the twin was learned."
     ),
 }
@@ -72,7 +72,9 @@ def _order(rows: Table, name: str) -> alt.ConcatChart:
         if not (own := model[model["kind"].isin(kinds)]).empty
     ]
     said = alt.TitleParams(
-        f"Order and subjects by layer: {name}", subtitle="shaded: 95 % intervals; 0: best constant answer, 1: no error", offset=12
+        f"Order and subjects by layer: {name}",
+        subtitle="shaded: 95 % intervals; 0: best constant answer, 1: no error",
+        offset=12,
     )
     chart = alt.concat(*panels, columns=3, spacing=24, title=said, description=describe(model))
     chart = chart.resolve_scale(color="independent", shape="independent", strokeDash="independent")
@@ -81,9 +83,11 @@ def _order(rows: Table, name: str) -> alt.ConcatChart:
 
 def _panel(rows: Table, title: str, least: float) -> alt.LayerChart:
     names = list(dict.fromkeys(rows["model"]))
-    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=280, symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0)
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=1, labelLimit=280, symbolSize=90, symbolOpacity=1, symbolStrokeWidth=0
+    )
     look = series(names)
-    colour, dash, shape = (each.legend(legend) for each in look)
+    colour, dash, shape = look.colour.legend(legend), look.dash.legend(legend), look.shape.legend(legend)
     scale = alt.Scale(domain=[least, 1])
     value, low = (alt.Y(f"{each}:Q", title="share of the way to no error", scale=scale) for each in ("value", "low"))
     x = layer_axis(int(rows["layer"].max()))
@@ -104,7 +108,9 @@ def _tasks(rows: Table, name: str) -> alt.ConcatChart:
     rows = pd.DataFrame(rows.assign(model=rows["of"].map(_OF)))
     panels = [_task(pd.DataFrame(rows[rows["task"] == task])) for task in dict.fromkeys(rows["task"])]
     said = alt.TitleParams(
-        f"Each task beside its baselines: {name}", subtitle="shaded: 95 % intervals; dotted: best constant answer", offset=12
+        f"Each task beside its baselines: {name}",
+        subtitle="shaded: 95 % intervals; dotted: best constant answer",
+        offset=12,
     )
     chart = alt.concat(*panels, columns=4, spacing=24, title=said, description=describe(rows))
     return themed(chart.properties(usermeta={"panelWidth": _SMALL}))
@@ -144,6 +150,8 @@ def describe(rows: Table) -> str:
     sentences = []
     for (title, model), own in rows.groupby(["title", "model"], sort=False):
         ends = own.sort_values("layer").iloc[[0, -1]]
-        told = ", ".join(f"{value:.2f} at layer {layer}" for layer, value in zip(ends["layer"], ends["value"], strict=True))
+        told = ", ".join(
+            f"{value:.2f} at layer {layer}" for layer, value in zip(ends["layer"], ends["value"], strict=True)
+        )
         sentences.append(f"{title}{'' if model == title else f', {model}'}: {told}.")
     return " ".join(sentences)

@@ -38,21 +38,18 @@ class SpanMeans:
     @classmethod
     def of(cls, stored: Source, targets: Targets) -> tuple[SpanMeans, Targets]:
         """The means of the first span of all targets, and the same targets where each is a token of its own."""
-        rows = {
-            int(text): np.flatnonzero(targets.text == text) for text in np.unique(targets.text)
-        }
-        means: torch.Tensor | None = None
+        rows = {int(text): np.flatnonzero(targets.text == text) for text in np.unique(targets.text)}
+        means = torch.empty(0, 0, 0)
         places = np.zeros_like(targets.tokens)
         for text, own in rows.items():
             states = stored.load(text).float()
-            if means is None:
+            if not len(means):
                 means = torch.empty(len(targets), *states.shape[1:])
-            for place, row in enumerate(own):
+            for place, row in enumerate(own.tolist()):
                 start, end = targets.tokens[row, 0]
                 means[row] = states[start:end].mean(0)
                 places[row] = (place, place + 1)
-        states = torch.empty(0, 0, 0) if means is None else means
-        return cls(states, rows), replace(targets, tokens=places)
+        return cls(means, rows), replace(targets, tokens=places)
 
     @property
     def token_bytes(self) -> int:

@@ -19,8 +19,8 @@ from lamina.tasks.clauses import Clauses
 from lamina.types import Span, Text
 
 Kind = Literal["linear", "surface", "structure", "inflection"]
-"""Knowledge of positions and neighbours; of which and how many words there are; of the hierarchy of words; of number and
-tense in the main clause."""
+"""Knowledge of positions and neighbours; of which and how many words there are; of the hierarchy of words; of number
+and tense in the main clause."""
 
 
 class Candidate(NamedTuple):

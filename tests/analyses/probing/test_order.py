@@ -82,18 +82,21 @@ def test_what_is_planted_is_found_and_nothing_else(found: Result) -> None:
     # The position says nothing of tense, whose words are not in both sets.
     assert accuracy(found, "tense").max() < 0.75
     row = found.tables["changes"].set_index("task").loc["index"]
-    assert row["best_layer"] == PLANTED and row["best"] == 1.0
+    assert row["best_layer"] == PLANTED
+    assert row["best"] == 1.0
     # Layers 1 | 2, 3: the upper half has one layer that knows and one that does not.
     by_hand = index[[2, 3]].mean() - index[1]
     assert row["change"] == pytest.approx(by_hand)
     assert row["change_low"] <= by_hand <= row["change_high"]
-    assert row["fall"] == pytest.approx(index[3] - 1) and row["fall_high"] < -0.6
+    assert row["fall"] == pytest.approx(index[3] - 1)
+    assert row["fall_high"] < -0.6
 
 
 def test_findings_say_what_was_planted(found: Result) -> None:
     (first, *_) = [each for each in found.findings if each.text.startswith("Index")]
     assert first.text.startswith("Index of a word is best read at layer 2: accuracy 1.00 [")
-    assert first.status == "clear" and "layers 2-3 read it better by" in first.text
+    assert first.status == "clear"
+    assert "layers 2-3 read it better by" in first.text
     assert "the best constant answer .10" in first.text
 
 

@@ -40,7 +40,7 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     method=(
         "Probing tasks are made from a treebank by rules: the index of a word, the main clause's auxiliary and subject "
         "among other auxiliaries and nouns, sentence length, tense, number, exchanged words and clauses. Classes are "
-        "balanced; where a word could be remembered, training and scored texts share none. A probe of every layer reads "
+        "balanced; where a word could be remembered, training and scored texts share none. A probe per layer reads "
         "the word's mean vector, or the sentence's, and is scored on other documents, beside the best constant answer "
         "and a twin of the model with random weights."
     ),

@@ -88,7 +88,7 @@ class _Read(NamedTuple):
 
     @property
     def change(self) -> tuple[float, np.ndarray]:
-        return _halves(self.value)[2], _halves(self.drawn)[2]
+        return float(_halves(self.value)[2]), _halves(self.drawn)[2]
 
 
 def middle(layers: int) -> int:
@@ -114,7 +114,9 @@ def change_rows(runs: Sequence[TaskRun], *, samples: int, seed: int) -> tuple[li
     texts = Resampling(runs[0].targets.texts, samples, seed)
     read = [_read(run, texts, [seed, number]) for number, run in enumerate(runs)]
     changes = [_change(each) for each in read]
-    changes = [row._replace(p_holm=p) for row, p in zip(changes, holm([row.p for row in changes]).tolist(), strict=True)]
+    changes = [
+        row._replace(p_holm=p) for row, p in zip(changes, holm([row.p for row in changes]).tolist(), strict=True)
+    ]
     contrasts = list(_contrasts(read))
     corrected = holm([row.p for row in contrasts]).tolist() if contrasts else []
     return changes, [row._replace(p_holm=p) for row, p in zip(contrasts, corrected, strict=True)]
@@ -131,18 +133,18 @@ def _read(run: TaskRun, texts: Resampling, seed: list[int]) -> _Read:
 def _change(read: _Read) -> Change:
     value, drawn, best = read.value, read.drawn, read.best
     task = read.run.task.name
-    numbers = [
-        float(value[0]), best, float(value[best]), *interval(drawn[:, best]),
-        float(value[best] - value[0]), *interval(drawn[:, best] - drawn[:, 0]),
-        float(value[-1]), float(value[-1] - value[best]), *interval(drawn[:, -1] - drawn[:, best]),
-    ]  # fmt: skip
-    lower, upper, change = (float(each) for each in _halves(value))
+    place = (task, BY_NAME[task].kind, METRIC)
+    known = not read.reason
+    first, top, last = (float(value[at]) if known else np.nan for at in (0, best, -1))
+    rise, fall = drawn[:, best] - drawn[:, 0], drawn[:, -1] - drawn[:, best]
+    (low, high), (rise_low, rise_high), (fall_low, fall_high) = (
+        interval(each) if known else (np.nan, np.nan) for each in (drawn[:, best], rise, fall)
+    )
+    lower, upper, change = (float(each) if known else np.nan for each in _halves(value))
     moved = read.change[1]
-    known = not read.reason and np.isfinite(change)
-    whole = (lower, upper, change, *interval(moved), _p(moved)) if known else (np.nan,) * 6
-    if read.reason:
-        numbers = [np.nan if at != 1 else best for at, _ in enumerate(numbers)]
-    return Change(task, BY_NAME[task].kind, METRIC, *numbers, *whole, np.nan, read.reason)
+    change_low, change_high, p = (*interval(moved), _p(moved)) if np.isfinite(change) else (np.nan, np.nan, np.nan)
+    best_row = (first, best, top, low, high, top - first, rise_low, rise_high, last, last - top, fall_low, fall_high)
+    return Change(*place, *best_row, lower, upper, change, change_low, change_high, p, np.nan, read.reason)
 
 
 def _p(draws: np.ndarray) -> float:
@@ -151,7 +153,9 @@ def _p(draws: np.ndarray) -> float:
 
 def _contrasts(read: Sequence[_Read]) -> Iterator[Contrast]:
     told = [each for each in read if not each.reason and np.isfinite(each.change[0])]
-    kinds = {kind: [each for each in told if BY_NAME[each.run.task.name].kind == kind] for kind in ("linear", "structure")}
+    kinds = {
+        kind: [each for each in told if BY_NAME[each.run.task.name].kind == kind] for kind in ("linear", "structure")
+    }
     for one in kinds["linear"]:
         for other in kinds["structure"]:
             (falls, fallen), (rises, risen) = one.change, other.change

@@ -91,8 +91,8 @@ class States:
 
 
 Reads = Literal["spans", "means", "linear"]
-"""What probes are: edge probes that pool spans themselves, the same on the mean of a span's tokens, or softmax regression
-on that mean."""
+"""What probes are: edge probes that pool spans themselves, the same on the mean of a span's tokens, or softmax
+regression on that mean."""
 
 
 class Found(NamedTuple):
