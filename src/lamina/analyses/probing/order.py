@@ -228,7 +228,8 @@ def _changed(result: Result, row: Any, layers: int) -> Finding:
     if row.best_layer:
         read += f", {number(row.rise, row.rise_low, row.rise_high)} more than at layer 0"
     if pd.isna(row.change):
-        return Finding(f"{read}{beside}.", "open", row.best, row.best_low, row.best_high)
+        why = f"; how it changes is not available, {row.reason}" if row.reason else ""
+        return Finding(f"{read}{beside}{why}.", "open", row.best, row.best_low, row.best_high)
     status = status_of(row.change_low, row.change_high, 0.0)
     cut = middle(layers)
     above, below = layers_in_words(range(cut + 1, layers)), layers_in_words(range(1, cut + 1))
@@ -282,11 +283,10 @@ def _contrasted(result: Result, linear: Sequence[str], structure: Sequence[str])
 def _overview(result: Result) -> Iterable[Overview | str]:
     """One line per task."""
     about = result.provenance
-    columns = ("task", "kind", "best layer", "accuracy", "from layer 0", "to the last layer", "upper minus lower half")
+    columns = ("task", "best layer", "accuracy", "upper minus lower half")
     rows = [
         (
-            row.task, row.kind, int(row.best_layer), cell(row.best, row.best_low, row.best_high),
-            cell(row.rise, row.rise_low, row.rise_high), cell(row.fall, row.fall_low, row.fall_high),
+            row.task, int(row.best_layer), cell(row.best, row.best_low, row.best_high),
             cell(row.change, row.change_low, row.change_high),
         )
         for row in rows_of(result.tables["changes"])

@@ -84,7 +84,10 @@ class _Read(NamedTuple):
     drawn: np.ndarray
     """[sample, layer]"""
     best: int
+    ends: str
+    """Which probes of layer 0, the best and the last layer have not converged, in words; empty if all have."""
     reason: str
+    """The same of all layers."""
 
     @property
     def change(self) -> tuple[float, np.ndarray]:
@@ -127,20 +130,22 @@ def _read(run: TaskRun, texts: Resampling, seed: list[int]) -> _Read:
     own = run.outcomes_of("model")
     single = [at for at, cut in enumerate(own[0].cuts) if cut.probe == "layer"]
     loss = np.mean([outcome.learned.loss for outcome in own], axis=0)[single]
-    return _Read(run, draws.value[single], draws.pooled[:, single], int(loss.argmin()), unconverged(own, "layer"))
+    best, last = int(loss.argmin()), len(single) - 1
+    reasons = unconverged(own, "layer", [0, best, last]), unconverged(own, "layer")
+    return _Read(run, draws.value[single], draws.pooled[:, single], best, *reasons)
 
 
 def _change(read: _Read) -> Change:
     value, drawn, best = read.value, read.drawn, read.best
     task = read.run.task.name
     place = (task, BY_NAME[task].kind, METRIC)
-    known = not read.reason
+    known = not read.ends
     first, top, last = (float(value[at]) if known else np.nan for at in (0, best, -1))
     rise, fall = drawn[:, best] - drawn[:, 0], drawn[:, -1] - drawn[:, best]
     (low, high), (rise_low, rise_high), (fall_low, fall_high) = (
         interval(each) if known else (np.nan, np.nan) for each in (drawn[:, best], rise, fall)
     )
-    lower, upper, change = (float(each) if known else np.nan for each in _halves(value))
+    lower, upper, change = (np.nan if read.reason else float(each) for each in _halves(value))
     moved = read.change[1]
     change_low, change_high, p = (*interval(moved), _p(moved)) if np.isfinite(change) else (np.nan, np.nan, np.nan)
     best_row = (first, best, top, low, high, top - first, rise_low, rise_high, last, last - top, fall_low, fall_high)
