@@ -23,6 +23,7 @@ LESS = {
     "report": ["--limit", "20", "--only", "geometry"],
     "data stats": ["--split", "dev"],
     "probe": ["--limit", "100", "--steps", "4", "--seeds", "1", "--samples", "20"],
+    "order": ["--limit", "400", "--items", "40", "--steps", "4", "--seeds", "1", "--samples", "20", "--no-twin"],
     "trace": ["--samples", "20", "--shuffles", "20"],
     "attention": ["--limit", "30", "--samples", "20"],
     "heads": ["--limit", "30", "--samples", "20"],

@@ -38,6 +38,7 @@ TRAINED = 0.05
 """The same, where rounding goes through training."""
 TRAINING = {
     "probe",
+    "order",
     "parse",
     "contextualize",
     "finetune",
@@ -129,6 +130,15 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "geometry": lambda: lamina.geometry(tiny, dev, **few, **where),
         "probe": probed,
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
+        "order": lambda: lamina.order(
+            tiny,
+            Splits(sentences(200, "train", 1), sentences(90, "dev", 2)),
+            tasks=["bigram_shift"],
+            items=60,
+            seeds=1,
+            **few,
+            **where,
+        ),
         "compare": lambda: lamina.compare(probed(), probed(1)),
         "attention": lambda: lamina.attention(tiny, dev, **few),
         "attention_distance": lambda: lamina.attention_distance(tiny, dev, **few),

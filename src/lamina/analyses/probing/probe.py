@@ -170,12 +170,12 @@ def probe(
     probed, files, lengths = [], {}, []
     trained_by = {"probes": kinds, "metric": metric, "seed": seed, "faithful": faithful, "twin": twin}
     if isinstance(runtime.engine, RunsTasks):
-        _train_elsewhere(seen, plans, trained_by, runtime.engine, runtime)
+        train_elsewhere(seen, plans, trained_by, runtime.engine, runtime)
     for plan in plans:
-        with _kept(seen, plan, trained_by, runtime) as work:
+        with kept_folder(seen, plan, trained_by, runtime) as work:
             runs, saved = _run_models(seen, plan, trained_by, work, runtime)
             probed.append(Probed(runs, plan.setup.splits))
-            files |= saved | _predictions(runs, plan.setup, work)
+            files |= saved | saved_answers(runs, plan.setup, work)
             if mdl:
                 lengths += _code_lengths(plan, seen[0], work, twin=twin, samples=samples, runtime=runtime)
             if plan is plans[-1]:
@@ -188,7 +188,7 @@ def probe(
     told = f"layer 0 raw piece embeddings with LayerNorm; dropout on, seed {seed}"
     return Tables(
         tables,
-        _left_out(probed, plans),
+        left_out_of(probed, plans),
         model={"faithful": told} if faithful else {},
         data={"tasks": _described(probed)}
         | ({"train": plans[0].setup.splits.train.describe()} if len(plans) == 1 else {}),
@@ -271,7 +271,7 @@ def _refuse(encoders: Sequence[Encoder], sources: Sequence[Source], *, mdl: bool
                 refuse_seen(encoder, part)
 
 
-def _kept(
+def kept_folder(
     encoders: Sequence[Encoder], plan: Plan, trained_by: Mapping[str, Any], runtime: Runtime
 ) -> AbstractContextManager[Path]:
     """The folder of what was trained on one model, or was put together from several."""
@@ -288,14 +288,14 @@ def _run_models(
 ) -> tuple[list[TaskRun], dict[str, Path]]:
     """The tasks of a plan on every model, put together, and the trained probes by name."""
     if len(encoders) == 1:
-        runs = _run_all(plan, encoders[0], work, twin=trained_by["twin"], runtime=runtime)
+        runs = run_all(plan, encoders[0], work, twin=trained_by["twin"], runtime=runtime)
         return runs, _probes(runs, plan.setup, work)
     by_model, files = [], {}
     seeds = tuning_seeds(encoders)
     for seed, encoder in zip(seeds, encoders, strict=True):
         own = _own(trained_by, encoder, encoders)
-        with _kept([encoder], plan, own, runtime) as folder:
-            by_model.append(_run_all(plan, encoder, folder, twin=own["twin"], runtime=runtime))
+        with kept_folder([encoder], plan, own, runtime) as folder:
+            by_model.append(run_all(plan, encoder, folder, twin=own["twin"], runtime=runtime))
             files |= _probes(by_model[-1], plan.setup, folder, of=f"-seed-{seed}")
     return [together(runs, seeds) for runs in zip(*by_model, strict=True)], files
 
@@ -305,7 +305,7 @@ def _own(trained_by: Mapping[str, Any], encoder: Encoder, encoders: Sequence[Enc
     return {**trained_by, "twin": trained_by["twin"] and encoder is encoders[0]}
 
 
-def _train_elsewhere(
+def train_elsewhere(
     encoders: Sequence[Encoder],
     plans: Sequence[Plan],
     trained_by: Mapping[str, Any],
@@ -319,7 +319,7 @@ def _train_elsewhere(
             setup = portable(plan.setup)
             for encoder in encoders:
                 own = _own(trained_by, encoder, encoders)
-                work = folders.enter_context(_kept([encoder], plan, own, runtime))
+                work = folders.enter_context(kept_folder([encoder], plan, own, runtime))
                 todo = [task for task in plan.tasks if kept_run(task, work / f"{task.name}.run") is None]
                 if todo:
                     _both_states(encoder, plan.setup, runtime, twin=own["twin"])
@@ -344,7 +344,7 @@ def tuning_seeds(encoders: Sequence[Encoder]) -> tuple[int, ...]:
     return named if len(set(named)) == len(encoders) else tuple(range(len(encoders)))
 
 
-def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime) -> list[TaskRun]:
+def run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: Runtime) -> list[TaskRun]:
     """Each task trained, or taken from where a run that was stopped left it."""
     runs = {task.name: kept_run(task, work / f"{task.name}.run") for task in plan.tasks}
     todo = [task for task in plan.tasks if runs[task.name] is None]
@@ -355,7 +355,7 @@ def _run_all(plan: Plan, encoder: Encoder, work: Path, *, twin: bool, runtime: R
     return [run for run in runs.values() if run is not None]
 
 
-def _predictions(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
+def saved_answers(runs: list[TaskRun], setup: Setup, work: Path) -> dict[str, Path]:
     written = [write_predictions(run, setup.splits.scored, work) for run in runs]
     return {path.name: path for path in written}
 
@@ -385,7 +385,7 @@ def _states(encoder: Encoder, splits: Splits, runtime: Runtime) -> States:
     return States(train, scored, encoder.layers, encoder.width, encoder.fingerprint)
 
 
-def _left_out(probed: Sequence[Probed], plans: Sequence[Plan]) -> dict[str, int]:
+def left_out_of(probed: Sequence[Probed], plans: Sequence[Plan]) -> dict[str, int]:
     left_out = {
         "training texts that are also in the scored split, left out": sum(
             plan.setup.division.left_out for plan in plans

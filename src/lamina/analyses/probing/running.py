@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +13,13 @@ import torch
 from lamina.activations import ReadActivations
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, probes_path
 from lamina.corpora.learning import Division, Splits
+from lamina.files.checking import save_tensors
 from lamina.probes.bank import Checkpoint, Group, Learned, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes, save_probes
 from lamina.probes.learner import Loss
-from lamina.probes.streams import Standard, Stream
+from lamina.probes.linear_spans import LinearSpans, fit_linear
+from lamina.probes.span_means import SpanMeans
+from lamina.probes.streams import Source, Standard, Stream
 from lamina.probes.tallies import Tally, constant_tally
 from lamina.probes.targets import Targets, find_targets
 from lamina.tasks import MIN_SEEN, Task, best_constant, control_task, label_set, seen_targets
@@ -87,6 +90,11 @@ class States:
     """The encoder's fingerprint."""
 
 
+Reads = Literal["spans", "means", "linear"]
+"""What probes are: edge probes that pool spans themselves, the same on the mean of a span's tokens, or softmax
+regression on that mean."""
+
+
 class Found(NamedTuple):
     """A task's targets in the texts learned from, the texts that decide when to stop, and the scored texts."""
 
@@ -109,6 +117,7 @@ class Setup:
     faithful: bool = False
     """As the paper's code does: what is scored decides when to stop, and layers are not standardised."""
     device: str = "cpu"
+    reads: Reads = "spans"
 
     @property
     def control_cuts(self) -> tuple[Cut, ...]:
@@ -154,9 +163,11 @@ def run_task(task: Task, setup: Setup, states: States, twin: States | None, fold
     if twin is not None:
         # The twin has the model's tokenizer: its targets lie at the same tokens.
         plan.append(_Plan("random", own, twin, setup.cuts, setup.beside_seeds, seen))
-    checkpoint = Checkpoint(partial_path(task, folder))
-    trained = _train(task, plan, setup, checkpoint)
-    outcomes = [outcome for bank in trained for outcome in _score(task, bank, folder)]
+    if setup.reads == "linear":
+        outcomes, norms = _linear(task, plan, setup, folder)
+    else:
+        trained = _train(task, plan, setup, Checkpoint(partial_path(task, folder)))
+        outcomes, norms = [outcome for bank in trained for outcome in _score(task, bank, folder)], trained[0].norms
     return TaskRun(
         task,
         own.scored,
@@ -164,7 +175,7 @@ def run_task(task: Task, setup: Setup, states: States, twin: States | None, fold
         _constant(task, learned, own.scored),
         _constant(control_task(task, learned, setup.seed), learned, control.scored, seen),
         seen,
-        trained[0].norms,
+        norms,
     )
 
 
@@ -253,19 +264,40 @@ def _train(task: Task, plans: list[_Plan], setup: Setup, checkpoint: Checkpoint)
     ]
 
 
+def _linear(task: Task, plans: list[_Plan], setup: Setup, folder: Path) -> tuple[list[Outcome], np.ndarray]:
+    """Softmax regression on every layer, for the model, the control and the twin; and the lengths of the vectors."""
+    schedule = setup.schedule(plans[0].found.learn)
+    outcomes, norms = [], np.zeros(0)
+    for plan in plans:
+        learn, stop, scored, _, looked = _looked(plan, setup, schedule)
+        probes, learned = fit_linear(plan.cuts, learn, stop, (plan.found.learn, plan.found.stop))
+        if plan.of == "model":
+            norms = looked
+            head = {"task": task.name, "labels": plan.found.learn.labels, "encoder": plan.states.encoder}
+            save_tensors(probes_path(folder, task.name, 0), probes.tensors(), head)
+        outcomes.append(_outcome(task, plan, probes, learned, scored))
+    return outcomes, norms
+
+
 def _looked(
     plan: _Plan, setup: Setup, schedule: Schedule
 ) -> tuple[Stream, Stream, Stream, Standard | None, np.ndarray]:
     """Streams for learning, stopping and scoring, with layers standardised by what is learned from."""
     states, found = plan.states, plan.found
-    learn = Stream(states.train, found.learn, device=setup.device, batch_texts=schedule.texts_of(found.learn))
+    size = schedule.texts_of(found.learn)
+    learn = Stream(*_read(states.train, found.learn, setup), device=setup.device, batch_texts=size)
     looked = learn.look()
     standard = None if setup.faithful else looked.standard
-    settings = {"device": setup.device, "standard": standard}
+    settings: dict[str, Any] = {"device": setup.device, "standard": standard, "batch_texts": _APPLIED}
     learn = learn if standard is None else learn.standardised(standard)
-    stop = Stream(states.scored if setup.faithful else states.train, found.stop, batch_texts=_APPLIED, **settings)
-    scored = Stream(states.scored, found.scored, batch_texts=_APPLIED, **settings)
+    stop = Stream(*_read(states.scored if setup.faithful else states.train, found.stop, setup), **settings)
+    scored = Stream(*_read(states.scored, found.scored, setup), **settings)
     return learn, stop, scored, standard, looked.norms
+
+
+def _read(stored: ReadActivations, targets: Targets, setup: Setup) -> tuple[Source, Targets]:
+    """What probes read of some targets."""
+    return (stored, targets) if setup.reads == "spans" else SpanMeans.of(stored, targets)
 
 
 _APPLIED = 64
@@ -286,7 +318,7 @@ def _score(task: Task, bank: _Bank, folder: Path) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(task: Task, plan: _Plan, probes: EdgeProbes, learned: Learned, scored: Stream) -> Outcome:
+def _outcome(task: Task, plan: _Plan, probes: EdgeProbes | LinearSpans, learned: Learned, scored: Stream) -> Outcome:
     targets, members = plan.found.scored, len(probes.cuts)
     tallies: dict[Metric, Tally] = {
         metric: Tally.none(metric, members, targets) for metric in metrics_of(task, targets)

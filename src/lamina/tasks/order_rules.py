@@ -1,0 +1,464 @@
+"""Probing tasks about order and structure, made from any treebank by rules.
+
+A rule reads one sentence and gives targets with their labels, or the reason why it gives none. Rules know nothing of
+splits, classes to be balanced or amounts: see `order_making`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal, NamedTuple
+
+from lamina.corpora.origins import origins
+from lamina.tasks.catalogue import phrase
+from lamina.tasks.clauses import Clauses
+from lamina.types import Span, Text
+
+Kind = Literal["linear", "surface", "structure", "inflection"]
+"""Knowledge of positions and neighbours; of which and how many words there are; of the hierarchy of words; of number
+and tense in the main clause."""
+
+
+class Candidate(NamedTuple):
+    """Targets of one sentence that are taken together or not at all."""
+
+    stratum: str
+    """What has to be balanced: the label, or which of two targets comes first."""
+    targets: tuple[tuple[str, Span], ...]
+    """Label and words of each."""
+    group: str = ""
+    """Within which it has to be balanced, as sentences of one length."""
+    form: str = ""
+    """The word that must not be in both training and scored texts; empty where that would not be cheating."""
+    text: Text | None = None
+    """The sentence where it was changed; None as it is."""
+
+
+Rule = Callable[[Clauses, int], list[Candidate] | str]
+"""Sentence and seed -> candidates, or why there are none."""
+
+
+@dataclass(frozen=True)
+class OrderTask:
+    """One probing task."""
+
+    name: str
+    title: str
+    kind: Kind
+    what: str
+    """What is asked, of which sentences."""
+    fit: Callable[[Sequence[Clauses]], Rule]
+    """Learns classes from the training sentences, where there are any to be learned."""
+    needs: tuple[str, ...] = ()
+    """Annotations without which there is no such task."""
+    lexical: str = ""
+    """Which word may not be in both training and scored texts."""
+    word: bool = False
+    """Whether single words are read; otherwise whole sentences."""
+    faithful: Rule | None = field(default=None, compare=False)
+    """The rule of the original, where it differs."""
+
+
+def chance(seed: int, *parts: str) -> int:
+    """A number below 2**64 that depends only on the seed and these strings."""
+    said = "\x00".join((str(seed), *parts)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest())
+
+
+def _fixed(rule: Rule) -> Callable[[Sequence[Clauses]], Rule]:
+    def fit(_: Sequence[Clauses]) -> Rule:
+        return rule
+
+    return fit
+
+
+def _one(word: int) -> Span:
+    return Span(word, word + 1)
+
+
+def _whole(text: Text) -> Span:
+    return Span(0, len(text.words))
+
+
+POSITIONS = 10
+"""Positions that are classes: the first so many words of sentences that have as many."""
+_DRAWN = 3
+"""Words of a sentence whose position is asked."""
+_NO_ROOT = "no single root"
+
+
+def index_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+    """The position of some of the first words."""
+    if len(tree) < POSITIONS:
+        return f"fewer than {POSITIONS} words"
+    asked = [at for at in range(POSITIONS) if not tree.is_punctuation(at)]
+    asked.sort(key=lambda at: chance(seed, "index", tree.text.id, str(at)))
+    return [Candidate(f"{at + 1:02}", ((f"{at + 1:02}", _one(at)),)) for at in asked[:_DRAWN]]
+
+
+def auxiliary_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+    """The main clause's auxiliary beside one of a subordinate clause."""
+    if tree.root is None:
+        return _NO_ROOT
+    own = tree.auxiliaries(tree.root)
+    if not own:
+        return "the main clause has no auxiliary"
+    others = _other_auxiliaries(tree)
+    if not others:
+        return "no auxiliary in a subordinate clause"
+    return [_beside(own[0], _drawn(others, tree, seed), "auxiliary")]
+
+
+def _other_auxiliaries(tree: Clauses) -> list[int]:
+    """The first auxiliary of every subordinate clause."""
+    governors = {tree.heads[at] for at in range(len(tree)) if tree.base(at) in ("aux", "cop")}
+    return sorted(tree.auxiliaries(each)[0] for each in governors if tree.subordinate(each))
+
+
+def subject_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+    """The noun that is the main clause's subject beside another noun."""
+    subject = tree.subject()
+    if tree.root is None:
+        return _NO_ROOT
+    if subject is None:
+        return "the main clause has no subject, or several"
+    if not tree.is_noun(subject):
+        return "the subject is no noun"
+    others = _other_nouns(tree, subject)
+    if not others:
+        return "no other noun"
+    return [_beside(subject, _drawn(others, tree, seed), "noun")]
+
+
+def _other_nouns(tree: Clauses, subject: int) -> list[int]:
+    """Heads of other noun phrases: no parts of a compound or name, no noun coordinated with the subject."""
+    nouns = (at for at in range(len(tree)) if at != subject and tree.is_noun(at))
+    return [
+        at
+        for at in nouns
+        if tree.base(at) not in ("compound", "flat", "fixed", "appos", "goeswith")
+        and not (tree.base(at) == "conj" and tree.heads[at] == subject)
+    ]
+
+
+def _beside(main: int, other: int, what: str) -> Candidate:
+    first = "main" if main < other else "other"
+    return Candidate(f"{first} {what} first", (("main", _one(main)), ("other", _one(other))))
+
+
+def _drawn(words: Sequence[int], tree: Clauses, seed: int) -> int:
+    return words[chance(seed, "drawn", tree.text.id) % len(words)]
+
+
+def every_word(found: Callable[[Clauses], int | None]) -> Rule:
+    """As Lin et al. ask: every word of a sentence is a candidate, one of them is right."""
+
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        main = found(tree)
+        if main is None:
+            return "no such word in the main clause"
+        labels = ("main" if at == main else "other" for at in range(len(tree)))
+        return [Candidate("all words", tuple((label, _one(at)) for at, label in enumerate(labels)))]
+
+    return rule
+
+
+def _main_auxiliary(tree: Clauses) -> int | None:
+    return next(iter(tree.auxiliaries(tree.root)), None) if tree.root is not None else None
+
+
+def _noun_subject(tree: Clauses) -> int | None:
+    subject = tree.subject()
+    return subject if subject is not None and tree.is_noun(subject) else None
+
+
+def _numbered(tree: Clauses, *relations: str) -> tuple[int, str] | str:
+    """The main clause's only subject or object with its number, or why there is none."""
+    if tree.root is None:
+        return _NO_ROOT
+    found = [tree.subject()] if "nsubj" in relations else tree.dependents(tree.root, *relations)
+    if len(found) != 1 or found[0] is None:
+        return "none of it in the main clause, or several"
+    word = found[0]
+    if any(tree.base(at) == "conj" for at in tree.dependents(word)):
+        return "it is coordinated"
+    number = tree.number(word)
+    return (word, number) if number else "it is no common noun of known number"
+
+
+def _number_rule(*relations: str, at_noun: bool = False) -> Rule:
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        found = _numbered(tree, *relations)
+        if isinstance(found, str):
+            return found
+        word, number = found
+        span = _one(word) if at_noun else _whole(tree.text)
+        return [Candidate(number, ((number, span),), form=tree.text.words[word].lower())]
+
+    return rule
+
+
+def agreement_rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    """The number of the subject, a noun or a pronoun, read at a finite verb whose form does not tell it."""
+    subject, verb = tree.subject(), tree.finite()
+    if subject is None or verb is None:
+        return "no single subject, or no finite verb"
+    if any(tree.base(at) == "conj" for at in tree.dependents(subject)):
+        return "the subject is coordinated"
+    number = tree.number(subject) or tree.pronoun_number(subject)
+    if not number:
+        return "the subject's number is not known"
+    if tree.shows_number(verb):
+        return "the verb's form tells the number"
+    kind = "pronoun" if tree.pronoun_number(subject) else "noun"
+    return [Candidate(number, ((number, _one(verb)),), group=kind)]
+
+
+def _tense_rule(*, at_verb: bool) -> Rule:
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        if tree.root is None:
+            return _NO_ROOT
+        tense = tree.tense(tree.root)
+        if not tense or tree.auxiliaries(tree.root):
+            return "the main verb is not finite itself"
+        span = _one(tree.root) if at_verb else _whole(tree.text)
+        return [Candidate(tense, ((tense, span),), form=tree.text.words[tree.root].lower())]
+
+    return rule
+
+
+LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
+"""Bins of SentEval, in words."""
+
+
+def length_rule(tree: Clauses, _: int) -> list[Candidate] | str:
+    """The number of words, in bins."""
+    for least, most in LENGTHS:
+        if least <= len(tree) <= most:
+            label = f"{least:02}-{most:02}"
+            return [Candidate(label, ((label, _whole(tree.text)),))]
+    return f"not {LENGTHS[0][0]} to {LENGTHS[-1][1]} words"
+
+
+def fit_depth(trees: Sequence[Clauses]) -> Rule:
+    """Whether a tree is deeper than the median of the training sentences of the same length."""
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for tree in trees:
+        if tree.root is not None:
+            by_length[len(tree)].append(tree.depth())
+    middle = {length: median(depths) for length, depths in by_length.items() if len(depths) >= _LEAST_OF_LENGTH}
+
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        if tree.root is None:
+            return _NO_ROOT
+        if len(tree) not in middle:
+            return f"fewer than {_LEAST_OF_LENGTH} training sentences of its length"
+        depth = tree.depth()
+        if depth == middle[len(tree)]:
+            return "as deep as the median of its length"
+        label = "deep" if depth > middle[len(tree)] else "flat"
+        # Balanced within each length: otherwise the length could tell.
+        return [Candidate(label, ((label, _whole(tree.text)),), f"{len(tree)} words")]
+
+    return rule
+
+
+_LEAST_OF_LENGTH = 20
+"""Training sentences of one length, below which there is no median worth the name."""
+TOP = 5
+"""Sequences of top constituents that are classes of their own; SentEval has 19."""
+_OTHER = "other"
+
+
+def fit_top(trees: Sequence[Clauses]) -> Rule:
+    """The sequence of constituents that the sentence is made of: the most frequent ones, or another."""
+    counts = Counter(row for tree in trees if (row := _top(tree)))
+    known = {row for row, _ in counts.most_common(TOP)}
+
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        row = _top(tree)
+        if not row:
+            return "no constituent of all words, or punctuation inside"
+        label = row if row in known else _OTHER
+        return [Candidate(label, ((label, _whole(tree.text)),))]
+
+    return rule
+
+
+def _top(tree: Clauses) -> str:
+    """Without punctuation at the end; empty where there is some inside, as in SentEval."""
+    row = [phrase(label) for label in tree.top_constituents()]
+    while row and not any(letter.isalpha() for letter in row[-1]):
+        row.pop()
+    return " ".join(row) if all(any(map(str.isalpha, label)) for label in row) else ""
+
+
+WORDS = 30
+"""Words that are classes; SentEval has 1,000, for which a treebank is too small."""
+_LEAST_LETTERS = 4
+
+
+def fit_words(trees: Sequence[Clauses]) -> Rule:
+    """Which of some words is in the sentence: open-class words that most training sentences have exactly once."""
+    counts: Counter[str] = Counter()
+    for tree in trees:
+        own = Counter(map(str.lower, tree.text.words))
+        open_class = {
+            tree.text.words[at].lower() for at, tag in tree.pos.items() if tag in ("NOUN", "VERB", "ADJ", "ADV")
+        }
+        counts.update(word for word in open_class if len(word) >= _LEAST_LETTERS and own[word] == 1)
+    known = {word for word, count in counts.most_common(WORDS) if count > 1}
+
+    def rule(tree: Clauses, _: int) -> list[Candidate] | str:
+        own = [word for word in map(str.lower, tree.text.words) if word in known]
+        if len(own) != 1:
+            return "none of the words, or several"
+        return [Candidate(own[0], ((own[0], _whole(tree.text)),))]
+
+    return rule
+
+
+def shift_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+    """Whether two neighbouring words have changed places; never the first word, never punctuation."""
+    words = tree.text.words
+    if '"' in words or "``" in words or "''" in words:
+        return "double quotes"
+    places = [
+        at
+        for at in range(1, len(words) - 1)
+        if not tree.is_punctuation(at)
+        and not tree.is_punctuation(at + 1)
+        and words[at].lower() != words[at + 1].lower()
+    ]
+    if not places:
+        return "no two words to exchange"
+    if chance(seed, "shift", tree.text.id) % 2:
+        return [Candidate("original", (("original", _whole(tree.text)),))]
+    at = places[chance(seed, "place", tree.text.id) % len(places)]
+    changed = (*words[:at], words[at + 1], words[at], *words[at + 2 :])
+    return [_changed(tree.text, changed, "shifted")]
+
+
+def _changed(text: Text, words: tuple[str, ...], label: str) -> Candidate:
+    """Known by what it was made of: neither version is learned from where the other is scored."""
+    made = Text(f"{text.id}~{label}", words, doc=text.doc or text.id, origin=" ".join(origins(text)))
+    return Candidate(label, ((label, _whole(made)),), text=made)
+
+
+def inversion_rule(tree: Clauses, seed: int) -> list[Candidate] | str:
+    """Whether two coordinated main clauses have changed places."""
+    parts = _two_clauses(tree)
+    if isinstance(parts, str):
+        return parts
+    first, link, second, end = parts
+    longer = "equal" if len(first) == len(second) else "first" if len(first) > len(second) else "second"
+    if chance(seed, "inversion", tree.text.id) % 2:
+        return [Candidate("original", (("original", _whole(tree.text)),), f"{longer} longer")]
+    order = [*second, *link, *first, *end]
+    words = [tree.text.words[at] for at in order]
+    words[0] = words[0][:1].upper() + words[0][1:]
+    at = len(second) + len(link)
+    if tree.pos.get(first[0]) != "PROPN" and tree.text.words[first[0]] != "I":
+        words[at] = words[at][:1].lower() + words[at][1:]
+    made = _changed(tree.text, tuple(words), "inverted")
+    # What is longer is told as it is read: the second clause now comes first.
+    now = {"first": "second", "second": "first"}.get(longer, longer)
+    return [made._replace(group=f"{now} longer")]
+
+
+def _two_clauses(tree: Clauses) -> tuple[list[int], list[int], list[int], list[int]] | str:
+    """First clause, conjunction (with a comma before it), second clause, final punctuation."""
+    if tree.root is None:
+        return _NO_ROOT
+    links = [at for at in range(len(tree)) if tree.base(at) == "cc"]
+    clauses = [at for at in tree.dependents(tree.root, "conj") if tree.dependents(at, "nsubj", "csubj")]
+    if len(links) != 1 or len(clauses) != 1 or not tree.dependents(tree.root, "nsubj", "csubj"):
+        return "not two main clauses with one conjunction"
+    (link,), (other,) = links, clauses
+    if tree.heads[link] not in (tree.root, other) or not tree.root < link < other:
+        return "the conjunction does not link the main clauses"
+    last = len(tree)
+    while last and tree.is_punctuation(last - 1):
+        last -= 1
+    second = list(range(link + 1, last))
+    if {at for at in tree.below(other) if at != link and not tree.is_punctuation(at)} != {
+        at for at in second if not tree.is_punctuation(at)
+    }:
+        return "the second clause is not all that follows"
+    start = link
+    while start and tree.is_punctuation(start - 1):
+        start -= 1
+    return list(range(start)), list(range(start, link + 1)), second, list(range(last, len(tree)))
+
+
+_HEADS = ("dep",)
+_TAGGED = ("dep", "pos")
+ORDER_TASKS = (
+    OrderTask(
+        "index", "Index of a word", "linear",
+        f"the position of a word among the first {POSITIONS}, in sentences of at least as many words",
+        _fixed(index_rule), word=True,
+    ),
+    OrderTask(
+        "bigram_shift", "Bigram shift", "linear",
+        "whether two neighbouring words of the sentence have changed places", _fixed(shift_rule),
+    ),
+    OrderTask("length", "Sentence length", "surface", "the number of words, in six bins", _fixed(length_rule)),
+    OrderTask(
+        "word_content", "Word content", "surface", f"which of {WORDS} words the sentence has", fit_words, ("pos",)
+    ),
+    OrderTask(
+        "main_auxiliary", "Main auxiliary", "structure",
+        "whether an auxiliary is the main clause's or a subordinate clause's; either comes first as often",
+        _fixed(auxiliary_rule), _HEADS, word=True, faithful=every_word(_main_auxiliary),
+    ),
+    OrderTask(
+        "subject", "Subject", "structure",
+        "whether a noun is the main clause's subject or another noun; either comes first as often",
+        _fixed(subject_rule), _TAGGED, word=True, faithful=every_word(_noun_subject),
+    ),
+    OrderTask(
+        "subject_number_verb", "Subject's number at the verb", "structure",
+        "singular or plural, read at a finite verb whose form does not tell; balanced among nouns and among pronouns",
+        _fixed(agreement_rule), _TAGGED, word=True,
+    ),
+    OrderTask(
+        "subject_number_noun", "Subject's number at the noun", "inflection", "singular or plural, read at the subject",
+        _fixed(_number_rule("nsubj", at_noun=True)), _TAGGED, "the subject noun", word=True,
+    ),
+    OrderTask(
+        "subject_number", "Subject's number", "inflection", "singular or plural",
+        _fixed(_number_rule("nsubj")), _TAGGED, "the subject noun",
+    ),
+    OrderTask(
+        "object_number", "Object's number", "inflection", "singular or plural",
+        _fixed(_number_rule("obj")), _TAGGED, "the object noun",
+    ),
+    OrderTask(
+        "tense_verb", "Tense at the verb", "inflection", "past or present, read at the main verb",
+        _fixed(_tense_rule(at_verb=True)), _HEADS, "the main verb", word=True,
+    ),
+    OrderTask(
+        "tense", "Tense", "inflection", "past or present, of the main verb",
+        _fixed(_tense_rule(at_verb=False)), _HEADS, "the main verb",
+    ),
+    OrderTask(
+        "depth", "Tree depth", "structure", "whether the tree is deeper than the median of its sentence length",
+        fit_depth, _HEADS,
+    ),
+    OrderTask(
+        "top_constituents", "Top constituents", "structure",
+        f"which of the {TOP} most frequent sequences of top constituents, or another", fit_top, ("const",),
+    ),
+    OrderTask(
+        "coordination", "Coordination inversion", "structure",
+        "whether two coordinated main clauses have changed places", _fixed(inversion_rule), _HEADS,
+    ),
+)  # fmt: skip
+"""Every task, the linear ones first."""
+
+BY_NAME = {task.name: task for task in ORDER_TASKS}
