@@ -124,6 +124,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
         "probe": probed,
         "trace": lambda: probed() and lamina.trace(folder / "probe0", "the dog runs", model=tiny),
         "compare": lambda: lamina.compare(probed(), probed(1)),
+        "structure": lambda: lamina.structure(tiny, splits, ranks=["4"], attention=10, learn=10, **few, **where),
         "attention": lambda: lamina.attention(tiny, dev, **few),
         "attention_distance": lambda: lamina.attention_distance(tiny, dev, **few),
         "heads": lambda: lamina.heads(tiny, dev, **few),

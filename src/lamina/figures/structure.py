@@ -25,9 +25,9 @@ CAPTIONS = {
     ),
     "trees": (
         "Trees on the same sentences, punctuation left out. UAS: share of words whose head is found; UUAS: share of "
-        "links, whichever way they point. Lines: 95 % intervals over documents. Heads and combinations are chosen on "
-        "training sentences. With the gold root given, the root is not counted as found. Compare with the next word as "
-        "head (right branching) and the words in a row (chain)."
+        "links, whichever way they point. Lines: 95 % intervals over documents. Heads, layers and combinations are "
+        "chosen on training sentences. With the gold root given, the root is not counted as found. Compare with the "
+        "next word as head (right branching) and the words in a row (chain)."
     ),
     "heads": (
         "UAS of each head's maximum spanning arborescence, its root free, without intervals; the direction of reading "
@@ -54,7 +54,7 @@ _OF = {
 _SOURCES = {
     "structural_probe": "structural probe, best layer",
     "attention_best_head": "attention: best head",
-    "attention_layer": "attention: best layer (chosen here)",
+    "attention_layer": "attention: best layer",
     "attention_combined": "attention: best combination",
     "attention_parser": "parser: attention",
     "attention_words_parser": "parser: attention and words",
@@ -75,7 +75,9 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if table.loc[table["of"] == "model", "rank"].nunique() > 1:
         charts["ranks"] = themed(_ranks(table, name))
     if "trees" in result.tables and len(result.tables["trees"]):
-        charts["trees"] = themed(_trees(result.tables["trees"], result.tables["training"], name))
+        charts["trees"] = themed(
+            _trees(result.tables["trees"], result.tables["training"], result.tables["chosen"], name)
+        )
         charts["heads"] = themed(_heads(result.tables["trees"], name))
     if len(result.tables["examples"]):
         charts["examples"] = themed(_examples(result.tables["examples"], name))
@@ -165,9 +167,9 @@ def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
     x = alt.X("rank:Q", title="rank of the map", scale=scale, axis=alt.Axis(values=ticks, grid=False))
     y = alt.Y("value:Q", title=unit, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
     colour = alt.Color(
-        "layer:Q",
+        "layer:O",
         scale=alt.Scale(scheme="viridis"),
-        legend=alt.Legend(title="layer", tickCount=5, format="d", gradientLength=120),
+        legend=alt.Legend(title="layer", columns=1 + own["layer"].nunique() // 14),
     )
     numbers = [alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "low", "high")]
     base = alt.Chart(own, width=PANEL_WIDTH, height=_HEIGHT).encode(x=x)
@@ -187,8 +189,8 @@ def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
     )
 
 
-def _shown(trees: Table, training: Table) -> Table:
-    """One row per source, direction and measure: of the probe its layer with the lowest loss, of layers the best."""
+def _shown(trees: Table, training: Table, chosen: Table) -> Table:
+    """One row per source, direction and measure: the layers are those that training sentences chose."""
     parts = []
     for source, own in trees.groupby("source", sort=False):
         if source == HEAD:
@@ -198,14 +200,14 @@ def _shown(trees: Table, training: Table) -> Table:
             made = made[made["rank"] == made["rank"].max()]
             own = own[own["layer"] == int(made.loc[made["loss"].idxmin(), "layer"])]
         if source == LAYER:
-            free = own[(own["measure"] == "uas") & (own["directed"] == "free root")]
-            own = own[own["layer"] == free.loc[free["value"].idxmax(), "layer"]]
+            maps = chosen[chosen["source"] == LAYER]
+            own = own[own["layer"] == maps.loc[maps["train_uas"].idxmax(), "layer"]]
         parts.append(own)
     return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
 
 
-def _trees(trees: Table, training: Table, name: str) -> alt.ConcatChart:
-    rows = _shown(trees, training).assign(said=lambda some: some["source"].map(_SOURCES))
+def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.ConcatChart:
+    rows = _shown(trees, training, chosen).assign(said=lambda some: some["source"].map(_SOURCES))
     kinds = ["gold root", "free root", "no"]
     names = [said for source, said in _SOURCES.items() if source in set(rows["source"])]
     legend = alt.Legend(title="directed", orient="top")

@@ -124,13 +124,16 @@ def gold_of(text: Text, unit: str, *, faithful: bool = False) -> GoldTree:
         [[0, 1], [1, 0]]
     """
     tree = gold_tree(text)
-    _refuse_no_tree(text, tree.heads)
-    punctuation = tree.punctuation
+    heads, punctuation = tree.heads, tree.punctuation
+    if ROOT not in heads and (heads == UNKNOWN).sum() == 1:
+        # Some annotations leave the root out: it is the word without a head.
+        heads = np.where(heads == UNKNOWN, ROOT, heads)
+    _refuse_no_tree(text, heads)
     if faithful:
         punctuation = np.zeros(len(text.words), bool)
         for edge in text.edges.get("xpos", ()):
             punctuation[edge.span.start : edge.span.end] = not PAPER_TAGS.isdisjoint(edge.labels)
-    return GoldTree(tree.heads, punctuation, text.id, unit, text.words, repaired=faithful)
+    return GoldTree(heads, punctuation, text.id, unit, text.words, repaired=faithful)
 
 
 def refuse_without_heads(corpora: Iterable[Corpus], *, faithful: bool) -> None:
