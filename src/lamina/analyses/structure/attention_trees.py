@@ -279,9 +279,10 @@ def trees_from_attention(
     """
     chooser = _Chooser(train_trees)
     parsers, vectors = _parsers(encoder, seed)
-    learner = Learner(parsers, vectors or encoder, causal=encoder.causal_maps, seed=seed)
-    cut = watch(encoder, train, [chooser, learner] if parsers else [chooser], total=len(train))
-    learner.finish()
+    learner = Learner(parsers, vectors, causal=encoder.causal_maps, seed=seed) if vectors is not None else None
+    cut = watch(encoder, train, [chooser] if learner is None else [chooser, learner], total=len(train))
+    if learner is not None:
+        learner.finish()
     chosen = _choose(chooser, encoder)
     scorer = _Scorer(encoder, scored_trees, chosen, parsers, vectors, best_offset(list(train_trees.values())))
     cut_scored = watch(encoder, scored, [scorer], total=len(scored))
