@@ -33,10 +33,10 @@ class StructuralSchedule:
     validate_every: int | None = 50
     """Steps between validations, fewer where an epoch has fewer; None: an epoch."""
     max_validations: int = 60
-    decay: float = 0.3
+    decay: float = 0.4
     """What the rate is multiplied by after `wait` validations without gain."""
     wait: int = 1
-    stop_after: int = 4
+    stop_after: int = 5
     """Validations without gain before a probe stops: it has converged."""
     min_gain: float = 1e-3
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""

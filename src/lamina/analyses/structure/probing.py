@@ -23,7 +23,7 @@ from lamina.analyses.structure.scores import (
     links_tally,
     root_tally,
 )
-from lamina.analyses.structure.words import Standard, Trees, layer_vectors, rows_of_sentences, sentences_of, shuffled
+from lamina.analyses.structure.words import Trees, layer_vectors, lengths_of, rows_of_sentences, sentences_of, shuffled
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.probes.structural import Group, Kind, StructuralBank, StructuralSchedule, squared_distances
@@ -124,8 +124,9 @@ class Probing:
             for corpus in (splits.train, splits.scored)
         )
         if not self._how.faithful:
-            standard = Standard.of(train, rows_of_sentences(self._trees.train, self._trees.learn))
-            train, scored = standard.apply(train), standard.apply(scored)
+            lengths = lengths_of(train, rows_of_sentences(self._trees.train, self._trees.learn))
+            for vectors in (train, scored):
+                vectors /= lengths.to(vectors.dtype).view(-1, 1, 1)
         return train, scored
 
     def _rows(

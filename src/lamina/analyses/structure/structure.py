@@ -20,6 +20,7 @@ from lamina.analyses.structure.findings import best_layer, describe, tell_findin
 from lamina.analyses.structure.gold import refuse_without_heads
 from lamina.analyses.structure.probing import CONTROL, MODEL, STRUCTURE, TRAINING, TWIN, How, Probed, Probing
 from lamina.analyses.structure.words import Trees, read_trees
+from lamina.analyses.watching import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError
@@ -123,6 +124,8 @@ def structure(
         ['uuas', 'dspr', 'root', 'nspr']
     """
     refuse_without_heads((corpus.train, corpus.scored), faithful=faithful)
+    if attention and encoder.heads:
+        refuse_without_maps(encoder)
     splits = replace(corpus, train=thin(corpus.train, texts, seed))
     chosen, widths = _layers(encoder, layers), _ranks(encoder, ranks)
     trees = read_trees(splits, faithful=faithful, seed=seed)

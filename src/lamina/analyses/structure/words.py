@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -73,30 +73,20 @@ def shuffled(tree: GoldTree, seed: int) -> GoldTree:
     return replace(tree, heads=heads, punctuation=punctuation)
 
 
-@dataclass(frozen=True, eq=False)
-class Standard:
-    """How layers are brought to one scale: centred, and of length 1 on average; or left as they are."""
+def lengths_of(
+    vectors: Float[torch.Tensor, "layer word width"], rows: Int[np.ndarray, " word"]
+) -> Float[torch.Tensor, " layer"]:
+    """How far words are from the mean of their layer: layers are divided by it, so that one rate serves all.
 
-    mean: Float[torch.Tensor, "layer 1 width"] | None = None
-    length: Float[torch.Tensor, "layer 1 1"] | None = None
-
-    @classmethod
-    def of(cls, vectors: Float[torch.Tensor, "layer word width"], rows: Int[np.ndarray, " word"]) -> Standard:
-        """Of some words."""
-        at = torch.from_numpy(rows).to(vectors.device)
-        means, lengths = [], []
-        for layer in vectors:
-            own = layer[at].float()
-            means.append(own.mean(0, keepdim=True))
-            lengths.append((own - means[-1]).square().sum(1).mean().sqrt().clamp_min(1e-6).view(1, 1))
-        return cls(torch.stack(means), torch.stack(lengths))
-
-    def apply(self, vectors: Float[torch.Tensor, "layer word width"]) -> Float[torch.Tensor, "layer word width"]:
-        """In place."""
-        if self.mean is not None and self.length is not None:
-            for layer, mean, length in zip(vectors, self.mean, self.length, strict=True):
-                layer.copy_((layer.float() - mean) / length)
-        return vectors
+    The mean itself stays: depths are squared norms, and with it they can follow any direction, not only its square.
+    Without it, root accuracy at layer 3 of minilm was .5 instead of .7.
+    """
+    at = torch.from_numpy(rows).to(vectors.device)
+    found = []
+    for layer in vectors:
+        own = layer[at].float()
+        found.append((own - own.mean(0)).square().sum(1).mean().sqrt().clamp_min(1e-6))
+    return torch.stack(found)
 
 
 def layer_vectors(
