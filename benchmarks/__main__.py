@@ -25,6 +25,7 @@ from benchmarks import (
     scaling,
     serving,
     starting,
+    structure,
     workers,
 )
 from benchmarks.bars import Bar
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "questions": questions.bars,
     "behaviour": behaviour.bars,
     "cause": cause.bars,
+    "structure": structure.bars,
     "planted": planted.bars,
     "report_time": report_time.bars,
     "serving": serving.bars,

@@ -43,6 +43,7 @@ LESS = {
     "cloze": ["--limit", "1", "--samples", "20"],
     "perturb": ["--items", "10", "--steps", "4", "--samples", "20", "--limit", "60"],
     "ablate": ["--items", "10", "--samples", "20", "--limit", "60", "--component", "block", "--no-twin"],
+    "structure": ["--limit", "60", "--rank", "4", "--layer", "3", "--attention", "10", "--samples", "20", "--no-twin"],
     "erase": ["--limit", "60", "--items", "10", "--learn", "400", "--words", "100", "--layer", "3", "--no-twin"],
     "prune": ["--items", "10", "--samples", "20", "--limit", "60", "--by", "top", "--step", "36", "--no-twin"],
     "restore": ["--items", "20", "--learn", "20", "--samples", "20"],

@@ -140,6 +140,7 @@ def given(model_folder, tmp_path_factory) -> dict[str, Callable[[], Result]]:
             **where,
         ),
         "compare": lambda: lamina.compare(probed(), probed(1)),
+        "structure": lambda: lamina.structure(tiny, splits, ranks=["4"], attention=10, learn=10, **few, **where),
         "attention": lambda: lamina.attention(tiny, dev, **few),
         "attention_distance": lambda: lamina.attention_distance(tiny, dev, **few),
         "heads": lambda: lamina.heads(tiny, dev, **few),

@@ -27,6 +27,7 @@ ANALYSES = (
     "lamina.analyses.probing.probe:probe",
     "lamina.analyses.probing.trace:trace",
     "lamina.analyses.probing.order:order",
+    "lamina.analyses.structure.structure:structure",
     "lamina.analyses.compare:compare",
     "lamina.analyses.attention_maps.attention:attention",
     "lamina.analyses.attention_maps.attention_distance:attention_distance",

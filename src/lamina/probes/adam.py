@@ -14,7 +14,7 @@ from lamina.progress import say
 
 
 class StackedAdam:
-    """Adam (AMSGrad) for stacked parameters; the first dimension is the member, and each member has its own rate.
+    """Adam (AMSGrad by default) for stacked parameters; the first dimension is the member, each has its own rate.
 
     On a GPU, a kernel of our own takes the whole step at once (`adam_kernel`). Elsewhere, torch's fused Adam does the
     arithmetic for all members in one call, at a rate of 1 and on zeros: what it leaves there are the members' steps,
@@ -22,10 +22,16 @@ class StackedAdam:
     """
 
     def __init__(
-        self, parameters: list[torch.nn.Parameter], members: int, boosts: Mapping[int, float] | None = None
+        self,
+        parameters: list[torch.nn.Parameter],
+        members: int,
+        boosts: Mapping[int, float] | None = None,
+        *,
+        amsgrad: bool = True,
     ) -> None:
         """`boosts`: number of a parameter -> its learning rate, as a multiple of the others'."""
         self._parameters = parameters
+        self._amsgrad = amsgrad
         self._members = members
         self._boosts = dict(boosts or {})
         self._moments = [tuple(torch.zeros_like(p) for _ in range(3)) for p in parameters]
@@ -36,7 +42,7 @@ class StackedAdam:
 
     def some(self, parameters: list[torch.nn.Parameter], members: list[int]) -> StackedAdam:
         """The optimiser of these members, whose parameters are given; it goes on from where this one is."""
-        few = StackedAdam(parameters, len(members), self._boosts)
+        few = StackedAdam(parameters, len(members), self._boosts, amsgrad=self._amsgrad)
         few._steps = self._steps.clone()
         for mine, whole in zip(few._moments, self._moments, strict=True):
             for own, each in zip(mine, whole, strict=True):
@@ -59,7 +65,7 @@ class StackedAdam:
         own = torch.as_tensor(rates).to(device, torch.float32)
         scale = self._scale(list(grads.values()), clip)
         with torch.no_grad():
-            if device.type == "cuda" and (take_step := _kernel(device)) is not None:
+            if self._amsgrad and device.type == "cuda" and (take_step := _kernel(device)) is not None:
                 self._at_once(take_step, grads, own, scale)
             else:
                 self._by_torch(grads, own, scale)
@@ -76,8 +82,9 @@ class StackedAdam:
         first, second, most = ([self._moments[number][which] for number in grads] for which in range(3))
         steps = [self._steps[number] for number in grads]
         adam(
-            [self._taken[number] for number in grads], list(grads.values()), first, second, most, steps,
-            fused=True, amsgrad=True, beta1=_BETAS[0], beta2=_BETAS[1], lr=1.0, weight_decay=0.0, eps=_EPSILON,
+            [self._taken[number] for number in grads], list(grads.values()), first, second,
+            most if self._amsgrad else [], steps,
+            fused=True, amsgrad=self._amsgrad, beta1=_BETAS[0], beta2=_BETAS[1], lr=1.0, weight_decay=0.0, eps=_EPSILON,
             maximize=False,
         )  # fmt: skip
         for number in grads:

@@ -1,0 +1,1 @@
+"""Trees in layers and in attention: structural probes, and trees from attention maps."""

@@ -1,0 +1,365 @@
+"""Directed trees from attention: maximum spanning arborescences of heads, layers and combinations, and parsers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from lamina.analyses.attention_maps.parse_probes import Learner, right_branching, static_vectors, to_sentence
+from lamina.analyses.structure.arborescences import arborescence, directed_from, rooted
+from lamina.analyses.structure.gold import GoldTree, smallest_tree
+from lamina.analyses.structure.probing import chain_distances
+from lamina.analyses.structure.scores import Intervals, Tally
+from lamina.analyses.watched import Watched, WatchedBatch
+from lamina.analyses.watching import watch
+from lamina.encoders import Encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
+from lamina.types import Text
+
+HEAD, LAYER, BEST, COMBINED = "attention_head", "attention_layer", "attention_best_head", "attention_combined"
+PARSERS = {
+    "attention_parser": AttentionOnly,
+    "attention_words_parser": AttentionAndWords,
+    "distance_words_parser": None,
+}
+"""Source -> parser of `lamina parse`; the last sees no attention."""
+PROBE, CHAIN, RIGHT, OFFSET = "structural_probe", "chain", "right_branching", "offset"
+GIVEN, FREE, UNDIRECTED = "gold root", "free root", "no"
+"""How a tree is directed."""
+UAS, UUAS = "uas", "uuas"
+TREES = ("source", "layer", "head", "directed", "measure", "value", "low", "high")
+CHOSEN = ("source", "layer", "head", "direction", "train_uas", "chosen")
+DIRECTIONS = ("dependent", "head")
+"""Who attends: the dependent to its head, or the head to its dependent."""
+CHOOSING = 200
+"""Training sentences that heads are chosen on."""
+_TOGETHER = (1, 2, 3, 4, 6, 8, 12, 16)
+"""How many of the best heads may be combined."""
+
+Place = tuple[str, int | None, int | None]
+"""Source, layer, head; both counted from 1, as everywhere."""
+
+
+class Plain(NamedTuple):
+    """A tree without its punctuation; words are counted without it, too."""
+
+    heads: Int[np.ndarray, " kept"]
+    """-1 for the root; -2 where the head is punctuation."""
+    kept: Int[np.ndarray, " kept"]
+
+    @property
+    def root(self) -> int | None:
+        """None where it is punctuation."""
+        found = np.flatnonzero(self.heads == -1)
+        return int(found[0]) if len(found) else None
+
+
+def plain(tree: GoldTree) -> Plain:
+    """Leave punctuation out.
+
+    Example:
+        >>> tree = GoldTree(np.array([2, 0, 2]), np.array([False, False, True]), "a", "a", ("Dogs", "bark", "."))
+        >>> plain(tree).heads.tolist()
+        [1, -1]
+    """
+    kept = tree.kept
+    place = np.full(len(tree) + 1, -2)
+    place[0] = -1
+    place[kept + 1] = np.arange(len(kept))
+    return Plain(place[tree.heads[kept]], kept)
+
+
+def hits(found: Int[np.ndarray, " kept"], gold: Plain, *, given: bool) -> Float[np.ndarray, " 4"]:
+    """Right heads, words, right links and links. With the root `given`, it is not counted as a word."""
+    counted = gold.heads >= (0 if given else -1)
+    below = np.flatnonzero(gold.heads >= 0)
+    above = gold.heads[below]
+    linked = (found[below] == above) | (found[above] == below)
+    return np.array([(found == gold.heads)[counted].sum(), counted.sum(), linked.sum(), len(below)], float)
+
+
+class _Counts:
+    """Of every tree source: what each scored sentence adds."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Place, str], dict[str, np.ndarray]] = defaultdict(dict)
+
+    def add(self, place: Place, directed: str, key: str, counts: np.ndarray) -> None:
+        self._found[place, directed][key] = counts
+
+    def rows(self, trees: Sequence[GoldTree], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
+        intervals = Intervals(trees, samples=samples, seed=seed)
+        rows = []
+        for (place, directed), by_key in self._found.items():
+            counts = np.array([by_key.get(tree.key, np.zeros(4)) for tree in trees])
+            flat = np.zeros(len(trees), int)
+            for measure, at in ((UAS, 0), (UUAS, 2)):
+                # Trees that were directed afterwards have the same links whatever their root.
+                once = directed == UNDIRECTED if place[0] in (PROBE, CHAIN) else True
+                if once if measure == UUAS else directed != UNDIRECTED:
+                    estimate = intervals.estimate(Tally(counts[:, at], counts[:, at + 1], flat))
+                    rows.append((*place, directed, measure, *estimate))
+        return rows
+
+
+def both_ways(maps: Float[np.ndarray, "map word word"]) -> Float[np.ndarray, "2 map word word"]:
+    """Attention from row to column as scores of (row) as the head of (column): the dependent's, and the head's."""
+    return np.stack([maps.transpose(0, 2, 1), maps])
+
+
+def with_layers(watched: Watched) -> Float[np.ndarray, "map word word"]:
+    """Every head's map between words, then every layer's mean."""
+    maps = watched.words.maps.float()
+    return torch.cat([maps.flatten(0, 1), maps.mean(1)]).numpy()
+
+
+class _Chooser:
+    """How well every map's trees, read both ways, are directed on training sentences; their maps are kept."""
+
+    def __init__(self, trees: Mapping[str, GoldTree]) -> None:
+        self._trees = trees
+        self.held: list[tuple[np.ndarray, Plain]] = []
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter`."""
+        for watched in batch.singly:
+            tree = self._trees[watched.text.id]
+            # A text that was cut has lost a part of its tree.
+            if len(watched.text.words) == len(tree) and len(self.held) < CHOOSING:
+                gold = plain(tree)
+                if len(gold.kept) > 1:
+                    self.held.append((with_layers(watched)[:, gold.kept[:, None], gold.kept], gold))
+
+    def scores(self) -> Float[np.ndarray, "2 map"]:
+        """UAS of every map, its root free."""
+        return self._uas(lambda maps: both_ways(maps).reshape(-1, *maps.shape[1:])).reshape(2, -1)
+
+    def combined(self, order: Sequence[tuple[int, int]]) -> Float[np.ndarray, " number"]:
+        """UAS of the mean of so many of the first maps (direction and number)."""
+        return self._uas(lambda maps: np.stack([mean_of(maps, order[:many]) for many in _TOGETHER]))
+
+    def _uas(self, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        sums = None
+        for maps, gold in self.held:
+            found = np.array([hits(arborescence(each), gold, given=False) for each in scores(maps)])
+            sums = found if sums is None else sums + found
+        return np.zeros(0) if sums is None else sums[:, 0] / np.maximum(sums[:, 1], 1)
+
+
+def mean_of(maps: Float[np.ndarray, "map word word"], which: Iterable[tuple[int, int]]) -> np.ndarray:
+    """The mean of maps, each read its own way."""
+    return np.mean([maps[number].T if way == 0 else maps[number] for way, number in which], 0)
+
+
+class _Choices(NamedTuple):
+    """What was chosen on training sentences."""
+
+    ways: Int[np.ndarray, " map"]
+    best: int
+    together: list[tuple[int, int]]
+    rows: list[tuple[Any, ...]]
+
+
+class _Scorer:
+    """Every source's trees on the scored sentences."""
+
+    def __init__(
+        self, encoder: Encoder, trees: Mapping[str, GoldTree], chosen: _Choices, parsers: Mapping[str, ParserProbe],
+        vectors: Encoder | None, offset: int,
+    ) -> None:  # fmt: skip
+        self._encoder, self._trees, self._chosen, self._parsers = encoder, trees, chosen, parsers
+        self._vectors, self._offset = vectors, offset
+        self.counts = _Counts()
+        self.seen: set[str] = set()
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter`."""
+        for watched in batch.singly:
+            tree = self._trees[watched.text.id]
+            if len(watched.text.words) == len(tree):
+                self._score(watched, tree)
+
+    def _score(self, watched: Watched, tree: GoldTree) -> None:
+        gold = plain(tree)
+        self.seen.add(tree.key)
+        if len(gold.kept) < 2:
+            return
+        maps = with_layers(watched)[:, gold.kept[:, None], gold.kept]
+        for number, way in enumerate(self._chosen.ways):
+            self._trees_of(self._place(number), maps[number].T if way == 0 else maps[number], gold, tree.key)
+        best = self._chosen.best
+        _, layer, head = self._place(best)
+        self._trees_of((BEST, layer, head), mean_of(maps, [(self._chosen.ways[best], best)]), gold, tree.key)
+        self._trees_of((COMBINED, None, None), mean_of(maps, self._chosen.together), gold, tree.key)
+        self._parsed(watched, gold, tree.key)
+        self._baselines(gold, len(tree), tree.key)
+
+    def _place(self, number: int) -> Place:
+        return place_of(number, self._encoder)
+
+    def _trees_of(self, place: Place, scores: np.ndarray, gold: Plain, key: str) -> None:
+        self.counts.add(place, FREE, key, hits(arborescence(scores), gold, given=False))
+        if gold.root is not None:
+            self.counts.add(place, GIVEN, key, hits(arborescence(scores, gold.root), gold, given=True))
+
+    def _parsed(self, watched: Watched, gold: Plain, key: str) -> None:
+        if self._vectors is None:
+            return
+        sentence = to_sentence(watched, self._vectors, causal=self._encoder.causal_maps)
+        for source, probe in self._parsers.items():
+            with torch.no_grad():
+                chances = probe(sentence).log_softmax(1).double().numpy()
+            # A word itself is no candidate: minus infinity is more than the tree's sums can bear.
+            chances = np.maximum(chances, -1e3)
+            scores, roots = chances[gold.kept[:, None], gold.kept + 1].T, chances[gold.kept, 0]
+            place: Place = (source, None, None)
+            self.counts.add(place, FREE, key, hits(rooted(scores, roots), gold, given=False))
+            if gold.root is not None:
+                self.counts.add(place, GIVEN, key, hits(arborescence(scores, gold.root), gold, given=True))
+
+    def _baselines(self, gold: Plain, size: int, key: str) -> None:
+        many = len(gold.kept)
+        links = np.stack([np.arange(many - 1), np.arange(1, many)], 1)
+        if gold.root is not None:
+            self.counts.add(
+                (CHAIN, None, None), GIVEN, key, hits(directed_from(links, many, gold.root), gold, given=True)
+            )
+        right = right_branching(many) - 1
+        self.counts.add((RIGHT, None, None), FREE, key, hits(right, gold, given=False))
+        place = np.arange(many) + self._offset
+        fixed = np.where((place < 0) | (place >= many), -1, place)
+        self.counts.add((OFFSET, None, None), FREE, key, hits(fixed, gold, given=False))
+
+
+def place_of(number: int, encoder: Encoder) -> Place:
+    """Which head or layer a map is of."""
+    single = encoder.blocks * encoder.heads
+    if number < single:
+        return HEAD, number // encoder.heads + 1, number % encoder.heads + 1
+    return LAYER, number - single + 1, None
+
+
+class FromAttention(NamedTuple):
+    """Rows of the tables, and what was left out."""
+
+    trees: list[tuple[Any, ...]]
+    chosen: list[tuple[Any, ...]]
+    skipped: Counter[str]
+    scored: int
+
+
+def trees_from_attention(
+    encoder: Encoder,
+    train: Sequence[Text],
+    train_trees: Mapping[str, GoldTree],
+    scored: Sequence[Text],
+    scored_trees: Mapping[str, GoldTree],
+    probed: Mapping[int, Mapping[str, tuple[np.ndarray, np.ndarray]]],
+    *,
+    samples: int,
+    seed: int,
+) -> FromAttention:
+    """Choose and train on training sentences, score on others.
+
+    Args:
+        encoder: whose maps.
+        train: sentences to choose heads and train parsers on.
+        train_trees: their trees, by id.
+        scored: sentences to score.
+        scored_trees: their trees, by id.
+        probed: layer -> id -> distances and depths that structural probes gave.
+        samples: bootstrap samples.
+        seed: of parsers and samples.
+    """
+    chooser = _Chooser(train_trees)
+    parsers, vectors = _parsers(encoder, seed)
+    learner = Learner(parsers, vectors, causal=encoder.causal_maps, seed=seed) if vectors is not None else None
+    cut = watch(encoder, train, [chooser] if learner is None else [chooser, learner], total=len(train))
+    if learner is not None:
+        learner.finish()
+    chosen = _choose(chooser, encoder)
+    scorer = _Scorer(encoder, scored_trees, chosen, parsers, vectors, best_offset(list(train_trees.values())))
+    cut_scored = watch(encoder, scored, [scorer], total=len(scored))
+    trees = [tree for key, tree in scored_trees.items() if key in scorer.seen]
+    _undirected(scorer.counts, trees, probed)
+    skipped: Counter[str] = Counter({f"attention, training: {why}": many for why, many in cut.items()})
+    skipped.update({f"attention, scored: {why}": many for why, many in cut_scored.items()})
+    return FromAttention(scorer.counts.rows(trees, samples=samples, seed=seed), chosen.rows, skipped, len(trees))
+
+
+def _parsers(encoder: Encoder, seed: int) -> tuple[dict[str, ParserProbe], Encoder | None]:
+    """The parsers of `lamina parse`; none where words have no vectors of their own."""
+    if not isinstance(encoder, HuggingFaceEncoder):
+        return {}, None
+    vectors = static_vectors(encoder, None)
+    maps = encoder.blocks * encoder.heads
+    only, words, distance = PARSERS
+    return {
+        only: AttentionOnly(maps),
+        words: AttentionAndWords(maps, vectors.width),
+        distance: DistanceAndWords(vectors.width, seed=seed),
+    }, vectors
+
+
+def _choose(chooser: _Chooser, encoder: Encoder) -> _Choices:
+    scores = chooser.scores()
+    ways = scores.argmax(0)
+    single = encoder.blocks * encoder.heads
+    own = scores.max(0)
+    best = int(own[:single].argmax())
+    order = [(int(ways[number]), int(number)) for number in np.argsort(-own[:single], kind="stable")]
+    combined = chooser.combined(order)
+    many = int(combined.argmax())
+    rows: list[tuple[Any, ...]] = [
+        (*place_of(number, encoder), DIRECTIONS[way], float(scores[way, number]), bool(ways[number] == way))
+        for number in range(scores.shape[1])
+        for way in range(2)
+    ]
+    for way, number in order[: _TOGETHER[many]]:
+        _, layer, head = place_of(number, encoder)
+        rows.append((COMBINED, layer, head, DIRECTIONS[way], float(combined[many]), True))
+    return _Choices(ways, best, order[: _TOGETHER[many]], rows)
+
+
+def best_offset(trees: Sequence[GoldTree]) -> int:
+    """The fixed place of the head, as seen from the word, that is most often right."""
+    counts: Counter[int] = Counter()
+    for tree in trees:
+        gold = plain(tree)
+        below = np.flatnonzero(gold.heads >= 0)
+        counts.update((gold.heads[below] - below).tolist())
+    return counts.most_common(1)[0][0] if counts else 1
+
+
+def _undirected(
+    counts: _Counts,
+    trees: Sequence[GoldTree],
+    probed: Mapping[int, Mapping[str, tuple[np.ndarray, np.ndarray]]],
+) -> None:
+    """Structural probes and the chain: minimum spanning trees, directed from the least deep word or the gold root."""
+    for tree in trees:
+        gold = plain(tree)
+        if len(gold.kept) < 2:
+            continue
+        everything = np.arange(len(gold.kept))
+        row = smallest_tree(chain_distances(len(gold.kept)), everything)
+        counts.add(
+            (CHAIN, None, None), UNDIRECTED, tree.key, hits(directed_from(row, len(everything), 0), gold, given=True)
+        )
+        for layer, by_key in probed.items():
+            distances, depths = by_key[tree.key]
+            links = smallest_tree(distances[gold.kept[:, None], gold.kept], everything)
+            place: Place = (PROBE, layer, None)
+            shallow = int(depths[gold.kept].argmin())
+            free = hits(directed_from(links, len(everything), shallow), gold, given=False)
+            counts.add(place, FREE, tree.key, free)
+            counts.add(place, UNDIRECTED, tree.key, free)
+            if gold.root is not None:
+                given = hits(directed_from(links, len(everything), gold.root), gold, given=True)
+                counts.add(place, GIVEN, tree.key, given)

@@ -1,0 +1,181 @@
+"""Annotated trees: checked, and as distances, depths and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from lamina.analyses.attention_maps.parse_probes import UNKNOWN, gold_tree
+from lamina.corpora import Corpus
+from lamina.errors import CorpusError
+from lamina.probes.parsers import ROOT
+from lamina.types import Text
+
+PAPER_TAGS = frozenset(["''", ",", ".", ":", "``", "-LRB-", "-RRB-"])
+"""The tags (`xpos`) of words that the released code leaves out."""
+
+
+@dataclass(frozen=True, eq=False)
+class GoldTree:
+    """One sentence's tree."""
+
+    heads: Int[np.ndarray, " word"]
+    """Candidate numbers, as parsers have them: 0 for the root, j + 1 for word j."""
+    punctuation: Bool[np.ndarray, " word"]
+    """Left out of links and roots."""
+    key: str
+    """The text's id."""
+    unit: str
+    """What is resampled: the document."""
+    words: tuple[str, ...]
+    repaired: bool = False
+    """Whether links are those of the smallest tree over words that are not punctuation, as in the released code."""
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @property
+    def root(self) -> int:
+        """The word without a head."""
+        return int(np.flatnonzero(self.heads == ROOT)[0])
+
+    @cached_property
+    def distances(self) -> Int[np.ndarray, "word word"]:
+        """Links between each two words."""
+        size = len(self.heads)
+        found = np.zeros((size, size), np.int16)
+        placed: list[int] = []
+        # From the root down: a word's distances are those of its head, and one more.
+        for word in np.argsort(self.depths, kind="stable"):
+            if placed:
+                head = self.heads[word] - 1
+                found[word, placed] = found[placed, word] = found[head, placed] + 1
+            placed.append(int(word))
+        return found
+
+    @cached_property
+    def depths(self) -> Int[np.ndarray, " word"]:
+        """Links from each word to the root."""
+        found = np.zeros(len(self.heads), np.int16)
+        above = self.heads - 1
+        at = above.copy()
+        while (going := at >= 0).any():
+            found += going
+            at = np.where(going, above[np.maximum(at, 0)], -1)
+        return found
+
+    @cached_property
+    def kept(self) -> Int[np.ndarray, " kept"]:
+        """Words that are not punctuation."""
+        return np.flatnonzero(~self.punctuation)
+
+    @cached_property
+    def links(self) -> Int[np.ndarray, "link 2"]:
+        """Pairs of words, neither of them punctuation, that are linked; the smaller number first."""
+        if self.repaired:
+            return smallest_tree(self.distances.astype(float), self.kept)
+        below = np.flatnonzero((self.heads != ROOT) & ~self.punctuation)
+        links = np.stack([below, self.heads[below] - 1], 1)
+        return np.sort(links[~self.punctuation[links[:, 1]]], 1)
+
+
+def smallest_tree(distances: np.ndarray, kept: Int[np.ndarray, " kept"]) -> Int[np.ndarray, "link 2"]:
+    """The minimum spanning tree of some words, as pairs; among equal distances the pair that comes first.
+
+    Kruskal's algorithm over pairs in a stable order, as the released code has it: ties are decided alike.
+
+    Example:
+        >>> smallest_tree(np.array([[0, 1, 2.0], [1, 0, 1.5], [2, 1.5, 0]]), np.arange(3)).tolist()
+        [[0, 1], [1, 2]]
+    """
+    one, other = np.triu_indices(len(kept), 1)
+    pairs = np.stack([kept[one], kept[other]], 1)
+    part = {int(word): int(word) for word in kept}
+
+    def find(word: int) -> int:
+        while part[word] != word:
+            part[word] = part[part[word]]
+            word = part[word]
+        return word
+
+    found = []
+    for at in np.argsort(distances[pairs[:, 0], pairs[:, 1]], kind="stable"):
+        a, b = find(int(pairs[at, 0])), find(int(pairs[at, 1]))
+        if a != b:
+            part[a] = b
+            found.append(pairs[at])
+            if len(found) == len(kept) - 1:
+                break
+    return np.array(found, int).reshape(-1, 2)
+
+
+def gold_of(text: Text, unit: str, *, faithful: bool = False) -> GoldTree:
+    """A text's tree; a CorpusError where its heads are not those of one tree.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> words = [Span(0, 1), Span(1, 2)]
+        >>> dep = (Edge(("nsubj",), words[0], words[1]), Edge(("root",), words[1], words[1]))
+        >>> gold_of(Text("t", ("Dogs", "bark"), edges={"dep": dep}), "t").distances.tolist()
+        [[0, 1], [1, 0]]
+    """
+    tree = gold_tree(text)
+    heads, punctuation = tree.heads, tree.punctuation
+    if ROOT not in heads and (heads == UNKNOWN).sum() == 1:
+        # Some annotations leave the root out: it is the word without a head.
+        heads = np.where(heads == UNKNOWN, ROOT, heads)
+    _refuse_no_tree(text, heads)
+    if faithful:
+        punctuation = np.zeros(len(text.words), bool)
+        for edge in text.edges.get("xpos", ()):
+            punctuation[edge.span.start : edge.span.end] = not PAPER_TAGS.isdisjoint(edge.labels)
+    return GoldTree(heads, punctuation, text.id, unit, text.words, repaired=faithful)
+
+
+def refuse_without_heads(corpora: Iterable[Corpus], *, faithful: bool) -> None:
+    """A sentence where a corpus has no dependencies, or not the tags that the released code knows punctuation by."""
+    for corpus in corpora:
+        if "dep" not in corpus.annotations:
+            has = ", ".join(corpus.annotations) or "none"
+            raise CorpusError(
+                f"{corpus.name} ({corpus.split}) has no heads (annotation dep; it has: {has}); name a treebank, for "
+                "example ewt, or a CoNLL-U file with heads"
+            )
+        if faithful and "xpos" not in corpus.annotations:
+            raise CorpusError(
+                f"{corpus.name} ({corpus.split}) has no tags of the Penn Treebank (annotation xpos), by which "
+                "--faithful knows punctuation; leave --faithful out"
+            )
+
+
+def _refuse_no_tree(text: Text, heads: Int[np.ndarray, " word"]) -> None:
+    wrong = _wrong(text, heads)
+    if wrong:
+        raise CorpusError(
+            f"text {text.id!r} has no tree: {wrong}. Correct its heads, or leave it out; texts of several "
+            "sentences need --unit sentence"
+        )
+
+
+def _wrong(text: Text, heads: Int[np.ndarray, " word"]) -> str | None:
+    if not len(heads):
+        return "it has no words"
+    unknown = np.flatnonzero(heads == UNKNOWN)
+    if len(unknown):
+        return f"word {unknown[0] + 1} ({text.words[unknown[0]]!r}) has no head"
+    roots = np.flatnonzero(heads == ROOT)
+    if len(roots) != 1:
+        named = " and ".join(f"{at + 1} ({text.words[at]!r})" for at in roots[:2])
+        return f"words {named} are both roots" if len(roots) else "no word is the root, so its heads form a cycle"
+    at = heads - 1
+    for _ in range(int(np.ceil(np.log2(len(heads) + 1))) + 1):
+        # Pointers twice as far each time: all but those in cycles come out at the root.
+        at = np.where(at >= 0, at[np.maximum(at, 0)], -1)
+    caught = np.flatnonzero(at >= 0)
+    if len(caught):
+        return f"the heads of word {caught[0] + 1} ({text.words[caught[0]]!r}) form a cycle"
+    return None

@@ -1,0 +1,187 @@
+"""Structural probes of a model, its twin and the control: trained together, applied and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from lamina.activations import Runtime
+from lamina.analyses.structure.gold import GoldTree
+from lamina.analyses.structure.scores import (
+    DSPR,
+    NSPR,
+    ROOT_ACCURACY,
+    UUAS,
+    Estimate,
+    Intervals,
+    Tally,
+    depth_correlations,
+    distance_correlations,
+    links_tally,
+    root_tally,
+)
+from lamina.analyses.structure.words import Trees, layer_vectors, lengths_of, rows_of_sentences, sentences_of, shuffled
+from lamina.corpora.learning import Splits
+from lamina.encoders import Encoder
+from lamina.probes.structural import Group, Kind, StructuralBank, StructuralSchedule, squared_distances
+from lamina.progress import progress
+
+MODEL, TWIN, PROJECTION, CHAIN, DECAY, CONTROL = OF = ("model", "twin", "projection", "chain", "decay", "control")
+TRAINING = ("layer", "rank", "of", "seed", "kind", "loss", "epochs", "converged")
+STRUCTURE = ("layer", "rank", "of", "seed", "measure", "value", "low", "high")
+BY_KIND: dict[Kind, tuple[str, str]] = {"distance": (UUAS, DSPR), "depth": (ROOT_ACCURACY, NSPR)}
+"""What is made of distances and of depths."""
+
+
+class How(NamedTuple):
+    """What all probes have in common."""
+
+    schedule: StructuralSchedule
+    faithful: bool
+    samples: int
+    seed: int
+
+
+class Probed(NamedTuple):
+    """What the probes of one encoder gave."""
+
+    rows: list[tuple[Any, ...]]
+    training: list[tuple[Any, ...]]
+    predicted: dict[tuple[int, Kind], list[np.ndarray]]
+    """Layer and kind -> distances or depths of the scored sentences; of the model's largest rank and first seed."""
+
+
+class Probing:
+    """Trains and scores structural probes over one encoder at a time, on the same sentences."""
+
+    def __init__(self, splits: Splits, trees: Trees, layers: Sequence[int], how: How, runtime: Runtime) -> None:
+        self._splits, self._trees, self._layers, self._how, self._runtime = splits, trees, tuple(layers), how, runtime
+        self._intervals = Intervals(trees.scored, samples=how.samples, seed=how.seed)
+
+    def probe(
+        self, encoder: Encoder, of: str, groups: Sequence[Group], *, decay: bool = False, projections: bool = False
+    ) -> Probed:
+        """All layers of an encoder; of the control, with trees whose places were exchanged."""
+        train, scored = self._vectors(encoder, decay=decay)
+        trees = self._trees
+        if of == CONTROL:
+            exchanged = ([shuffled(tree, self._how.seed) for tree in some] for some in (trees.train, trees.scored))
+            trees = trees._replace(**dict(zip(("train", "scored"), exchanged, strict=True)))
+        learn, stop = (sentences_of(train, trees.train, numbers) for numbers in (trees.learn, trees.stop))
+        bank = StructuralBank(groups, self._how.schedule)
+        what = f"structural probes of {encoder.name}" + (" (control)" if of == CONTROL else "")
+        with progress(what, self._how.schedule.max_validations) as advance:
+            bank.fit(learn, stop, seed=self._how.seed, advance=lambda _: advance(1))
+        names = [(of, layer) for layer in self._layers] + [(DECAY, 0)] * decay
+        rows: list[tuple[Any, ...]] = []
+        predicted: dict[tuple[int, Kind], list[np.ndarray]] = {}
+        largest = max(group.rank for group in groups)
+        for group in groups:
+            made = bank.trained_[group]
+            values = apply_maps(made.maps, scored, trees.scored, group.kind)
+            rows += self._rows(group, names, values, trees.scored, made.converged)
+            if of == MODEL and group.rank == largest and group.seed == min(each.seed for each in groups):
+                for at, layer in enumerate(self._layers):
+                    predicted[layer, group.kind] = [each[at] for each in values]
+            if projections:
+                drawn = torch.randn(
+                    made.maps.shape[1:], generator=torch.Generator().manual_seed(group.seed + self._how.seed)
+                )
+                maps = drawn.to(made.maps.device).expand(len(self._layers), -1, -1)
+                beside = apply_maps(maps, scored[: len(self._layers)], trees.scored, group.kind)
+                names_of = [(PROJECTION, layer) for layer in self._layers]
+                rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool))
+        training = [
+            (layer, group.rank, name, group.seed, group.kind, *numbers)
+            for group, made in bank.trained_.items()
+            for (name, layer), *numbers in zip(
+                names, made.losses.tolist(), made.epochs.tolist(), made.converged.tolist(), strict=True
+            )
+        ]
+        return Probed(rows, training, predicted)
+
+    def chain(self) -> list[tuple[Any, ...]]:
+        """Words in a row: distances are those in the sentence, depths those from the best place for a root."""
+        trees = self._trees
+        place = best_place([trees.train[number] for number in trees.learn])
+        rows = []
+        for kind, group_values in (
+            ("distance", [chain_distances(len(tree))[None] for tree in trees.scored]),
+            ("depth", [chain_depths(len(tree), place)[None] for tree in trees.scored]),
+        ):
+            group = Group(kind, 0, 0)
+            own = self._rows(group, [(CHAIN, 0)], group_values, trees.scored, np.ones(1, bool))
+            rows += [(None, None, CHAIN, None, *row[4:]) for row in own]
+        return rows
+
+    def _vectors(self, encoder: Encoder, *, decay: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        splits = self._splits
+        train, scored = (
+            layer_vectors(encoder, corpus, self._layers, self._runtime, decay=decay)
+            for corpus in (splits.train, splits.scored)
+        )
+        if not self._how.faithful:
+            lengths = lengths_of(train, rows_of_sentences(self._trees.train, self._trees.learn))
+            for vectors in (train, scored):
+                vectors /= lengths.to(vectors.dtype).view(-1, 1, 1)
+        return train, scored
+
+    def _rows(
+        self,
+        group: Group,
+        names: Sequence[tuple[str, int]],
+        values: Sequence[np.ndarray],
+        trees: Sequence[GoldTree],
+        converged: np.ndarray,
+    ) -> list[tuple[Any, ...]]:
+        first, second = BY_KIND[group.kind]
+        tallies: tuple[list[Tally], list[Tally]]
+        if group.kind == "distance":
+            tallies = links_tally(values, trees), distance_correlations(values, trees)
+        else:
+            tallies = root_tally(values, trees, faithful=self._how.faithful), depth_correlations(values, trees)
+        rows: list[tuple[Any, ...]] = []
+        for measure, own in zip((first, second), tallies, strict=True):
+            for (of, layer), tally, whole in zip(names, own, converged, strict=True):
+                # A number that has not converged is not shown as one.
+                estimate = self._intervals.estimate(tally) if whole else Estimate(*[float("nan")] * 3)
+                rows.append((layer, group.rank, of, group.seed, measure, *estimate))
+        return rows
+
+
+def apply_maps(maps: torch.Tensor, vectors: torch.Tensor, trees: Sequence[GoldTree], kind: Kind) -> list[np.ndarray]:
+    """Squared distances [layer, word, word], or squared norms [layer, word], of every sentence."""
+    found = []
+    sizes = [len(tree) for tree in trees]
+    projected = torch.stack([own.float() @ each for own, each in zip(vectors, maps, strict=True)])
+    for part in projected.split(sizes, dim=1):
+        made = squared_distances(part) if kind == "distance" else part.square().sum(-1)
+        found.append(made.cpu().numpy())
+    return found
+
+
+def chain_distances(size: int) -> np.ndarray:
+    """Words in between, and one.
+
+    Example:
+        >>> chain_distances(3).tolist()
+        [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
+    """
+    place = np.arange(size, dtype=float)
+    return np.abs(place[:, None] - place)
+
+
+def chain_depths(size: int, place: int) -> np.ndarray:
+    """Words from a place, counted from the start (0, 1, ...) or from the end (-1, -2, ...)."""
+    at = min(place, size - 1) if place >= 0 else max(size + place, 0)
+    return np.abs(np.arange(size) - at).astype(float)
+
+
+def best_place(trees: Sequence[GoldTree]) -> int:
+    """The place that is most often the root's, from the start or from the end."""
+    starts = np.bincount([tree.root for tree in trees], minlength=1)
+    ends = np.bincount([len(tree) - 1 - tree.root for tree in trees], minlength=1)
+    return int(starts.argmax()) if starts.max() >= ends.max() else -1 - int(ends.argmax())
