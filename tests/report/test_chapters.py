@@ -77,7 +77,7 @@ def test_fine_tuning_is_announced_with_its_time(few_stories, monkeypatch, capsys
     monkeypatch.setenv("LAMINA_PROGRESS", "lines")
     monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: Cost(steps=2, seconds=38))
     few_stories("here")
-    said = "lamina: fine-tuning {} on stories (2 steps): about 38 s; leave it out with --without answering"
+    said = "lamina: fine-tuning {} on stories (2 steps): about 38 s; leave it out with --without finetune"
     name = Result.load(tmp_path / "here" / "results" / "geometry").provenance.model["name"]
     assert capsys.readouterr().err.count(said.format(name)) == 1
     # What is done already is not announced again.
@@ -94,8 +94,8 @@ def test_long_fine_tuning_is_left_out_unless_it_is_asked_for(few_stories, monkey
 
     monkeypatch.setattr("lamina.analyses.estimate.estimate", slow)
     page = unescape(few_stories("unasked").read_text(encoding="utf-8"))
-    assert page.count("Answering is left out: fine-tuning") == 1
-    assert "on stories would take about 5 minutes; ask for it with --with answering." in page
+    assert page.count("Answering stories is left out: fine-tuning") == 1
+    assert "for it would take about 5 minutes; ask for it with --with finetune." in page
     assert {each.name for each in (tmp_path / "unasked" / "results").iterdir()} == {"geometry"}
     assert tried == ["finetune"]
     everything = {"geometry", "finetune", "token_map"}

@@ -75,13 +75,13 @@ def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypat
     told = run("--dry-run").stdout
     assert "time     about 45 s on this machine" in told
     assert told.endswith(
-        "of this, fine-tuning tiny on stories (9 steps): about 40 s; leave it out with --without answering\n"
+        "of this, fine-tuning tiny on stories (9 steps): about 40 s; leave it out with --without finetune\n"
     )
     assert "time     about 5 s" in run("--dry-run", "--without", "answering").stdout
     seconds["finetune"] = 301
     told = run("--dry-run").stdout
     assert "time     about 5 s" in told
-    assert "would take about 5 minutes; ask for it with --with answering." in told
+    assert "would take about 5 minutes; ask for it with --with finetune." in told
     assert "time     about 306 s" in run("--dry-run", "--with", "answering").stdout
 
 

@@ -1,4 +1,4 @@
-"""`lamina report`: all analyses of one model on one corpus, on one page."""
+"""`lamina report`: all analyses of one model, or of several beside each other, on one page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from lamina.cli import options
 
 
 def report(
-    model: options.ModelArgument,
+    model: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help=f"{options.MODEL_HELP} Several for a page that compares them.")
+    ],
     corpus: options.CorpusOption = "ewt",
     split: options.SplitOption = "dev",
     out: Annotated[Path, typer.Option("--out", help="Output folder; results in it are reused.")] = Path("report"),
@@ -59,16 +61,20 @@ def report(
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
 
+    With several models, each is asked by itself (results in OUT/results/MODEL), and the page compares them: paired
+    differences, and numbers by layer on relative depth.
+
     Example: `lamina report minilm --corpus ewt --out report`
     """
     from lamina.report import choose, estimate_report, expand, find_report, make_report, named_apart
 
+    asked = model[0] if len(model) == 1 else model
     wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     of_all = data | {"dtype": dtype, "chat": chat}
     apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:
-        page = find_report(model, corpus, out, only=wanted, options=of_all | apart)
+        page = find_report(asked, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
             return
@@ -80,9 +86,9 @@ def report(
 
     runtime = Runtime(store, device, engine_named(engine, workers), trust_remote_code=trust_remote_code, keep=keep)
     if dry_run:
-        print(estimate_report(model, corpus, only=wanted, options=of_all | apart, runtime=runtime))
+        print(estimate_report(asked, corpus, only=wanted, options=of_all | apart, runtime=runtime))
         return
-    print(make_report(model, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all, **apart))
+    print(make_report(asked, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all, **apart))
 
 
 def _named(given: list[str] | None) -> list[str] | None:

@@ -51,10 +51,9 @@ def in_minutes(seconds: float) -> str:
 
 def too_slow(asked: Asked, cost: Cost) -> str:
     """Why fine-tuning is left out, and how to ask for it."""
-    about, chapter = asked.loaded.model["name"], asked.analysis.chapter
     return (
-        f"{chapter.capitalize()} is left out: fine-tuning {about} on stories would take {in_minutes(cost.seconds)}; ask "
-        f"for it with --with {chapter}"
+        f"Answering stories is left out: fine-tuning {asked.loaded.model['name']} for it would take "
+        f"{in_minutes(cost.seconds)}; ask for it with --with {asked.analysis.name}"
     )
 
 
@@ -62,7 +61,7 @@ def in_words(asked: Asked, cost: Cost) -> str:
     """What is about to be done, and how to do without."""
     return (
         f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; leave "
-        f"it out with --without {asked.analysis.chapter}"
+        f"it out with --without {asked.analysis.name}"
     )
 
 

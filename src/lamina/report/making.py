@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.analyses import all_analyses
+from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.report.learning import FINETUNE, LONGEST, TooSlow, announce, in_words, learning_settings, too_slow
 from lamina.report.page import write_report
+from lamina.report.several import folder_names, names_compared, write_several
 from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def choose(only: Sequence[str] | None = None, without: Sequence[str] | None = No
         (['geometry'], ['finetune', 'token_map'])
     """
     wanted, unwanted = expand(only or ()), expand(without or ())
+    if FINETUNE in unwanted:
+        unwanted |= _learned()
     left = [name for name in in_report() if (not only or name in wanted) and name not in unwanted]
     if not left:
         raise InputError("no analysis is left; name fewer with --without")
@@ -92,7 +96,8 @@ def make_report(
     minutes, it is done only if the chapter is asked for by name (`only`, `also`).
 
     Args:
-        model: a name, a folder, an encoder, or a pair (model, tokenizer).
+        model: a name, a folder, an encoder, or a pair (model, tokenizer); a list of models for a page that compares
+            them, each with its results in `out/results/MODEL`.
         data: a name, a path, a corpus, (train, dev), or splits by name.
         out: the folder to write.
         only: the analyses wanted, by name or by chapter; all by default.
@@ -120,11 +125,38 @@ def make_report(
     if page is not None:
         return page
     names = choose(only, without)
+    if isinstance(model, list):
+        return _make_several(model, data, names, Path(out), how, runtime, only=only, replace=replace, key=key)
     report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
     page = report.write(names, asked_for=bool(only))
     # What was left out may be there next time; what changed meanwhile is not what the report was made from.
     if key is not None and not report.left_out and key == _key(model, data, only, how):
         record_report(Path(out), key, report.folders)
+    return page
+
+
+def _make_several(
+    models: list[Any],
+    data: Any,
+    names: Sequence[str],
+    out: Path,
+    how: dict[str, Any],
+    runtime: Runtime | None,
+    *,
+    only: Sequence[str] | None,
+    replace: bool,
+    key: str | None,
+) -> Path:
+    """A page that compares models; see `make_report`."""
+
+    def loading(model: Any) -> Callable[[Path], _Report]:
+        return lambda results: _Report.of(model, data, how, out, runtime, replace=replace, results=results)
+
+    reports = {folder: loading(model) for folder, model in zip(folder_names(models), models, strict=True)}
+    compared = names_compared(names, only)
+    page, folders, left_out = write_several(reports, compared, out, asked_for=bool(only), replace=replace)
+    if key is not None and not left_out and key == _key(models, data, only, how):
+        record_report(out, key, folders)
     return page
 
 
@@ -156,7 +188,10 @@ def find_report(
 
 
 def _key(model: Any, data: Any, only: Sequence[str] | None, options: Mapping[str, Any]) -> str | None:
-    """What a report is known by, of a model and texts given by name."""
+    """What a report is known by, of models and texts given by name."""
+    if isinstance(model, list):
+        keys = [_key(each, data, only, options) for each in model]
+        return None if None in keys else fingerprint_of("several", keys)
     if not isinstance(model, str | Path) or not isinstance(data, str | Path):
         return None
     return inputs_key(model, *_read(data, options), only, options)
@@ -180,6 +215,11 @@ def estimate_report(
     from lamina.analyses.estimate import Cost, estimate
 
     names = choose(only, options.get("without"))
+    if isinstance(model, list):
+        folder_names(model)
+        asked = names_compared(names, only)
+        each = [estimate_report(one, data, only=asked, options=options, runtime=runtime) for one in model]
+        return ReportCost(sum((cost.total for cost in each), Cost(passes=0)), [])
     report = _Report.of(model, data, options, Path("report"), runtime, replace=False)
     total, notes, left_out = Cost(passes=0), [], set()
     for name in sorted(names, key=lambda name: name != FINETUNE):
@@ -215,11 +255,14 @@ class _Report:
         replace: bool,
         limit: int | None = None,
         also: Sequence[str] = (),
+        results: Path | None = None,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
         self._dtype: Precision = dtype
         self._replace = replace
         self._limit, self._also = limit, tuple(also)
+        self._kept = results or out / "results"
+        """Where results are kept."""
         self._wanted = False
         """Whether fine-tuning was asked for by name."""
         self._made: dict[str, Result] = {}
@@ -232,7 +275,15 @@ class _Report:
 
     @classmethod
     def of(
-        cls, model: Any, data: Any, options: dict[str, Any], out: Path, runtime: Runtime | None, *, replace: bool
+        cls,
+        model: Any,
+        data: Any,
+        options: dict[str, Any],
+        out: Path,
+        runtime: Runtime | None,
+        *,
+        replace: bool,
+        results: Path | None = None,
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
@@ -246,7 +297,7 @@ class _Report:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = held(texts), None if train is None else held(train)
-        bounds = {"limit": options.get("limit"), "also": options.get("also", ())}
+        bounds = {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), replace=replace, **bounds)
 
     def wants_learning(self, only: Sequence[str] | None) -> bool:
@@ -255,9 +306,23 @@ class _Report:
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page."""
-        self._wanted = self.wants_learning(names if asked_for else None)
+        made = self.answer(names, asked_for=asked_for)
+        if not made:
+            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
+        title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
+        return write_report(list(made.values()), self.out, title=title, notes=self.notes, folders=self.folders)
+
+    def answer(self, names: Sequence[str], *, asked_for: bool) -> dict[str, Result]:
+        """Answer without a page."""
         if not asked_for:
             names = self._without_behaviour(names)
+        for _ in self._each(names, asked_for=asked_for):
+            pass
+        return {name: self._made[name] for name in in_report() if name in self._made}
+
+    def _each(self, names: Sequence[str], *, asked_for: bool) -> Iterator[None]:
+        """Answer one after the other."""
+        self._wanted = self.wants_learning(names if asked_for else None)
         watching = [name for name in names if _watches(name)]
         for name in names:
             if name in self._made:
@@ -267,12 +332,12 @@ class _Report:
                 watching = []
             if name not in self._made:
                 self._tolerant(name, names, asked_for, lambda name=name: self._ask(name))
-        made = {name: self._made[name] for name in in_report() if name in self._made}
-        if not made:
-            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
-        title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
-        notes = [*self._notes.values(), *self._lacking]
-        return write_report(list(made.values()), self.out, title=title, notes=notes, folders=self.folders)
+            yield
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, and why."""
+        return [*self._notes.values(), *self._lacking]
 
     @property
     def left_out(self) -> list[str]:
@@ -365,7 +430,7 @@ class _Report:
         self._made |= dict(zip(questions, answers, strict=True))
 
     def _folder(self, name: str) -> Path:
-        return self.out / "results" / name
+        return self._kept / name
 
     def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
         try:
