@@ -139,7 +139,10 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
         tables,
         answers.left_out,
         model={"name": in_words(answers.models), "models": [each.describe() for each in models]},
-        data={"name": in_words(dict.fromkeys(str(each.provenance.corpus.get("name", "")) for each in results))},
+        data={
+            "name": in_words(dict.fromkeys(str(each.provenance.corpus.get("name", "")) for each in results)),
+            "compared": results[0].analysis,
+        },
     )
 
 
@@ -367,7 +370,8 @@ def _items_in_words(result: Result) -> Iterator[Finding]:
     values = {(row.task, row.model): row.value for row in rows_of(compared)}
     leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_holm) for row in rows_of(apart)]
     metric = str(compared["metric"].iloc[0])
-    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else "mean value")
+    measure = "surprisal" if result.provenance.corpus.get("compared") == "surprisal" else "mean value"
+    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else measure)
 
 
 def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:
