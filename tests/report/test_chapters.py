@@ -63,7 +63,7 @@ def few_stories(monkeypatch, model_folder, tmp_path):
     few = {name: get_analysis(name) for name in ("geometry", "finetune", "token_map")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
     encoder = load_encoder(str(model_folder("bert")), device="cpu")
     corpus = corpus_from([["the", "dog"], ["a", "cat"]] * 3, name="pets")
 
@@ -133,7 +133,7 @@ def test_behaviour_is_left_out_in_one_sentence_where_there_is_no_head(tmp_path, 
     few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
     corpus = corpus_from([["the", "dog"], ["a", "cat"]] * 3, name="pets")
     where = {"runtime": Runtime(tmp_path / "store")}
 
@@ -148,7 +148,7 @@ def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
     few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
     monkeypatch.setattr("lamina.assets.held", lambda name: None)
     sentences = [["the", "dog", "runs"], ["a", "cat", "sees", "the", "dog"]]
     learned = [[*sentence, "away"] for sentence in sentences]

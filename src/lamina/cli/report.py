@@ -39,6 +39,9 @@ def report(
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
+    ] = False,
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     keep: options.KeepOption = None,
@@ -51,8 +54,12 @@ def report(
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
 
-    The page needs no network and no other file. Results in OUT for the same model, corpus and settings are reused. Run
-    again with nothing changed, the command finds the page up to date within seconds, without loading the model.
+    OUT/index.html needs no network; tables and still images lie beside it (with --single-file, inside it). It is there
+    after the first analysis and is written again after each: reload it to see more. A run that is stopped leaves it,
+    and the same command goes on from there.
+
+    Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds
+    the page up to date within seconds, without loading the model.
 
     For the chapter on answering the model is fine-tuned on short stories; the time is said before. With --limit N no
     more than N stories are learned from. Where it would take over two minutes it is left out, unless asked for with
@@ -71,7 +78,7 @@ def report(
     asked = model[0] if len(model) == 1 else model
     wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    of_all = data | {"dtype": dtype, "chat": chat}
+    of_all = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:
         page = find_report(asked, corpus, out, only=wanted, options=of_all | apart)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lamina.analyses import all_analyses
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
+from lamina.report.growing import GrowingPage
 from lamina.report.learning import FINETUNE, LONGEST, TooSlow, announce, in_words, learning_settings, too_slow
-from lamina.report.page import write_report
+from lamina.report.page import ReportPage
 from lamina.report.several import folder_names, names_compared, write_several
 from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
 
@@ -87,8 +88,12 @@ def make_report(
     chat: bool = False,
     runtime: Runtime | None = None,
     replace: bool = False,
+    single_file: bool = False,
 ) -> Path:
     """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
+
+    The page is there after the first analysis and is written again after each, with what is still to come; a run that
+    is stopped leaves it.
 
     An answer already kept for the same model, data and settings is reused. A question that the model or the data cannot
     answer is left out, and the page says so; asked for by name, it is an error. Analyses that watch attention maps
@@ -112,6 +117,7 @@ def make_report(
         chat: put each text as the user's message into the model's chat template.
         runtime: where activations are kept and models run.
         replace: overwrite results of other questions that lie in `out/results`.
+        single_file: put still images and tables into the page, which then needs no other file.
 
     Example:
         >>> lamina.make_report("minilm", "ewt", "report")  # doctest: +SKIP
@@ -119,6 +125,7 @@ def make_report(
     """
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     how = of_data | {"dtype": dtype, "chat": chat} | named_apart(without, also)
+    how |= {"single_file": True} if single_file else {}
     trusts = runtime is not None and runtime.trust_remote_code
     key = None if trusts else _key(model, data, only, how)
     page = None if key is None else page_up_to_date(Path(out), key)
@@ -154,7 +161,8 @@ def _make_several(
 
     reports = {folder: loading(model) for folder, model in zip(folder_names(models), models, strict=True)}
     compared = names_compared(names, only)
-    page, folders, left_out = write_several(reports, compared, out, asked_for=bool(only), replace=replace)
+    whole = {"replace": replace, "single_file": bool(how.get("single_file"))}
+    page, folders, left_out = write_several(reports, compared, out, asked_for=bool(only), **whole)
     if key is not None and not left_out and key == _key(models, data, only, how):
         record_report(out, key, folders)
     return page
@@ -253,12 +261,14 @@ class _Report:
         *,
         dtype: Precision,
         replace: bool,
+        single_file: bool = False,
         limit: int | None = None,
         also: Sequence[str] = (),
         results: Path | None = None,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
         self._dtype: Precision = dtype
+        self._single_file = single_file
         self._replace = replace
         self._limit, self._also = limit, tuple(also)
         self._kept = results or out / "results"
@@ -297,20 +307,27 @@ class _Report:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = held(texts), None if train is None else held(train)
-        bounds = {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
-        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), replace=replace, **bounds)
+        kept = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        kept |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
+        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)
 
     def wants_learning(self, only: Sequence[str] | None) -> bool:
         """Whether something that needs fine-tuning was asked for by name."""
         return bool(_learned() & (expand(only or ()) | expand(self._also)))
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
-        """Answer, and write the page."""
-        made = self.answer(names, asked_for=asked_for)
-        if not made:
-            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
+        """Answer, and write the page, which grows meanwhile."""
+        if not asked_for:
+            names = self._without_behaviour(names)
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
-        return write_report(list(made.values()), self.out, title=title, notes=self.notes, folders=self.folders)
+        page = ReportPage(self.out, title, single_file=self._single_file)
+        with GrowingPage(page, {name: in_report()[name].title for name in names}) as growing:
+            for _ in self._each(names, asked_for=asked_for):
+                slow = _learned() if self._too_slow else ()
+                growing.grow(self._results, self.folders, self.notes, [*self._made, *self._notes, *slow])
+        if not self._made:
+            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
+        return page.write(self._results, notes=self.notes, folders=self.folders)
 
     def answer(self, names: Sequence[str], *, asked_for: bool) -> dict[str, Result]:
         """Answer without a page."""
@@ -318,7 +335,7 @@ class _Report:
             names = self._without_behaviour(names)
         for _ in self._each(names, asked_for=asked_for):
             pass
-        return {name: self._made[name] for name in in_report() if name in self._made}
+        return {result.analysis: result for result in self._results}
 
     def _each(self, names: Sequence[str], *, asked_for: bool) -> Iterator[None]:
         """Answer one after the other."""
@@ -333,6 +350,11 @@ class _Report:
             if name not in self._made:
                 self._tolerant(name, names, asked_for, lambda name=name: self._ask(name))
             yield
+
+    @property
+    def _results(self) -> list[Result]:
+        """What was answered so far, in the order of the page."""
+        return [self._made[name] for name in in_report() if name in self._made]
 
     @property
     def notes(self) -> list[str]:

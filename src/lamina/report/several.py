@@ -50,7 +50,13 @@ def folder_names(models: Sequence[Any]) -> list[str]:
 
 
 def write_several(
-    reports: Mapping[str, Callable[[Path], _Report]], names: Sequence[str], out: Path, *, asked_for: bool, replace: bool
+    reports: Mapping[str, Callable[[Path], _Report]],
+    names: Sequence[str],
+    out: Path,
+    *,
+    asked_for: bool,
+    replace: bool,
+    single_file: bool = False,
 ) -> tuple[Path, list[Path], list[str]]:
     """Ask every model, compare, and write `out/index.html`.
 
@@ -81,7 +87,14 @@ def write_several(
     notes += [f"{get_analysis(name).title} is left out: only one of the models has it." for name in alone]
     where = [out / "results" / f"compare-{name}" for name in compared]
     called = [next(iter(each.values())).provenance.model["name"] for each in made.values()]
-    page = write_report(list(compared.values()), out, title=f"{in_words(called)} on {title}", notes=notes, folders=where)
+    page = write_report(
+        list(compared.values()),
+        out,
+        title=f"{in_words(called)} on {title}",
+        notes=notes,
+        folders=where,
+        single_file=single_file,
+    )
     return page, [*folders, *where], left_out
 
 
