@@ -11,8 +11,8 @@ import pytest
 
 from lamina.analyses.questions.contrast import CONTRAST
 from lamina.analyses.questions.failure import FAILURE
-from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.analyses.questions.phases import phases
+from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.figures import captions_for, to_svg
 from lamina.figures.phases import draw as draw_phases
 from lamina.figures.token_map import MOST_DRAWN, drawn_rows
@@ -143,8 +143,22 @@ def phased(*, answers: bool) -> Result:
 
 def contrasted() -> pd.DataFrame:
     rows = [
-        ("minilm", task, layer, measure, 1, 5, *(0.4, 0.3, 0.5), *(0.2, 0.1, 0.3))
-        + (0.2, 0.1, 0.3, 0.01, 0.04 if layer else 0.2, 8, 6, 1)
+        (
+            "minilm",
+            task,
+            layer,
+            measure,
+            1,
+            5,
+            *(0.4, 0.3, 0.5),
+            *(0.2, 0.1, 0.3),
+            *(0.2, 0.1, 0.3),
+            0.01,
+            0.04 if layer else 0.2,
+            8,
+            6,
+            1,
+        )
         for task, layer, measure in product(("all", "qa1", "qa2"), range(3), ("answer_apart", "predicted_silhouette"))
     ]
     return pd.DataFrame(rows, columns=list(CONTRAST))

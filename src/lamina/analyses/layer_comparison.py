@@ -116,7 +116,9 @@ def _depths(model: str, measure: _Measure, table: pd.DataFrame) -> Iterator[Dept
     last = int(table["layer"].max())
     for layer, value, low, high in table[["layer", "value", "low", "high"]].dropna().itertuples(index=False):
         share = int(layer) / last if last else 0.0
-        yield Depth(model, measure.title, measure.unit, MEASURED, int(layer), share, float(value), float(low), float(high))
+        yield Depth(
+            model, measure.title, measure.unit, MEASURED, int(layer), share, float(value), float(low), float(high)
+        )
 
 
 def _refuse_unlike(results: Sequence[Result]) -> None:

@@ -12,7 +12,8 @@ from lamina.cli import options
 
 def report(
     model: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help=f"{options.MODEL_HELP} Several for a page that compares them.")
+        list[str],
+        typer.Argument(metavar="MODEL...", help=f"{options.MODEL_HELP} Several for a page that compares them."),
     ],
     corpus: options.CorpusOption = "ewt",
     split: options.SplitOption = "dev",

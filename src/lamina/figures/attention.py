@@ -221,9 +221,7 @@ def _induction(table: Table, about: str, unit: str) -> alt.ConcatChart:
         f"Induction: {about}", subtitle="points: heads; lines: mean over heads; dotted: uniform attention", offset=12
     )
     chart = alt.concat(grid, lines, columns=2, spacing=24, title=title, description=said)
-    return chart.resolve_scale(color="independent", shape="independent").properties(
-        usermeta={"panelWidth": GRID_WIDTH}
-    )
+    return chart.resolve_scale(color="independent", shape="independent").properties(usermeta={"panelWidth": GRID_WIDTH})
 
 
 def _atlas(surface: Table, about: str, share: str) -> alt.ConcatChart:

@@ -216,8 +216,8 @@ def depth(tables: Tables, title: str) -> alt.ConcatChart | None:
 
 
 def _panel_title(task: str, probe: str) -> alt.TitleParams:
-    said = {} if probe == MEASURED else {"subtitle": PROBES[probe]}
-    return alt.TitleParams(title_of(task), **said)
+    title = alt.TitleParams(title_of(task))
+    return title if probe == MEASURED else alt.TitleParams(title_of(task), subtitle=PROBES[probe])
 
 
 def _relative() -> alt.X:

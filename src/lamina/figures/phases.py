@@ -29,20 +29,22 @@ CAPTIONS = {
     ),
     "answers": (
         "Right and wrong answers to questions of one task, by layer; right ones weighed as the wrong ones they are "
-        "matched with (question word, length of answer). Bands are 95 % intervals over documents, wide where a task has "
-        "few answers of a kind; whether right and wrong differ is told by the chart of their differences. Tasks whose "
-        "answers are all right or all wrong are not drawn."
+        "matched with (question word, length of answer). Bands are 95 % intervals over documents, wide where a task "
+        "has few answers of a kind; whether right and wrong differ is told by the chart of their differences. Tasks "
+        "whose answers are all right or all wrong are not drawn."
     ),
     "contrast": (
         "Right minus wrong answers of all tasks together, by layer, each answer beside those to questions of the same "
-        "task and question word and with answers of similar length, of the same document where possible; bands are 95 % "
-        "intervals over documents, filled points differ from 0 after correction over layers and measures (p < .05)."
+        "task and question word and with answers of similar length, of the same document where possible; bands are "
+        "95 % intervals over documents, filled points differ from 0 after correction over layers and measures "
+        "(p < .05)."
     ),
     "failure": (
         "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
-        "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are 95 % "
-        "intervals over documents, filled points lead the random-weights twin after correction over layers (paired, "
-        "p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a null."
+        "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
+        "95 % intervals over documents, filled points lead the random-weights twin after correction over layers "
+        "(paired, p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
+        "null."
     ),
 }
 """Chart -> how to read it."""

@@ -1,4 +1,4 @@
-"""The tokens of one question, or of a right and a wrong answer, by layer: a map with a slider, and all layers on one page for print."""
+"""The tokens of one question, or of two, by layer: a map with a slider, and all layers on one page for print."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LONGEST = 120.0
 """Seconds of fine-tuning that a report spends unasked."""
 
 
-class TooSlow(ModelError):
+class SlowError(ModelError):
     """Fine-tuning would take longer than a report may take unasked."""
 
 
@@ -60,13 +60,13 @@ def too_slow(asked: Asked, cost: Cost) -> str:
 def in_words(asked: Asked, cost: Cost) -> str:
     """What is about to be done, and how to do without."""
     return (
-        f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; leave "
-        f"it out with --without {asked.analysis.name}"
+        f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
+        f"leave it out with --without {asked.analysis.name}"
     )
 
 
 def announce(asked: Asked, folder: Path, *, wanted: bool) -> None:
-    """Say how long the fine-tuning takes; raise TooSlow where that is too long and nobody wants it.
+    """Say how long the fine-tuning takes; raise SlowError where that is too long and nobody wants it.
 
     Nothing is said of one that is done already.
     """
@@ -77,5 +77,5 @@ def announce(asked: Asked, folder: Path, *, wanted: bool) -> None:
         return
     cost = estimate(asked)
     if cost.seconds > LONGEST and not wanted:
-        raise TooSlow(too_slow(asked, cost))
+        raise SlowError(too_slow(asked, cost))
     say(in_words(asked, cost))

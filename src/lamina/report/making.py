@@ -13,7 +13,7 @@ from lamina.analyses import all_analyses
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.report.growing import GrowingPage
-from lamina.report.learning import FINETUNE, LONGEST, TooSlow, announce, in_words, learning_settings, too_slow
+from lamina.report.learning import FINETUNE, LONGEST, SlowError, announce, in_words, learning_settings, too_slow
 from lamina.report.page import ReportPage
 from lamina.report.several import folder_names, names_compared, write_several
 from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
@@ -162,7 +162,7 @@ def _make_several(
     reports = {folder: loading(model) for folder, model in zip(folder_names(models), models, strict=True)}
     compared = names_compared(names, only)
     whole = {"replace": replace, "single_file": bool(how.get("single_file"))}
-    page, folders, left_out = write_several(reports, compared, out, asked_for=bool(only), **whole)
+    page, folders, left_out = write_several(reports, compared, out, **whole)
     if key is not None and not left_out and key == _key(models, data, only, how):
         record_report(out, key, folders)
     return page
@@ -307,7 +307,7 @@ class _Report:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = held(texts), None if train is None else held(train)
-        kept = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        kept: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
         kept |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)
 
@@ -421,7 +421,7 @@ class _Report:
         from lamina.encoders import load_encoder
 
         if self._too_slow:
-            raise TooSlow(self._too_slow)
+            raise SlowError(self._too_slow)
         if FINETUNE not in self._made:
             self._ask(FINETUNE)
         if self._learned is None:
@@ -457,7 +457,7 @@ class _Report:
     def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
         try:
             work()
-        except TooSlow as error:
+        except SlowError as error:
             if not self._too_slow:
                 self._lacking.append(f"{error}.")
             self._too_slow = str(error)

@@ -54,7 +54,6 @@ def write_several(
     names: Sequence[str],
     out: Path,
     *,
-    asked_for: bool,
     replace: bool,
     single_file: bool = False,
 ) -> tuple[Path, list[Path], list[str]]:
@@ -69,7 +68,8 @@ def write_several(
     folders, notes, left_out, title = [], [], [], ""
     for name, load in reports.items():
         report = load(out / "results" / name)
-        made[name] = report.answer(names, asked_for=asked_for)
+        # What one of the models cannot answer may be compared between the others.
+        made[name] = report.answer(names, asked_for=False)
         folders += report.folders
         notes += [f"{report.encoder.name}: {note}" for note in report.notes]
         left_out += report.left_out
@@ -86,7 +86,7 @@ def write_several(
     alone = [name for name in names if sum(name in each for each in made.values()) == 1]
     notes += [f"{get_analysis(name).title} is left out: only one of the models has it." for name in alone]
     where = [out / "results" / f"compare-{name}" for name in compared]
-    called = [next(iter(each.values())).provenance.model["name"] for each in made.values()]
+    called = [next(iter(each.values())).provenance.model["name"] for each in made.values() if each]
     page = write_report(
         list(compared.values()),
         out,

@@ -144,8 +144,8 @@ def load_sets(
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
     Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` takes the first
-    texts of each set, of bAbI (and the stories) as many of each task; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty. `annotation` is what is learned,
-    where it is not the task's own annotation or the only one that fits.
+    texts of each set, of bAbI (and the stories) as many of each task; `setting` is HotpotQA's; `babi_tasks` are some of
+    bAbI's twenty. `annotation` is what is learned, where it is not the task's own annotation or the only one that fits.
     """
     source = None if str(data) == STORIES else find_source(data, format)
     asks = _asks(task, source)

@@ -60,7 +60,7 @@ def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
 
 
 def test_the_task_of_a_question_predicts_nothing_within_it() -> None:
-    """Vectors that tell the task, and a task that decides the answer: between tasks an AUC near 1, within them chance."""
+    """Vectors that tell the task, and a task that decides the answer: an AUC near 1 between tasks, chance within."""
     draw = np.random.default_rng(0)
     tasks = np.repeat(["qa1", "qa15"], 100)
     wrong = draw.random(200) < np.where(tasks == "qa1", 0.1, 0.9)

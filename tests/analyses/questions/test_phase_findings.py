@@ -189,7 +189,28 @@ def test_right_and_wrong_answers_are_contrasted(difference: float, p: float, sta
 
 
 def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null() -> None:
-    row = ("m", "all", 5, "answer_apart", 1, 12, 0.5, 0.49, 0.51, 0.5, 0.49, 0.51, 0.001, -0.01, 0.012, 0.9, 1.0, 80, 60, 4)
+    row = (
+        "m",
+        "all",
+        5,
+        "answer_apart",
+        1,
+        12,
+        0.5,
+        0.49,
+        0.51,
+        0.5,
+        0.49,
+        0.51,
+        0.001,
+        -0.01,
+        0.012,
+        0.9,
+        1.0,
+        80,
+        60,
+        4,
+    )
     (one,) = found(measured((0.2, 0, 0), contrast=pd.DataFrame([row], columns=list(CONTRAST))), "not told apart")
     assert one.status == "null"
 

@@ -54,9 +54,9 @@ from lamina.results import Finding, Result
         "beside the value of uniform attention; 95 % intervals resample documents (texts where there is one document). "
         "Maps are sorted into the five types of Kovaleva et al. (2019) by a rule that was checked on maps labelled by "
         "eye: a part counts where, of the attention that the other parts leave, it holds at least 0.35 of what uniform "
-        "attention would not give it. Of a decoder, induction is the share of attention that goes from a repeated token "
-        "to the token after its earlier copy, on random tokens said twice, beside the same tokens without a copy and "
-        "the random-weights twin (Olsson et al. 2022); intervals are over sequences."
+        "attention would not give it. Of a decoder, induction is the share of attention that goes from a repeated "
+        "token to the token after its earlier copy, on random tokens said twice, beside the same tokens without a copy "
+        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences."
     ),
     cites=("Clark et al. 2019", "Kovaleva et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
@@ -234,8 +234,8 @@ def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
     heads = induction_heads(table)
     row = next(rows_of(table.nlargest(1, "value") if heads.empty else heads))
     numbers = (
-        f"{number(row.value, row.low, row.high)} of its attention from repeated tokens to the token after their earlier "
-        f"copy; without a copy {number(row.unrepeated)} (difference "
+        f"{number(row.value, row.low, row.high)} of its attention from repeated tokens to the token after their "
+        f"earlier copy; without a copy {number(row.unrepeated)} (difference "
         f"{number(row.difference, row.diff_low, row.diff_high)}, {p_in_words(row.p_holm)}), the random-weights twin "
         f"{number(row.twin)}, uniform attention {number(row.baseline)}."
     )

@@ -126,9 +126,7 @@ def _spread(layer: _Layer, predictors: Sequence[Predictor]) -> Spread:
     return over_seeds(values, draws, predictors[0].units)
 
 
-def _ahead(
-    layers: list[_Layer], twin: list[_Layer] | None, predictors: Sequence[Predictor]
-) -> list[tuple[float, ...]]:
+def _ahead(layers: list[_Layer], twin: list[_Layer] | None, predictors: Sequence[Predictor]) -> list[tuple[float, ...]]:
     """By how much the AUC, and its gain, is above the twin's, on the same resampled documents; layer by layer.
 
     Tests are two-sided and paired, corrected over layers.

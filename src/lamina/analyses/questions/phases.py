@@ -153,8 +153,8 @@ class _Read(NamedTuple):
         ),
         "contrast": Table(
             "One row per task (all: together, each answer beside those of its own task), layer and measure: right "
-            "minus wrong answers, matched; `p` is two-sided, `p_holm` corrected over layers and measures (and tasks, of "
-            "single ones). Only for a model that answers.",
+            "minus wrong answers, matched; `p` is two-sided, `p_holm` corrected over layers and measures (and tasks, "
+            "of single ones). Only for a model that answers.",
             CONTRAST,
             optional=True,
         ),
