@@ -47,7 +47,7 @@ def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monke
     assert tokens["gold"].any()
     assert (tmp_path / "report" / "results" / "finetune" / "model.safetensors").is_file()
     # The page was drawn above.
-    monkeypatch.setattr(making, "write_report", lambda results, out, **_: out / "index.html")
+    monkeypatch.setattr(making.ReportPage, "write", lambda self, *_, **__: self.out / "index.html")
     again = made()
     assert {name: each.provenance.created for name, each in again.items()} == {
         name: each.provenance.created for name, each in first.items()
