@@ -454,7 +454,7 @@ def test_models_are_shown_side_by_side(both):
 def test_what_cannot_be_compared_is_told(small, make_geometry):
     with pytest.raises(InputError, match="a comparison needs two results"):
         compare(small)
-    with pytest.raises(InputError, match="is a 'geometry' result; only results of `lamina probe`"):
+    with pytest.raises(InputError, match="results of one analysis are compared; these are of probe and geometry"):
         compare(small, make_geometry())
 
 

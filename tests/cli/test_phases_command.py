@@ -53,7 +53,7 @@ def test_a_typed_question_is_mapped(bert: Path, tmp_path: Path, run) -> None:
         .read_text()
         .startswith("example,method,fit,layer,token,word,sentence,question,support,gold,predicted,x,y,cluster\n")
     )
-    assert (out / "projection.csv").read_text().startswith("layer,tokens,left_out,explained_x,explained_y,")
+    assert (out / "projection.csv").read_text().startswith("example,layer,tokens,left_out,explained_x,explained_y,")
 
 
 def test_an_example_of_a_file_is_mapped_with_its_answer(answering: Path, squad: Path, tmp_path: Path, run) -> None:
@@ -71,10 +71,10 @@ def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, 
     told = run(*asked)
     assert told.exit_code == 0, told.output
     assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,seeds,count,value,low,high\n")
-    failure = "model,layer,feature,count,documents,seeds,auc,low,high,p,p_holm,gain_auc,"
+    failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,p,p_holm,gain_auc,"
     assert (out / "failure.csv").read_text().startswith(failure)
     assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,documents,")
-    assert (out / "contrast.csv").read_text().startswith("model,layer,measure,seeds,documents,right,wrong,difference,")
+    assert (out / "contrast.csv").read_text().startswith("model,task,layer,measure,seeds,documents,right,right_low,")
     assert "answering: phases by layer" in told.output
     made = (out / "result.json").stat().st_mtime_ns
     assert run(*asked).exit_code == 0

@@ -11,8 +11,9 @@ import pytest
 
 from lamina.analyses.questions.contrast import CONTRAST
 from lamina.analyses.questions.failure import FAILURE
+from lamina.analyses.questions.phases import phases
 from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
-from lamina.figures import to_svg
+from lamina.figures import captions_for, to_svg
 from lamina.figures.phases import draw as draw_phases
 from lamina.figures.token_map import MOST_DRAWN, drawn_rows
 from lamina.figures.token_map import draw as draw_map
@@ -133,15 +134,32 @@ def phased(*, answers: bool) -> Result:
         "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)),
     }
     if answers:
-        tables |= {"contrast": contrasted(), "failure": failing()}
+        rows = [("qa1", 10, 6, 3, 1, True), ("qa2", 10, 2, 3, 5, True), ("qa15", 5, 0, 5, 0, False)]
+        tasks = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
+        tables |= {"tasks": tasks, "contrast": contrasted(), "failure": failing()}
     corpus = {"name": "pets", "split": "test", "fingerprint": "g"}
     return Result("phases", tables, Provenance({"name": "minilm", "fingerprint": "f"}, corpus, {"confident": 0.5}))
 
 
 def contrasted() -> pd.DataFrame:
     rows = [
-        ("minilm", layer, measure, 1, 5, 0.4, 0.2, 0.2, 0.1, 0.3, 0.01, 0.04 if layer else 0.2, 8, 6, 1)
-        for layer, measure in product(range(3), ("answer_apart", "predicted_silhouette"))
+        (
+            "minilm",
+            task,
+            layer,
+            measure,
+            1,
+            5,
+            *(0.4, 0.3, 0.5),
+            *(0.2, 0.1, 0.3),
+            *(0.2, 0.1, 0.3),
+            0.01,
+            0.04 if layer else 0.2,
+            8,
+            6,
+            1,
+        )
+        for task, layer, measure in product(("all", "qa1", "qa2"), range(3), ("answer_apart", "predicted_silhouette"))
     ]
     return pd.DataFrame(rows, columns=list(CONTRAST))
 
@@ -170,7 +188,12 @@ def test_curves_are_of_adjusted_similarities_beside_twin_and_pseudo_roles() -> N
 def test_answers_and_failures_are_drawn_for_a_model_that_answers() -> None:
     charts = draw_phases(phased(answers=True))
     assert list(charts) == ["roles", "differences", "answers", "contrast", "failure"]
-    assert "low confidence (10)" in json.dumps(charts["answers"].to_dict())
+    answers = charts["answers"].to_dict()
+    assert [panel["title"] for panel in answers["concat"]] == [
+        {"text": "qa1: gold answer apart", "subtitle": "6 right, 4 wrong"},
+        {"text": "qa2: gold answer apart", "subtitle": "2 right, 8 wrong"},
+    ]
+    assert "qa1: gold answer apart: right 0.40 at layer 0" in answers["description"]
     assert "output confidence 0.60 at layer 0" in charts["failure"].to_dict()["description"]
     assert (
         "Beyond the model's confidence: minilm, vectors 0.02 at layer 0" in charts["failure"].to_dict()["description"]
@@ -181,6 +204,44 @@ def test_answers_and_failures_are_drawn_for_a_model_that_answers() -> None:
         "Silhouette of the prediction",
     ]
     assert "datum.sure" in json.dumps(contrast)
+    for chart in charts.values():
+        assert to_svg(chart).startswith("<svg")
+
+
+def test_answers_of_results_without_tasks_are_not_drawn_across_tasks() -> None:
+    result = phased(answers=True)
+    older = {**result.tables, "contrast": result.tables["contrast"].drop(columns=["task"])}
+    assert "answers" not in draw_phases(Result("phases", older, result.provenance))
+
+
+def test_a_wrong_answer_stands_beside_a_right_one() -> None:
+    right, wrong = mapped(tokens()), mapped(tokens(predicted=(6,)))
+    answer = pd.concat(
+        [
+            right.tables["answer"].assign(example="q"),
+            right.tables["answer"].assign(example="r", predicted="Cats", exact_match=0.0, question="Who mews?"),
+        ]
+    )
+    tables = {
+        "tokens": pd.concat([right.tables["tokens"], wrong.tables["tokens"].assign(example="r")]),
+        "projection": pd.concat([right.tables["projection"].assign(example=name) for name in ("q", "r")]),
+        "answer": answer,
+    }
+    result = Result("token_map", tables, right.provenance)
+    charts = draw_map(result)
+    beside = charts["map"].to_dict()
+    assert [panel["title"]["text"] for panel in beside["concat"]] == ["Who barks?", "Who mews?"]
+    assert [panel["title"]["subtitle"][0] for panel in beside["concat"]] == [
+        "Answered rightly: Dogs, confidence 0.80.",
+        "Answered wrongly: Cats, confidence 0.80.",
+    ]
+    assert {each["name"] for each in beside["params"]} == {"layer", "colouring"}
+    layers = [panel["title"] for panel in charts["layers"].to_dict()["concat"]]
+    assert layers[:2] == [
+        "Layer 0, answered rightly: 30% of variance",
+        "Layer 0, answered wrongly: 30% of variance",
+    ]
+    assert "Who mews? Answered wrongly: Cats, confidence 0.80." in captions_for(result)["map"]
     for chart in charts.values():
         assert to_svg(chart).startswith("<svg")
 

@@ -9,6 +9,7 @@ import pytest
 from lamina import load_encoder
 from lamina.activations import Runtime
 from lamina.analyses import get_analysis
+from lamina.analyses.estimate import Cost
 from lamina.corpora import corpus_from, stories
 from lamina.errors import ModelError
 from lamina.figures import captions_of
@@ -51,6 +52,75 @@ def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monke
     assert {name: each.provenance.created for name, each in again.items()} == {
         name: each.provenance.created for name, each in first.items()
     }
+
+
+@pytest.fixture
+def few_stories(monkeypatch, model_folder, tmp_path):
+    """Makes a report of a tiny model with geometry and the chapter on answering, in two steps of learning."""
+    monkeypatch.setattr(stories, "_SIZES", {"train": 20, "dev": 8, "test": 8})
+    learning = dict(get_analysis("finetune").report or {}) | {"max_steps": 2}
+    monkeypatch.setattr(get_analysis("finetune"), "report", learning)
+    few = {name: get_analysis(name) for name in ("geometry", "finetune", "token_map")}
+    monkeypatch.setattr(making, "in_report", lambda: few)
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
+    encoder = load_encoder(str(model_folder("bert")), device="cpu")
+    corpus = corpus_from([["the", "dog"], ["a", "cat"]] * 3, name="pets")
+
+    def make(name: str, **more):
+        return make_report(encoder, corpus, tmp_path / name, runtime=Runtime(tmp_path / "store"), **more)
+
+    return make
+
+
+def test_fine_tuning_is_announced_with_its_time(few_stories, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("LAMINA_PROGRESS", "lines")
+    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: Cost(steps=2, seconds=38))
+    few_stories("here")
+    said = "lamina: fine-tuning {} on stories (2 steps): about 38 s; leave it out with --without finetune"
+    name = Result.load(tmp_path / "here" / "results" / "geometry").provenance.model["name"]
+    assert capsys.readouterr().err.count(said.format(name)) == 1
+    # What is done already is not announced again.
+    few_stories("here")
+    assert "fine-tuning" not in capsys.readouterr().err
+
+
+def test_long_fine_tuning_is_left_out_unless_it_is_asked_for(few_stories, monkeypatch, tmp_path):
+    tried = []
+
+    def slow(asked):
+        tried.append(asked.analysis.name)
+        return Cost(steps=2, seconds=300)
+
+    monkeypatch.setattr("lamina.analyses.estimate.estimate", slow)
+    page = unescape(few_stories("unasked").read_text(encoding="utf-8"))
+    assert page.count("Answering stories is left out: fine-tuning") == 1
+    assert "for it would take about 5 minutes; ask for it with --with finetune." in page
+    assert {each.name for each in (tmp_path / "unasked" / "results").iterdir()} == {"geometry"}
+    assert tried == ["finetune"]
+    everything = {"geometry", "finetune", "token_map"}
+    few_stories("asked", also=["answering"])
+    assert {each.name for each in (tmp_path / "asked" / "results").iterdir()} == everything
+    few_stories("named", only=["token_map"])
+    assert {each.name for each in (tmp_path / "named" / "results").iterdir()} == {"finetune", "token_map"}
+
+
+def test_nothing_is_learned_without_answering(few_stories, monkeypatch, tmp_path):
+    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: pytest.fail("nothing is to be estimated"))
+    page = few_stories("here", without=["answering"]).read_text(encoding="utf-8")
+    assert {each.name for each in (tmp_path / "here" / "results").iterdir()} == {"geometry"}
+    assert "is left out" not in page
+
+
+def test_a_limit_bounds_what_is_learned_from(few_stories, monkeypatch, tmp_path):
+    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: Cost(steps=1, seconds=1))
+    few_stories("here", only=["finetune"], limit=6)
+    made = Result.load(tmp_path / "here" / "results" / "finetune").provenance
+    assert made.parameters["max_steps"] == 1
+    assert made.corpus["texts"] == {"train": 6, "select": 6, "scored": 6}
+    # As many of each task.
+    scores = Result.load(tmp_path / "here" / "results" / "finetune").tables["scores"]
+    assert scores.loc[scores["metric"] == "f1"].set_index("task")["count"].to_dict() == {"all": 6, "qa1": 3, "qa2": 3}
 
 
 def test_what_is_no_transformer_of_hugging_face_is_not_fine_tuned(tmp_path):

@@ -90,6 +90,17 @@ def test_none_named_means_all():
     assert choose() == choose([]) == list(making.in_report())
 
 
+def test_a_chapter_stands_for_its_analyses_and_some_can_be_left_out():
+    assert choose(["layers"]) == ["geometry"]
+    assert choose(without=["probe", "layers"]) == ["heads"]
+    # An analysis goes before the chapter of its name.
+    assert choose(["heads"]) == ["heads"]
+    with pytest.raises(InputError, match="no analysis 'prob'; it has: geometry, probe, heads; in the chapters: layers"):
+        choose(without=["prob"])
+    with pytest.raises(InputError, match="no analysis is left"):
+        choose(["probe"], without=["abilities"])
+
+
 def annotated(count: int, split: str):
     """Short sentences with tags, each a document of its own."""
     words = [["the", f"dog{number}", "saw", "a", f"cat{number + 1}"] for number in range(count)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +44,45 @@ def test_a_dry_run_counts_and_writes_nothing(run):
     assert "passes" in done.stdout
     assert "memory   about" in done.stdout
     assert not Path("here").exists()
+
+
+def test_names_are_separated_by_commas_or_options_are_repeated(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(making._Report, "write", lambda self, names, **_: asked.append(list(names)))
+    for given in (["--only", "geometry,attention"], ["--only", "geometry", "--only", "attention"]):
+        assert run(*given).exit_code == 0
+    assert run("--only", "heads,geometry,attention", "--without", "heads").exit_code == 0
+    assert asked == [["geometry", "attention"]] * 3
+    refused = run("--with", "answring")
+    assert str(refused.exception).startswith("a report has no analysis 'answring'; it has: geometry")
+
+
+def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypatch):
+    from lamina.analyses.estimate import Cost
+
+    few = {name: get_analysis(name) for name in ("geometry", "finetune")}
+    monkeypatch.setattr(making, "in_report", lambda: few)
+    seconds = {"geometry": 5, "finetune": 40}
+    asked = SimpleNamespace(analysis=few["finetune"], loaded=SimpleNamespace(model={"name": "tiny"}))
+
+    def question(self, name, tuned=None):
+        return asked if name == "finetune" else SimpleNamespace(analysis=few[name])
+
+    monkeypatch.setattr(making._Report, "question", question)
+    monkeypatch.setattr(
+        "lamina.analyses.estimate.estimate", lambda asked: Cost(steps=9, seconds=seconds[asked.analysis.name])
+    )
+    told = run("--dry-run").stdout
+    assert "time     about 45 s on this machine" in told
+    assert told.endswith(
+        "of this, fine-tuning tiny on stories (9 steps): about 40 s; leave it out with --without finetune\n"
+    )
+    assert "time     about 5 s" in run("--dry-run", "--without", "answering").stdout
+    seconds["finetune"] = 301
+    told = run("--dry-run").stdout
+    assert "time     about 5 s" in told
+    assert "would take about 5 minutes; ask for it with --with finetune." in told
+    assert "time     about 306 s" in run("--dry-run", "--with", "answering").stdout
 
 
 @pytest.mark.parametrize("plan", [True, False])

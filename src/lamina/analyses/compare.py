@@ -16,6 +16,7 @@ from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Co
 from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
+from lamina.analyses.layer_comparison import HIGHEST, has_layers, side_by_side
 from lamina.analyses.paired import holm
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
@@ -38,7 +39,8 @@ _MOST_SHOWN = 40
         "Scores and places of the models' probes are compared task by task, with layers as shares of each model's own "
         "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
         "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs. Results "
-        "with items (minimal pairs, clozes) are compared item by item, drawn within their group."
+        "with items (minimal pairs, clozes) are compared item by item, drawn within their group. Measures by layer "
+        "(geometry, attention, lens) are put side by side, each with the interval of its own result."
     ),
     cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
     reads=SavedResults(),
@@ -47,7 +49,8 @@ _MOST_SHOWN = 40
         "compare": Table("One row per task, statistic and model.", Compared._fields),
         "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
         "depth": Table(
-            "One row per model, task, kind of probe and layer: the score, by share of the depth; of probing results.",
+            "One row per model, task (or measure), kind of probe and layer: the score (or measure), by share of the "
+            "depth; of results by layer.",
             Depth._fields,
             optional=True,
         ),
@@ -82,11 +85,16 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
     relation), and `all` the mean over groups. Intervals resample items within their group; p is that of a sign-flip
     test, corrected by Holm over groups and pairs of models. Items that not all models answered are left out.
 
+    Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth, each with its
+    own interval; they are not tested.
+
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP
     """
     if any(map(has_items, results)):
         return _compare_items(results, samples, seed)
+    if any(map(has_layers, results)):
+        return _compare_layers(results)
     models, contests, left_out = find_contests(results)
     compared: list[Compared] = []
     apart: list[Difference] = []
@@ -131,7 +139,26 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
         tables,
         answers.left_out,
         model={"name": in_words(answers.models), "models": [each.describe() for each in models]},
-        data={"name": in_words(dict.fromkeys(str(each.provenance.corpus.get("name", "")) for each in results))},
+        data={
+            "name": in_words(dict.fromkeys(str(each.provenance.corpus.get("name", "")) for each in results)),
+            "compared": results[0].analysis,
+        },
+    )
+
+
+def _compare_layers(results: Sequence[Result]) -> Tables:
+    compared, depths, left_out = side_by_side(results)
+    tables = {
+        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(columns=list(Difference._fields)),
+        "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
+    }
+    about = [dict(each.provenance.model) for each in results]
+    return Tables(
+        tables,
+        left_out,
+        model={"name": in_words([str(each["name"]) for each in about]), "models": about},
+        data={"name": str(results[0].provenance.corpus["name"]), "compared": results[0].analysis},
     )
 
 
@@ -322,6 +349,9 @@ def _findings(result: Result) -> Iterable[Finding]:
     if "items" in result.tables:
         yield from _items_in_words(result)
         return
+    if HIGHEST in set(result.tables["compare"]["statistic"]):
+        # Put side by side, not tested.
+        return
     told = [*_trained_unlike(result)]
     table = result.tables["differences"]
     for statistic in ("score_full", "score_best_layer"):
@@ -340,7 +370,8 @@ def _items_in_words(result: Result) -> Iterator[Finding]:
     values = {(row.task, row.model): row.value for row in rows_of(compared)}
     leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_holm) for row in rows_of(apart)]
     metric = str(compared["metric"].iloc[0])
-    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else "mean value")
+    measure = "surprisal" if result.provenance.corpus.get("compared") == "surprisal" else "mean value"
+    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else measure)
 
 
 def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:

@@ -18,8 +18,8 @@ class Compared(NamedTuple):
     metric: str
     statistic: str
     """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer that the texts that decide
-    when to stop choose); center_of_gravity and expected_layer, as shares of the depth L; items, the mean over the items
-    of a group (of pairs, clozes and their like)."""
+    when to stop choose); highest (of a measure by layer, where it is highest); center_of_gravity and expected_layer, as
+    shares of the depth L; items, the mean over the items of a group (of pairs, clozes and their like)."""
     model: str
     value: float
     low: float

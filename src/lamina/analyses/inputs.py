@@ -426,7 +426,8 @@ class SavedResults(Reads):
     inputs: ClassVar = (
         Input(
             "results",
-            "Folders that one command wrote: `lamina probe`, `pairs` or `cloze`.",
+            "Folders that one command wrote: `lamina probe`, `pairs`, `cloze`, `surprisal`, `geometry`, `attention` or "
+            "`lens`.",
             metavar="RESULT...",
             many=True,
         ),

@@ -1,4 +1,4 @@
-"""`lamina report`: all analyses of one model on one corpus, on one page."""
+"""`lamina report`: all analyses of one model, or of several beside each other, on one page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,27 @@ from lamina.cli import options
 
 
 def report(
-    model: options.ModelArgument,
+    model: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help=f"{options.MODEL_HELP} Several for a page that compares them."),
+    ],
     corpus: options.CorpusOption = "ewt",
     split: options.SplitOption = "dev",
     out: Annotated[Path, typer.Option("--out", help="Output folder; results in it are reused.")] = Path("report"),
     only: Annotated[
-        str | None, typer.Option("--only", help="Analyses to run, separated by commas; all by default.")
+        list[str] | None,
+        typer.Option("--only", help="Analyses or chapters to run, separated by commas or repeated; all by default."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="Analyses or chapters to leave out, separated by commas or repeated."),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="Analyses or chapters to run although they take long: fine-tuning over two minutes is left out.",
+        ),
     ] = None,
     unit: options.UnitOption = "sentence",
     format: options.FormatOption = None,
@@ -47,28 +62,43 @@ def report(
     Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds
     the page up to date within seconds, without loading the model.
 
+    For the chapter on answering the model is fine-tuned on short stories; the time is said before. With --limit N no
+    more than N stories are learned from. Where it would take over two minutes it is left out, unless asked for with
+    --with answering.
+
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
 
+    With several models, each is asked by itself (results in OUT/results/MODEL), and the page compares them: paired
+    differences, and numbers by layer on relative depth.
+
     Example: `lamina report minilm --corpus ewt --out report`
     """
-    from lamina.report import choose, estimate_report, find_report, make_report
+    from lamina.report import choose, estimate_report, expand, find_report, make_report, named_apart
 
-    wanted = [name.strip() for name in only.split(",") if name.strip()] if only else None
+    asked = model[0] if len(model) == 1 else model
+    wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
     of_all = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
+    apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:
-        page = find_report(model, corpus, out, only=wanted, options=of_all)
+        page = find_report(asked, corpus, out, only=wanted, options=of_all | apart)
         if page is not None:
             print(page)
             return
-    choose(wanted)
+    choose(wanted, unwanted)
+    expand(slow or ())
 
     from lamina.activations import Runtime
     from lamina.activations.engines import engine_named
 
     runtime = Runtime(store, device, engine_named(engine, workers), trust_remote_code=trust_remote_code, keep=keep)
     if dry_run:
-        print(estimate_report(model, corpus, only=wanted, options=of_all, runtime=runtime))
+        print(estimate_report(asked, corpus, only=wanted, options=of_all | apart, runtime=runtime))
         return
-    print(make_report(model, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all))
+    print(make_report(asked, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all, **apart))
+
+
+def _named(given: list[str] | None) -> list[str] | None:
+    """Names separated by commas, of an option that may be repeated."""
+    return [name.strip() for each in given or () for name in each.split(",") if name.strip()] or None

@@ -225,6 +225,10 @@ class Encoder(ABC):
         """A readable name of each token; None if the vocabulary has no names."""
         return None
 
+    def vocabulary(self) -> list[str] | None:
+        """Its ordinary tokens as one reads them, without spaces around them; None where they have no names."""
+        return None
+
     def random_twin(self, seed: int = 0, *, keep_embeddings: bool = False) -> Encoder:
         """The same architecture with new random weights; optionally keeps the embedding layer."""
         raise ModelError(f"{self.name} has no blocks, so a random-weights twin is meaningless")

@@ -181,6 +181,12 @@ class HuggingFaceEncoder(Encoder):
         """See `Encoder.names`."""
         return [name.strip() for name in self.piece_names(tokens.ids.tolist())]
 
+    def vocabulary(self) -> list[str]:
+        """See `Encoder.vocabulary`."""
+        special = {self._pad, *self.tokenizer.all_special_ids}
+        known = sorted(set(self.tokenizer.get_vocab().values()) - special)
+        return [name.strip() for name in self.piece_names(known)]
+
     def piece_names(self, ids: Sequence[int]) -> list[str]:
         """Pieces as one reads them, with the space before them where they have one."""
         # Decoded, since byte-level vocabularies are unreadable; raw if a piece is only part of a character, or blank.

@@ -37,6 +37,12 @@ CAPTIONS = {
         "per type with its 95 % interval shaded (documents resampled). Types are told by a rule that agreed with the "
         "eye on 67 % of 48 maps, which the interval does not cover. Block needs texts of two segments."
     ),
+    "induction": (
+        "Attention from repeated random tokens to the token after their earlier copy: one cell per head, and by layer "
+        "beside the same tokens without a copy and the random-weights twin. Points are heads, lines the mean over a "
+        "layer's heads; the 95 % intervals over sequences are in the tooltips and the table. A head far above both is "
+        "an induction head: it finds what came next the last time."
+    ),
     "gradients": (
         "How much the model's own loss would change with attention to each kind of token, on a logarithmic scale: one "
         "point per head, a line through the mean of a layer's heads, shaded for its 95 % interval. Compare with the "
@@ -147,7 +153,7 @@ PANELS = (
 
 
 def not_drawn(result: Result) -> dict[str, str]:
-    """Chart -> what it leaves out, since no head could be any other way: in a decoder no token sees the next one."""
+    """Chart -> what it leaves out, since no head could be any other way: a decoder's first token sees only itself."""
     shown = {"atlas": SHARES | ENTROPIES, "layers": SHARES, "entropy": ENTROPIES}
     constant = constant_measures(result.tables["surface"])
     found = {}
@@ -159,7 +165,7 @@ def not_drawn(result: Result) -> dict[str, str]:
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `atlas`, `layers`, `entropy`, `patterns` and, where there are any, `gradients`.
+    """The charts `atlas`, `layers`, `entropy`, `patterns` and, where there are any, `induction` and `gradients`.
 
     What is the same for every head by construction is not drawn; see `not_drawn`.
     """
@@ -175,9 +181,47 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         "entropy": _entropy(surface, layers, about),
         "patterns": _patterns(result.tables["patterns"], layers, about),
     }
+    if "induction" in result.tables:
+        charts["induction"] = _induction(result.tables["induction"], about, unit)
     if "gradients" in result.tables:
         charts["gradients"] = _gradients(result.tables["gradients"], layers, about)
     return {name: themed(chart) for name, chart in charts.items()}
+
+
+_INDUCTION = {"value": "with a copy", "unrepeated": "without a copy", "twin": "random-weights twin"}
+"""Column -> what it is of."""
+
+
+def _induction(table: Table, about: str, unit: str) -> alt.ConcatChart:
+    uniform = f"uniform attention: {table['baseline'].iloc[0]:.2f}"
+    grid = head_grid(
+        table[["layer", "head", "value", "low", "high"]],
+        alt.TitleParams("To the token after the copy", subtitle=uniform),
+        domain=(0, 1),
+        unit=unit,
+    )
+    shown = {column: said for column, said in _INDUCTION.items() if table[column].notna().any()}
+    spread = {"value": ("low", "high"), "twin": ("twin_low", "twin_high")}
+    rows = pd.concat(
+        table[["layer", "head", "baseline"]].assign(
+            model=said,
+            value=table[column],
+            low=table[spread[column][0]] if column in spread else np.nan,
+            high=table[spread[column][1]] if column in spread else np.nan,
+        )
+        for column, said in shown.items()
+    )
+    lines = by_layer(rows, list(shown.values()), "Beside the same without a copy", unit, (0, 1))
+    top = table.loc[table["value"].idxmax()]
+    said = (
+        f"Most attention to the token after an earlier copy: layer {top['layer']:.0f}, head {top['head']:.0f}, "
+        f"{top['value']:.2f}; without a copy {top['unrepeated']:.2f}, random-weights twin {top['twin']:.2f}."
+    )
+    title = alt.TitleParams(
+        f"Induction: {about}", subtitle="points: heads; lines: mean over heads; dotted: uniform attention", offset=12
+    )
+    chart = alt.concat(grid, lines, columns=2, spacing=24, title=title, description=said)
+    return chart.resolve_scale(color="independent", shape="independent").properties(usermeta={"panelWidth": GRID_WIDTH})
 
 
 def _atlas(surface: Table, about: str, share: str) -> alt.ConcatChart:

@@ -7,6 +7,7 @@ import math
 import altair as alt
 import pandas as pd
 
+from lamina.analyses.layer_comparison import MEASURED
 from lamina.figures._heat_map import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
@@ -30,8 +31,8 @@ CAPTIONS = {
         "where a panel says so. Compare the models; the table has the differences."
     ),
     "depth": (
-        "Score of each model from its embeddings (0) to its last layer (1), each task on a scale of its own; bars: "
-        "95 % bootstrap interval. Compare models at the same depth."
+        "Score (or measure) of each model from its embeddings (0) to its last layer (1), all models on one scale, each "
+        "task on a scale of its own; bars: 95 % bootstrap interval of each model. Compare models at the same depth."
     ),
     "by_layer": "Score of each layer alone, all models on one axis; bars: 95 % bootstrap interval.",
     "heatmap": (
@@ -196,19 +197,27 @@ def depth(tables: Tables, title: str) -> alt.ConcatChart | None:
         return None
     models = _models(tables)
     panels = [
-        _curves(alt.TitleParams(title_of(task), subtitle=PROBES[probe]), shown, models, _relative())
+        _curves(_panel_title(task, probe), shown, models, _relative())
         for task in dict.fromkeys(rows["task"])
-        for probe in PROBES
+        for probe in [*PROBES, MEASURED]
         if not (shown := rows[(rows["task"] == task) & (rows["probe"] == probe)]).empty
     ]
     return alt.concat(
         *panels,
         columns=2 if len(panels) > 1 else 1,
         spacing=24,
-        title=alt.TitleParams(f"Scores by depth: {title}", subtitle="bars: 95 % bootstrap interval"),
+        title=alt.TitleParams(
+            f"{'Measures' if set(rows['probe']) == {MEASURED} else 'Scores'} by depth: {title}",
+            subtitle="bars: 95 % bootstrap interval",
+        ),
         description=_depth_in_words(rows, models),
         usermeta={"panelWidth": PANEL_WIDTH},
     )
+
+
+def _panel_title(task: str, probe: str) -> alt.TitleParams:
+    title = alt.TitleParams(title_of(task))
+    return title if probe == MEASURED else alt.TitleParams(title_of(task), subtitle=PROBES[probe])
 
 
 def _relative() -> alt.X:
@@ -224,7 +233,7 @@ def _curves(title: str | alt.TitleParams, rows: Table, models: list[str], x: alt
     """A line per model with a mark per layer and its interval as a bar: bands of six models would hide each other."""
     look = series(models)
     base = alt.Chart(rows, width=PANEL_WIDTH, height=190).encode(x=x, color=look.colour)
-    metric = _METRICS.get(str(rows["metric"].iloc[0]), "score") if "metric" in rows else "score"
+    metric = _metric_of(rows)
     scale = alt.Scale(domain=list(_domain(rows)), nice=False)
     y = alt.Y("value:Q", title=metric, scale=scale, axis=alt.Axis(tickCount=5))
     numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
@@ -240,6 +249,14 @@ def _curves(title: str | alt.TitleParams, rows: Table, models: list[str], x: alt
         ],
         title=title,
     )
+
+
+def _metric_of(rows: Table) -> str:
+    """What the values are; measures by layer say their unit themselves."""
+    if "metric" not in rows:
+        return "score"
+    said = str(rows["metric"].iloc[0])
+    return said if "probe" in rows and set(rows["probe"]) == {MEASURED} else _METRICS.get(said, "score")
 
 
 def _domain(rows: Table) -> tuple[float, float]:
@@ -299,7 +316,8 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
             for top in tops
             if len(top)
         ]
-        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best score: {'; '.join(said)}.")
+        what = f"{PROBES[str(probe)]}, best score" if probe != MEASURED else "highest"
+        sentences.append(f"{title_of(str(task))}, {what}: {'; '.join(said)}.")
     return " ".join(sentences)
 
 

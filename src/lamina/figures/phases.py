@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.paired import SURE
+from lamina.analyses.questions.contrast import TOGETHER
 from lamina.analyses.questions.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
@@ -27,19 +28,23 @@ CAPTIONS = {
         "band holds 0, nothing was shown."
     ),
     "answers": (
-        "The same measures for right answers, confident wrong ones, and wrong ones of low confidence, by layer; bands "
-        "are 95 % intervals over documents, wide where a group has few questions. The groups hold different questions: "
-        "compare them in the chart of matched answers."
+        "Right and wrong answers to questions of one task, by layer; right ones weighed as the wrong ones they are "
+        "matched with (question word, length of answer). Bands are 95 % intervals over documents, wide where a task "
+        "has few answers of a kind; whether right and wrong differ is told by the chart of their differences. Tasks "
+        "whose answers are all right or all wrong are not drawn."
     ),
     "contrast": (
-        "Right minus wrong answers, by layer, among questions with the same question word and answers of similar "
-        "length, of the same document where possible; bands are 95 % intervals over documents, filled points differ "
-        "from 0 after correction over layers and measures (p < .05)."
+        "Right minus wrong answers of all tasks together, by layer, each answer beside those to questions of the same "
+        "task and question word and with answers of similar length, of the same document where possible; bands are "
+        "95 % intervals over documents, filled points differ from 0 after correction over layers and measures "
+        "(p < .05)."
     ),
     "failure": (
-        "How well one layer's vectors predict that the final answer is wrong (AUC alone, 0.5 is chance), and what they "
-        "add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are 95 % intervals over "
-        "documents. Compare with the random-weights twin, which knows the words of a question and nothing else."
+        "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
+        "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
+        "95 % intervals over documents, filled points lead the random-weights twin after correction over layers "
+        "(paired, p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
+        "null."
     ),
 }
 """Chart -> how to read it."""
@@ -74,9 +79,11 @@ PANELS = (
 _MORE = (
     Panel("predicted_silhouette", "Silhouette of the prediction", "predictions of 2 or more tokens", "silhouette"),
 )
-ANSWERS = ("right", "confident wrong", "low confidence")
-"""Groups of answers that are drawn apart; low confidence: wrong, too."""
-_BY_ANSWER = ("between_question_support", "question_nearer_support", "answer_apart", "predicted_apart", "ami_roles")
+_SIDES = {"right": "right", "wrong": "wrong"}
+"""Column of `contrast` -> the answers it is of."""
+_MOST_TASKS = 4
+"""Drawn each by itself; more are drawn together, matched within each."""
+_BY_ANSWER = ("between_question_support", "question_nearer_support", "answer_apart", "predicted_apart")
 _FEATURES = {"confidence": "output confidence", "length": "question length"}
 
 
@@ -86,10 +93,12 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     charts = {"roles": _roles(result, table)}
     if (differences := rows_of(result.tables, "differences")) is not None:
         charts["differences"] = _differences(result, differences)
-    told = [group for group in ANSWERS if group in set(table["group"])]
-    if told:
-        charts["answers"] = _answers(result, table, told)
-    if (contrast := rows_of(result.tables, "contrast")) is not None:
+    contrast = rows_of(result.tables, "contrast")
+    # Results of older versions have no tasks: what they would show of answers compares tasks.
+    if contrast is not None and "task" in contrast:
+        charts["answers"] = _answers(result, contrast)
+        contrast = contrast[contrast["task"] == TOGETHER]
+    if contrast is not None:
         charts["contrast"] = _contrast(result, contrast)
     if (failure := rows_of(result.tables, "failure")) is not None:
         charts["failure"] = _failure(result, failure)
@@ -108,20 +117,38 @@ def _roles(result: Result, table: Table) -> alt.ConcatChart:
     )
 
 
-def _answers(result: Result, table: Table, told: list[str]) -> alt.ConcatChart:
-    name = result.provenance.model["name"]
-    own = _shown(table[(table["model"] == name) & table["group"].isin(told)])
-    counts = own.groupby("group")["count"].max()
-    labels = {group: f"{group} ({counts[group]:,})" for group in told}
-    rows = own.assign(series=[labels[group] for group in own["group"]])
-    bar = result.provenance.parameters["confident"]
-    return _page(
-        rows,
-        [panel for panel in PANELS if panel.measure in _BY_ANSWER],
-        f"{name}: right and wrong answers apart",
-        [f"confident: probability of at least {bar:g}; low confidence: wrong with less", _adjusting(table)],
-        list(labels.values()),
-    )
+def _answers(result: Result, contrast: Table) -> alt.ConcatChart:
+    """One row of panels per measure, one column per task; of one task, three panels in a row."""
+    tasks = [task for task in dict.fromkeys(contrast["task"]) if task != TOGETHER]
+    tasks = tasks if 0 < len(tasks) <= _MOST_TASKS else [TOGETHER]
+    own = contrast[contrast["task"].isin(tasks) & contrast["measure"].isin(_BY_ANSWER)]
+    sides = [
+        own.assign(series=said, value=own[side], low=own[f"{side}_low"], high=own[f"{side}_high"], count=own["matched"])
+        for side, said in _SIDES.items()
+    ]
+    # A panel is a measure of a task.
+    rows = pd.concat(sides, ignore_index=True)
+    rows = rows.assign(measure=rows["task"] + "|" + rows["measure"])
+    panels = [
+        panel._replace(
+            measure=f"{task}|{panel.measure}",
+            title=panel.title if task == TOGETHER else f"{task}: {panel.title[0].lower()}{panel.title[1:]}",
+            reading=_answer_counts(result, task),
+        )
+        for panel in PANELS
+        if panel.measure in _BY_ANSWER
+        for task in tasks
+    ]
+    notes = ["cosines are not adjusted for anisotropy, which is the same for right and wrong", _intervals(contrast)]
+    title = f"{result.provenance.model['name']}: right and wrong answers to questions of one task"
+    return _page(rows, panels, title, notes, list(_SIDES.values()), columns=len(tasks) if len(tasks) > 1 else 3)
+
+
+def _answer_counts(result: Result, task: str) -> str:
+    tasks = result.tables["tasks"]
+    own = tasks if task == TOGETHER else tasks[tasks["task"] == task]
+    right, questions = (int(own.loc[own["compared"], name].sum()) for name in ("right", "questions"))
+    return f"{right:,} right, {questions - right:,} wrong"
 
 
 _AGAINST = {PSEUDO: "minus pseudo roles", TWIN: "minus the random-weights twin"}
@@ -145,7 +172,7 @@ def _contrast(result: Result, table: Table) -> alt.ConcatChart:
     panels = [measures[measure] for measure in dict.fromkeys(rows["measure"]) if measure in measures]
     most = int(rows["matched"].max())
     notes = [
-        f"up to {most:,} wrong answers, each beside right ones with its question word and length of answer",
+        f"up to {most:,} wrong answers, each beside right ones of its task, question word and length of answer",
         f"filled: p < .05 after correction over layers and measures; {_intervals(table)}",
     ]
     title = f"{result.provenance.model['name']}: right minus wrong answers to similar questions"
@@ -164,19 +191,22 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
     """What has no layer is a flat line, without its interval."""
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
+    ahead = {"auc": "over_twin", "gain": "gain_over_twin"}
+    vectors = vectors.assign(sure=_leads(vectors, ahead["auc"]))
     flat = [
         table[table["feature"] == feature].assign(series=said, layer=layer, low=None, high=None)
         for feature, said in _FEATURES.items()
         for layer in sorted({0, last})
     ]
     rows = pd.concat([vectors, *flat], ignore_index=True).assign(layer=lambda rows: rows["layer"].astype(int))
-    rows = rows.rename(columns={"auc": "value"}).assign(measure="auc")
+    rows = rows.rename(columns={"auc": "value"}).assign(measure="auc", sure=lambda rows: rows["sure"].eq(True))
     gains = vectors.assign(
         layer=vectors["layer"].astype(int),
         value=vectors["gain_auc"],
         low=vectors["gain_auc_low"],
         high=vectors["gain_auc_high"],
         measure="gain",
+        sure=_leads(vectors, ahead["gain"]),
     )
     rows = pd.concat([rows, gains], ignore_index=True)
     count = max(int(number) for number in rows["count"])
@@ -187,11 +217,20 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         _panel(rows[rows["measure"] == "auc"], alone, names, last, [0.0, 1.0], line=0.5, width=320),
         _panel(rows[rows["measure"] == "gain"], added, names, last, _domain(rows, [added], added.axis), 0.0, width=320),
     ]
+    said = ["logistic regression, trained and scored on different documents, compared within a task"]
+    filled = "filled: ahead of the twin, p < .05 after correction over layers"
     title = alt.TitleParams(
         f"{result.provenance.model['name']} on {result.provenance.corpus['name']}",
-        subtitle=f"logistic regression, trained and scored on different documents; {_intervals(table)}",
+        subtitle=[*said, f"{filled}; {_intervals(table)}" if rows["sure"].any() else _intervals(table)],
     )
     return alt.concat(*panels, title=title, description=_in_words(rows, names, [alone, added]))
+
+
+def _leads(vectors: Table, lead: str) -> pd.Series:
+    """Where a layer is surely ahead of its twin's; nowhere in results of older versions."""
+    if f"p_{lead}_holm" not in vectors:
+        return pd.Series(data=False, index=vectors.index)
+    return (vectors[f"p_{lead}_holm"] < SURE) & (vectors[f"{lead}_low"] > 0)
 
 
 def _shown(rows: Table) -> Table:
@@ -214,6 +253,8 @@ def _page(
     title: str,
     notes: list[str],
     names: list[str] | None = None,
+    *,
+    columns: int = 3,
 ) -> alt.ConcatChart:
     names = names or list(dict.fromkeys(rows["series"]))
     last = int(rows["layer"].max())
@@ -224,7 +265,7 @@ def _page(
         drawn.append(_panel(own, panel, names, last, _domain(rows, there, panel.axis), line=0.0))
     return alt.concat(
         *drawn,
-        columns=3,
+        columns=columns,
         spacing=24,
         title=alt.TitleParams(title, subtitle=notes),
         description=_in_words(rows, names, there),

@@ -1,9 +1,11 @@
-"""The tokens of one question by layer: a map with a slider, and all layers on one page for print."""
+"""The tokens of one question, or of two, by layer: a map with a slider, and all layers on one page for print."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import altair as alt
@@ -15,19 +17,21 @@ from lamina.results import Result
 
 CAPTIONS = {
     "map": (
-        "The tokens of one question and its context, projected into two dimensions; the slider goes from the "
+        "The tokens of a question and its context, projected into two dimensions; the slider goes from the "
         "embeddings (layer 0) to the last layer, and tokens can be coloured by role, sentence or cluster. The two "
         "axes hold only the stated share of the variance: tokens close here may be far apart in the full space. One "
         "question has no interval: compare the phases over many questions."
     ),
     "layers": (
-        "The same for all layers, one panel per layer, each with its share of the variance. Compare where the "
-        "question lies with its supporting facts, and the answer with all other tokens, from layer to layer."
+        "The same for all layers, one panel per layer and question, each with its share of the variance. Compare where "
+        "the question lies with its supporting facts, and the answer with all other tokens, from layer to layer."
     ),
 }
 """Chart -> how to read it."""
 
 SIZE = 460
+BESIDE = 330
+"""Of each of two maps side by side."""
 SMALL = 210
 MOST_DRAWN = 400
 """Tokens without a role that are drawn; of more, a regular subsample."""
@@ -62,8 +66,22 @@ ACCEPTED = "accepted answer"
 """What an outline around a token says."""
 
 
+def not_drawn(result: Result) -> dict[str, str]:
+    """Chart -> which of two questions was answered rightly; nothing where there is one."""
+    answers = result.tables["answer"]
+    if len(answers) < 2:
+        return {}
+    said = " ".join(f"{_asked(row)} {_judged(row)}" for row in answers.to_dict("records"))
+    return dict.fromkeys(("map", "layers"), f"Shown: {said}")
+
+
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `map` (one layer at a time, by a slider) and `layers` (all of them)."""
+    """The charts `map` (one layer at a time, by a slider) and `layers` (all of them).
+
+    Of two questions, one answered rightly and one wrongly, the maps are side by side.
+    """
+    if len(result.tables["answer"]) > 1:
+        return _draw_beside(result)
     tokens, projection = result.tables["tokens"], result.tables["projection"]
     rows = drawn_rows(tokens)
     shown = [role for role in ROLES if role.name in set(rows["role"])]
@@ -90,6 +108,73 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         usermeta={"panelWidth": SMALL, "keepShape": True},
     ).add_params(colouring)
     return {"map": themed(one), "layers": themed(page)}
+
+
+def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
+    """Two questions, with one slider for both."""
+    examples = [_only(result, example) for example in result.tables["answer"]["example"]]
+    rows = [drawn_rows(each.tables["tokens"]) for each in examples]
+    shown = [role for role in ROLES if any(role.name in set(each["role"]) for each in rows)]
+    last = max(int(max(each["layer"])) for each in rows)
+    slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
+    choices = alt.binding_select(options=list(_COLOURINGS), name="colour by ")
+    colouring = alt.param(name="colouring", value="role", bind=choices)
+    title = f"{result.provenance.model['name']}: a question answered rightly, and one answered wrongly"
+    moving, panels = [], []
+    for each, own in zip(examples, rows, strict=True):
+        answer = each.tables["answer"].to_dict("records")[0]
+        above = alt.TitleParams(_asked(answer), subtitle=[_judged(answer), f"gold answer (outlined): {_gold(answer)}"])
+        moving.append(_panel(own, shown, BESIDE, legend=not moving).transform_filter("datum.layer == layer"))
+        moving[-1] = moving[-1].properties(title=above)
+    for at in range(last + 1):
+        for each, own in zip(examples, rows, strict=True):
+            projection = each.tables["projection"]
+            shares = dict(zip(projection["layer"], _shares(projection), strict=True))
+            verdict = _verdict(each.tables["answer"].to_dict("records")[0])
+            panel = _panel(own[own["layer"] == at], shown, SMALL, legend=not panels)
+            panels.append(panel.properties(title=f"Layer {at}, {verdict}{shares.get(at, '')}"))
+    reading, words = _how(result), " ".join(map(_in_words, examples))
+    one = alt.concat(
+        *moving,
+        columns=2,
+        spacing=24,
+        title=alt.TitleParams(title, subtitle=[*reading, "drag the slider to go through the layers"]),
+        description=words,
+        usermeta={"panelWidth": BESIDE},
+    ).add_params(slider, colouring)
+    page = alt.concat(
+        *panels,
+        columns=2,
+        spacing=20,
+        title=alt.TitleParams(title, subtitle=reading),
+        description=words,
+        usermeta={"panelWidth": SMALL},
+    ).add_params(colouring)
+    return {"map": themed(one), "layers": themed(page)}
+
+
+def _only(result: Result, example: str) -> Result:
+    """The same result with the rows of one question."""
+    tables = {name: table[table["example"] == example].reset_index(drop=True) for name, table in result.tables.items()}
+    return replace(result, tables=tables)
+
+
+def _verdict(answer: Mapping[Any, Any]) -> str:
+    return {1.0: "answered rightly", 0.0: "answered wrongly"}.get(answer["exact_match"], "answer not judged")
+
+
+def _judged(answer: Mapping[Any, Any]) -> str:
+    verdict = _verdict(answer)
+    return f"{verdict[0].upper()}{verdict[1:]}: {answer['predicted']}, confidence {answer['confidence']:.2f}."
+
+
+def _asked(answer: Mapping[Any, Any]) -> str:
+    asked = str(answer["question"])
+    return asked if len(asked) <= 60 else f"{asked[:59]}…"
+
+
+def _gold(answer: Mapping[Any, Any]) -> str:
+    return str(answer["accepted"]).split(" | ")[0] or "not known"
 
 
 def drawn_rows(tokens: Table) -> Table:
@@ -172,7 +257,7 @@ def _shade() -> str:
 
 def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.LayerChart:
     names, shapes = [role.name for role in shown], [role.shape for role in shown]
-    area = 90 if size == SIZE else 40
+    area = 90 if size != SMALL else 40
     look = alt.Legend(title=None, orient="top", columns=3, symbolSize=110, symbolOpacity=1, labelLimit=400)
     scale = alt.Scale(domain=names, range=shapes)
     base = alt.Chart(alt.Data(values=rows.to_dict("records")), width=size, height=size, view=_FRAME).encode(
@@ -193,7 +278,7 @@ def _panel(rows: Table, shown: list[Role], size: int, *, legend: bool) -> alt.La
         dots.transform_filter(f"!({plain})").encode(fill=_SHADE, tooltip=tooltip),
         base.transform_filter("datum.gold").mark_point(size=2 * area, strokeWidth=1.8, opacity=1, color=INK),
     ]
-    if size == SIZE:
+    if size != SMALL:
         label = base.encode(text=alt.Text("label:N"), shape=alt.Undefined)
         layers += [
             label.transform_filter(f"datum.label && datum.x {side} 0").mark_text(align=align, dy=-13, fontSize=12)
@@ -227,19 +312,24 @@ def _title(result: Result) -> str:
 
 def _reading(result: Result) -> list[str]:
     """What the picture is, and what it leaves out."""
-    answer, settings = result.tables["answer"].iloc[0], result.provenance.parameters
+    answer = result.tables["answer"].iloc[0]
     accepted = str(answer["accepted"]).split(" | ")[0] or "not known"
     said = f"gold answer (outlined): {accepted}"
     if answer["predicted"]:
         judged = {1.0: " (right)", 0.0: " (not an exact match)"}.get(answer["exact_match"], "")
         said += f"; predicted: {answer['predicted']}{judged}, confidence {answer['confidence']:.2f}"
+    return [said, *_how(result)]
+
+
+def _how(result: Result) -> list[str]:
+    settings = result.provenance.parameters
     fitted = "one projection over all layers" if settings["fit"] == "all" else "one projection per layer"
     how = f"{_METHODS[settings['method']]}, {fitted}; both axes to the same scale"
     if settings["method"] == "pca":
         projection = result.tables["projection"]
         both = projection["explained_x"] + projection["explained_y"]
         how += f"; two axes hold {both.min():.0%} to {both.max():.0%} of a layer's variance"
-    lines = [said, how]
+    lines = [how]
     outliers = max(int(number) for number in result.tables["projection"]["left_out"])
     if outliers:
         lines.append(f"up to {outliers} outlier token{'s' * (outliers > 1)} per layer left out")

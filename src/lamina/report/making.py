@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lamina.analyses import all_analyses
+from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
 from lamina.report.growing import GrowingPage
+from lamina.report.learning import FINETUNE, LONGEST, SlowError, announce, in_words, learning_settings, too_slow
 from lamina.report.page import ReportPage
+from lamina.report.several import folder_names, names_compared, write_several
 from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
 
 if TYPE_CHECKING:
@@ -37,18 +40,35 @@ def in_report() -> dict[str, Analysis]:
     return {each.name: each for each in all_analyses() if each.report is not None}
 
 
-def choose(only: Sequence[str] | None = None) -> list[str]:
-    """The analyses named, in the order of the page; all of them where none is named.
+def choose(only: Sequence[str] | None = None, without: Sequence[str] | None = None) -> list[str]:
+    """The analyses named, in the order of the page; all of them where none is named. A chapter stands for its analyses.
 
     Example:
-        >>> choose(["geometry"])
-        ['geometry']
+        >>> choose(["geometry"]), choose(["answering"], without=["phases"])
+        (['geometry'], ['finetune', 'token_map'])
     """
+    wanted, unwanted = expand(only or ()), expand(without or ())
+    if FINETUNE in unwanted:
+        unwanted |= _learned()
+    left = [name for name in in_report() if (not only or name in wanted) and name not in unwanted]
+    if not left:
+        raise InputError("no analysis is left; name fewer with --without")
+    return left
+
+
+def expand(names: Sequence[str]) -> set[str]:
+    """The analyses that are named, by themselves or by their chapter; an analysis goes before a chapter of its name."""
     known = in_report()
-    unknown = [name for name in only or () if name not in known]
+    chapters: dict[str, set[str]] = {}
+    for each in known.values():
+        chapters.setdefault(each.chapter, set()).add(each.name)
+    unknown = [name for name in names if name not in known and name not in chapters]
     if unknown:
-        raise InputError(f"a report has no analysis {', '.join(map(repr, unknown))}; it has: {', '.join(known)}")
-    return [name for name in known if not only or name in only]
+        raise InputError(
+            f"a report has no analysis {', '.join(map(repr, unknown))}; it has: {', '.join(known)}; in the chapters: "
+            f"{', '.join(chapters)}"
+        )
+    return {own for name in names for own in ({name} if name in known else chapters[name])}
 
 
 def make_report(
@@ -57,6 +77,8 @@ def make_report(
     out: str | os.PathLike[str] = "report",
     *,
     only: Sequence[str] | None = None,
+    without: Sequence[str] | None = None,
+    also: Sequence[str] | None = None,
     split: str = "dev",
     unit: str = "sentence",
     format: str | None = None,
@@ -75,13 +97,17 @@ def make_report(
 
     An answer already kept for the same model, data and settings is reused. A question that the model or the data cannot
     answer is left out, and the page says so; asked for by name, it is an error. Analyses that watch attention maps
-    share one pass.
+    share one pass. For the chapter on answering a model is fine-tuned on stories; where that would take over two
+    minutes, it is done only if the chapter is asked for by name (`only`, `also`).
 
     Args:
-        model: a name, a folder, an encoder, or a pair (model, tokenizer).
+        model: a name, a folder, an encoder, or a pair (model, tokenizer); a list of models for a page that compares
+            them, each with its results in `out/results/MODEL`.
         data: a name, a path, a corpus, (train, dev), or splits by name.
         out: the folder to write.
-        only: the analyses wanted, by name; all by default.
+        only: the analyses wanted, by name or by chapter; all by default.
+        without: analyses or chapters to leave out.
+        also: analyses or chapters to ask although they take long.
         split: what is looked at and scored, of data given by name.
         unit: what becomes one text, of data given by name.
         format: of a file or folder; detected by default.
@@ -98,19 +124,59 @@ def make_report(
         PosixPath('report/index.html')
     """
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    how = of_data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
+    how = of_data | {"dtype": dtype, "chat": chat} | named_apart(without, also)
+    how |= {"single_file": True} if single_file else {}
     trusts = runtime is not None and runtime.trust_remote_code
     key = None if trusts else _key(model, data, only, how)
     page = None if key is None else page_up_to_date(Path(out), key)
     if page is not None:
         return page
-    names = choose(only)
+    names = choose(only, without)
+    if isinstance(model, list):
+        return _make_several(model, data, names, Path(out), how, runtime, only=only, replace=replace, key=key)
     report = _Report.of(model, data, how, Path(out), runtime, replace=replace)
     page = report.write(names, asked_for=bool(only))
     # What was left out may be there next time; what changed meanwhile is not what the report was made from.
     if key is not None and not report.left_out and key == _key(model, data, only, how):
         record_report(Path(out), key, report.folders)
     return page
+
+
+def _make_several(
+    models: list[Any],
+    data: Any,
+    names: Sequence[str],
+    out: Path,
+    how: dict[str, Any],
+    runtime: Runtime | None,
+    *,
+    only: Sequence[str] | None,
+    replace: bool,
+    key: str | None,
+) -> Path:
+    """A page that compares models; see `make_report`."""
+
+    def loading(model: Any) -> Callable[[Path], _Report]:
+        return lambda results: _Report.of(model, data, how, out, runtime, replace=replace, results=results)
+
+    reports = {folder: loading(model) for folder, model in zip(folder_names(models), models, strict=True)}
+    compared = names_compared(names, only)
+    whole = {"replace": replace, "single_file": bool(how.get("single_file"))}
+    page, folders, left_out = write_several(reports, compared, out, **whole)
+    if key is not None and not left_out and key == _key(models, data, only, how):
+        record_report(out, key, folders)
+    return page
+
+
+def named_apart(without: Sequence[str] | None, also: Sequence[str] | None) -> dict[str, list[str]]:
+    """What a report leaves out or does in spite of its time, as options that it is known by; nothing where not given.
+
+    Example:
+        >>> named_apart(["answering"], None)
+        {'without': ['answering']}
+    """
+    given = {"without": without, "also": also}
+    return {name: sorted(named) for name, named in given.items() if named}
 
 
 def find_report(
@@ -130,27 +196,56 @@ def find_report(
 
 
 def _key(model: Any, data: Any, only: Sequence[str] | None, options: Mapping[str, Any]) -> str | None:
-    """What a report is known by, of a model and texts given by name."""
+    """What a report is known by, of models and texts given by name."""
+    if isinstance(model, list):
+        keys = [_key(each, data, only, options) for each in model]
+        return None if None in keys else fingerprint_of("several", keys)
     if not isinstance(model, str | Path) or not isinstance(data, str | Path):
         return None
     return inputs_key(model, *_read(data, options), only, options)
 
 
+class ReportCost(NamedTuple):
+    """What a report would take."""
+
+    total: Cost
+    notes: list[str]
+    """What of it is fine-tuning, or why there is none."""
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.total), *self.notes])
+
+
 def estimate_report(
     model: Any, data: Any, *, only: Sequence[str] | None, options: dict[str, Any], runtime: Runtime | None = None
-) -> Cost:
+) -> ReportCost:
     """What all analyses of a report would take, one after the other."""
     from lamina.analyses.estimate import Cost, estimate
 
-    names = choose(only)
+    names = choose(only, options.get("without"))
+    if isinstance(model, list):
+        folder_names(model)
+        asked = names_compared(names, only)
+        each = [estimate_report(one, data, only=asked, options=options, runtime=runtime) for one in model]
+        return ReportCost(sum((cost.total for cost in each), Cost(passes=0)), [])
     report = _Report.of(model, data, options, Path("report"), runtime, replace=False)
-    total = Cost(passes=0)
-    for name in names:
+    total, notes, left_out = Cost(passes=0), [], set()
+    for name in sorted(names, key=lambda name: name != FINETUNE):
+        if name in left_out:
+            continue
         try:
-            total += estimate(report.question(name, tuned=lambda: report.encoder))
+            asked = report.question(name, tuned=lambda: report.encoder)
+            cost = estimate(asked)
         except _LEFT_OUT:
             continue
-    return total
+        if name == FINETUNE:
+            if cost.seconds > LONGEST and not report.wants_learning(only):
+                notes.append(f"{too_slow(asked, cost)}.")
+                left_out = _learned()
+                continue
+            notes.append(f"of this, {in_words(asked, cost)}")
+        total += cost
+    return ReportCost(total, notes)
 
 
 class _Report:
@@ -167,20 +262,38 @@ class _Report:
         dtype: Precision,
         replace: bool,
         single_file: bool = False,
+        limit: int | None = None,
+        also: Sequence[str] = (),
+        results: Path | None = None,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
         self._dtype: Precision = dtype
         self._single_file = single_file
         self._replace = replace
+        self._limit, self._also = limit, tuple(also)
+        self._kept = results or out / "results"
+        """Where results are kept."""
+        self._wanted = False
+        """Whether fine-tuning was asked for by name."""
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
         self._lacking: list[str] = []
         """What this model can never answer: a report without it is complete."""
         self._learned: Encoder | None = None
+        self._too_slow = ""
+        """Why there was no fine-tuning."""
 
     @classmethod
     def of(
-        cls, model: Any, data: Any, options: dict[str, Any], out: Path, runtime: Runtime | None, *, replace: bool
+        cls,
+        model: Any,
+        data: Any,
+        options: dict[str, Any],
+        out: Path,
+        runtime: Runtime | None,
+        *,
+        replace: bool,
+        results: Path | None = None,
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
@@ -194,8 +307,13 @@ class _Report:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = held(texts), None if train is None else held(train)
-        kept = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        kept: dict[str, Any] = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        kept |= {"limit": options.get("limit"), "also": options.get("also", ()), "results": results}
         return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)
+
+    def wants_learning(self, only: Sequence[str] | None) -> bool:
+        """Whether something that needs fine-tuning was asked for by name."""
+        return bool(_learned() & (expand(only or ()) | expand(self._also)))
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
         """Answer, and write the page, which grows meanwhile."""
@@ -203,20 +321,35 @@ class _Report:
             names = self._without_behaviour(names)
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
         page = ReportPage(self.out, title, single_file=self._single_file)
-        watching = [name for name in names if _watches(name)]
         with GrowingPage(page, {name: in_report()[name].title for name in names}) as growing:
-            for name in names:
-                if name in self._made:
-                    continue
-                if name in watching:
-                    self._watch_together(watching)
-                    watching = []
-                if name not in self._made:
-                    self._tolerant(name, names, asked_for, lambda name=name: self._answer({name: self.question(name)}))
-                growing.grow(self._results, self.folders, self._said, [*self._made, *self._notes])
+            for _ in self._each(names, asked_for=asked_for):
+                slow = _learned() if self._too_slow else ()
+                growing.grow(self._results, self.folders, self.notes, [*self._made, *self._notes, *slow])
         if not self._made:
             raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
-        return page.write(self._results, notes=self._said, folders=self.folders)
+        return page.write(self._results, notes=self.notes, folders=self.folders)
+
+    def answer(self, names: Sequence[str], *, asked_for: bool) -> dict[str, Result]:
+        """Answer without a page."""
+        if not asked_for:
+            names = self._without_behaviour(names)
+        for _ in self._each(names, asked_for=asked_for):
+            pass
+        return {result.analysis: result for result in self._results}
+
+    def _each(self, names: Sequence[str], *, asked_for: bool) -> Iterator[None]:
+        """Answer one after the other."""
+        self._wanted = self.wants_learning(names if asked_for else None)
+        watching = [name for name in names if _watches(name)]
+        for name in names:
+            if name in self._made:
+                continue
+            if name in watching:
+                self._watch_together(watching)
+                watching = []
+            if name not in self._made:
+                self._tolerant(name, names, asked_for, lambda name=name: self._ask(name))
+            yield
 
     @property
     def _results(self) -> list[Result]:
@@ -224,7 +357,7 @@ class _Report:
         return [self._made[name] for name in in_report() if name in self._made]
 
     @property
-    def _said(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What was left out, and why."""
         return [*self._notes.values(), *self._lacking]
 
@@ -250,7 +383,15 @@ class _Report:
             if given is None:
                 raise self._cannot_ask(declared)
             inputs = given
-        return declared.ask(**inputs, **(declared.report or {}), runtime=self.runtime)
+        settings = learning_settings(declared, self._limit) if name == FINETUNE else declared.report or {}
+        return declared.ask(**inputs, **settings, runtime=self.runtime)
+
+    def _ask(self, name: str) -> None:
+        """One analysis; fine-tuning says first how long it takes."""
+        asked = self.question(name)
+        if name == FINETUNE:
+            announce(asked, self._folder(name), wanted=self._wanted)
+        self._answer({name: asked})
 
     def _cannot_ask(self, declared: Analysis) -> InputError:
         """Why an analysis of the report has nothing to read; a model without a head says so itself."""
@@ -279,11 +420,13 @@ class _Report:
         """The model after it has learned to answer stories; loaded once."""
         from lamina.encoders import load_encoder
 
-        if "finetune" not in self._made:
-            self._answer({"finetune": self.question("finetune")})
+        if self._too_slow:
+            raise SlowError(self._too_slow)
+        if FINETUNE not in self._made:
+            self._ask(FINETUNE)
         if self._learned is None:
             self._learned = load_encoder(
-                str(self._folder("finetune")),
+                str(self._folder(FINETUNE)),
                 device=self.runtime.device,
                 dtype=self._dtype,
                 # It was fine-tuned on texts in this form.
@@ -309,16 +452,28 @@ class _Report:
         self._made |= dict(zip(questions, answers, strict=True))
 
     def _folder(self, name: str) -> Path:
-        return self.out / "results" / name
+        return self._kept / name
 
     def _tolerant(self, name: str, names: Sequence[str], asked_for: bool, work: Callable[[], None]) -> None:
         try:
             work()
+        except SlowError as error:
+            if not self._too_slow:
+                self._lacking.append(f"{error}.")
+            self._too_slow = str(error)
         except _LEFT_OUT as error:
             # The first is asked of any model and any corpus: where it fails, there is nothing to report.
             if asked_for or name == names[0]:
                 raise
             self._notes[name] = f"{in_report()[name].title} is left out: {error}."
+
+
+def _learned() -> set[str]:
+    """The analyses that fine-tune, or look at a fine-tuned model."""
+    from lamina.analyses.inputs import QuestionSet
+
+    known = in_report().values()
+    return {each.name for each in known if each.name == FINETUNE or isinstance(each.reads, QuestionSet)}
 
 
 def _watches(name: str) -> bool:

@@ -65,7 +65,7 @@ def page_up_to_date(out: Path, key: str) -> Path | None:
 def record_report(out: Path, key: str, results: Sequence[Path]) -> None:
     """Write down what the page in `out` was made from; where that cannot be written, the next report looks again."""
     with suppress(OSError, WriteError):
-        heads = {folder.name: hash_file(folder / HEAD) for folder in results}
+        heads = {folder.relative_to(out / "results").as_posix(): hash_file(folder / HEAD) for folder in results}
         beside = {f"{FIGURES}/{path.name}": hash_file(path) for path in sorted((out / FIGURES).glob("*.svg"))}
         page = hash_file(out / "index.html")
         write_json(out / RECORD, {"inputs": key, "page": page, "results": heads, "beside": beside})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,6 +120,8 @@ def _origins(items: Iterable[Item]) -> set[str]:
 
 ANSWERING = {"squad", "hotpot", "babi"}
 """Tasks on questions with contexts; their formats too."""
+_BY_TASK = "bAbI"
+"""Scheme of questions that are of several tasks."""
 _FEW = 20
 """Documents below which texts are split instead of documents."""
 _WORDS_PER_PIECE = 0.8
@@ -141,8 +144,8 @@ def load_sets(
     """The three sets of a corpus: its train, dev and test; missing ones are made by document.
 
     Where dev is given and test is not, dev is scored, and a part of train is for selection. `limit` takes the first
-    texts of each set; `setting` is HotpotQA's; `babi_tasks` are some of bAbI's twenty. `annotation` is what is learned,
-    where it is not the task's own annotation or the only one that fits.
+    texts of each set, of bAbI (and the stories) as many of each task; `setting` is HotpotQA's; `babi_tasks` are some of
+    bAbI's twenty. `annotation` is what is learned, where it is not the task's own annotation or the only one that fits.
     """
     source = None if str(data) == STORIES else find_source(data, format)
     asks = _asks(task, source)
@@ -247,10 +250,21 @@ def _items(
             if role == "pool":
                 read["train"], read["select"] = _tenth(_each_of(corpus), documents, limit)
             else:
-                read[role] = [*_each_of(corpus if limit is None else corpus.take(limit))]
+                read[role] = [*_first_of(corpus, limit)]
     if pairs:
         read = {role: [*sentence_pairs(found)] for role, found in read.items()}
     return [tuple(read[role][:limit]) for role in _ROLES]
+
+
+def _first_of(corpus: Corpus, limit: int | None) -> Iterable[Item]:
+    """The first items; of several tasks, the same number of each, since a corpus has them one after the other."""
+    if limit is None or not isinstance(corpus, Questions) or corpus.scheme != _BY_TASK:
+        return _each_of(corpus if limit is None else corpus.take(limit))
+    tasks: dict[str, list[Question]] = {}
+    for question in corpus.questions():
+        tasks.setdefault(question.task, []).append(question)
+    turns = chain.from_iterable(zip_longest(*tasks.values()))
+    return islice((question for question in turns if question is not None), limit)
 
 
 def _each_of(corpus: Corpus) -> Iterator[Item]:

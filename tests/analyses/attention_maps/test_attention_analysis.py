@@ -153,11 +153,11 @@ def test_what_no_head_of_a_decoder_could_do_is_measured_and_not_drawn():
     result = lamina.attention(decoder, [["Dogs", "bark", "."], ["Cats", "do", "not", "."]] * 6, samples=10)
 
     # Nor does a word see the separator after the text.
-    assert constant_measures(result.tables["surface"]) == ["to_next", "other_to_separator", "entropy_first"]
-    assert set(result.tables["surface"]["measure"]) == set(MEASURES)
+    assert constant_measures(result.tables["surface"]) == ["other_to_separator", "entropy_first"]
+    assert set(result.tables["surface"]["measure"]) == set(MEASURES) - {"to_next"}
     titles = json.dumps(result.chart("atlas").to_dict())
     assert "To the previous token" in titles
     assert "To the next token" not in titles
-    assert "by construction: to the next token" in captions_for(result)["layers"]
+    assert "by construction: from other tokens to separators" in captions_for(result)["layers"]
     assert "to_next" not in {measure.name for measure in sentence_atlas(decoder, "Dogs bark.").measures}
     assert "to_next" in {measure.name for measure in sentence_atlas(TinyEncoder(), "Dogs bark.").measures}

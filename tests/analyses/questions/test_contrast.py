@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.questions.contrast import CONTRAST, CONTRASTED, Answered, contrast_table
+from lamina.analyses.questions.contrast import CONTRAST, CONTRASTED, TOGETHER, Answered, contrast_table
 from lamina.analyses.questions.intervals import over_seeds
 
 
@@ -14,7 +14,7 @@ def answered(rows: list[tuple[float, bool, str, str]], layers: int = 1) -> Answe
     values, right, units, strata = zip(*rows, strict=True)
     table = np.full((len(rows), layers, len(CONTRASTED)), np.nan)
     table[:, :, 0] = np.array(values)[:, None]
-    return Answered(table, np.array(right), units, strata)
+    return Answered(table, np.array(right), units, [each if each.startswith("qa") else f"|{each}" for each in strata])
 
 
 def test_a_wrong_answer_is_compared_with_right_ones_of_its_document_and_kind() -> None:
@@ -36,6 +36,31 @@ def test_a_wrong_answer_is_compared_with_right_ones_of_its_document_and_kind() -
     assert row["right"] == pytest.approx((0.6 + 0.6) / 2)
     assert row["difference"] == pytest.approx(0.35)
     assert (row["layer"], row["measure"], row["seeds"], row["documents"]) == (0, CONTRASTED[0], 1, 2)
+    assert row["task"] == TOGETHER
+
+
+def test_right_and_wrong_are_compared_within_a_task_and_never_between_tasks() -> None:
+    """qa1 is nearly always right and far apart, qa15 always wrong and close: between them lies a task, no answer."""
+    draw = np.random.default_rng(0)
+    rows = [(1.0 + 0.01 * draw.normal(), number % 10 > 0, f"a{number}", "qa1|where|1") for number in range(40)]
+    rows += [(0.0 + 0.01 * draw.normal(), False, f"b{number}", "qa15|what|1") for number in range(40)]
+    table = contrast_table("m", [answered(rows)], samples=200, seed=0).set_index("task")
+    assert table.index.tolist() == [TOGETHER, "qa1"]
+    for task in table.index:
+        assert abs(table.loc[task, "difference"]) < 0.02
+        assert table.loc[task, "low"] < 0 < table.loc[task, "high"]
+        assert table.loc[task, "right_low"] < table.loc[task, "right"] < table.loc[task, "right_high"]
+    assert (table.loc[TOGETHER, "matched"], table.loc[TOGETHER, "unmatched"]) == (4, 40)
+    assert table.loc["qa1", "unmatched"] == 0
+
+
+def test_holm_counts_single_tasks_together() -> None:
+    made = simulated(0.1, 0)
+    strata = [f"qa{1 + number % 3}{each}" for number, each in enumerate(made.strata)]
+    table = contrast_table("m", [made._replace(strata=strata)], samples=100, seed=0).set_index("task")
+    single = table.loc[["qa1", "qa2", "qa3"]]
+    assert table.loc[TOGETHER, "p_holm"] == table.loc[TOGETHER, "p"]
+    assert single["p_holm"].min() == pytest.approx(min(1, 3 * single["p"].min()))
 
 
 def simulated(effect: float, seed: int, documents: int = 30) -> Answered:

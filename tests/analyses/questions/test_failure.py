@@ -13,7 +13,14 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.failure_null import World, p_values
 from lamina.analyses.questions.failure import FAILURE, failure_table
-from lamina.analyses.questions.predicting import Cases, Predictor, _logistic, ordered_pairs, principal_axes
+from lamina.analyses.questions.predicting import (
+    Cases,
+    Predictor,
+    _logistic,
+    mixed_tasks,
+    ordered_pairs,
+    principal_axes,
+)
 
 
 def planted(*, told: bool, count: int = 120, knows: float = 0.0) -> Cases:
@@ -50,6 +57,56 @@ def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
     twin = table[table["model"] == "m (random)"]
     assert set(twin["feature"]) == {"vectors"}
     assert twin["over_twin"].isna().all()
+
+
+def test_the_task_of_a_question_predicts_nothing_within_it() -> None:
+    """Vectors that tell the task, and a task that decides the answer: an AUC near 1 between tasks, chance within."""
+    draw = np.random.default_rng(0)
+    tasks = np.repeat(["qa1", "qa15"], 100)
+    wrong = draw.random(200) < np.where(tasks == "qa1", 0.1, 0.9)
+    vectors = draw.normal(size=(200, 1, 4)).astype(np.float32)
+    vectors[:, 0, 0] += 5 * (tasks == "qa15")
+    cases = Cases(vectors, wrong, np.arange(200) // 4 % 25, draw.random(200), np.ones(200), tasks)
+    between, within = (
+        rows_of(each).query("feature == 'vectors'").iloc[0] for each in (cases._replace(tasks=None), cases)
+    )
+    assert between["auc"] > 0.85
+    assert between["p"] < 0.02
+    assert within["low"] < 0.5 < within["high"]
+    assert within["p"] > 0.05
+    assert (between["tasks"], within["tasks"]) == (1, 2)
+    one_sided = mixed_tasks(np.where(tasks == "qa15", True, wrong), tasks)
+    assert one_sided.tolist() == (tasks == "qa1").tolist()
+
+
+def test_the_auc_is_that_of_pairs_within_tasks() -> None:
+    cases = planted(told=False, count=60)._replace(tasks=np.arange(60) % 3)
+    length = cases.length + 10 * cases.tasks
+    table = rows_of(cases._replace(length=length, documents=np.arange(60) // 30), samples=20)
+    wins, pairs = 0.0, 0
+    for document, task in np.ndindex(2, 3):
+        own = (np.arange(60) // 30 == document) & (cases.tasks == task)
+        count = int(cases.wrong[own].sum()) * int((~cases.wrong[own]).sum())
+        # Learned from the other document: length may count either way.
+        auc = roc_auc_score(cases.wrong[own], length[own])
+        other = ~(np.arange(60) // 30 == document)
+        slope = LogisticRegression(fit_intercept=False).fit(
+            np.column_stack([length[other], np.eye(3)[cases.tasks[other]]]), cases.wrong[other]
+        )
+        wins, pairs = wins + count * (auc if slope.coef_[0][0] > 0 else 1 - auc), pairs + count
+    assert float(table.loc[table["feature"] == "length", "auc"].iloc[0]) == pytest.approx(wins / pairs)
+
+
+def test_the_lead_over_the_twin_is_tested_in_pairs() -> None:
+    table = rows_of(planted(told=True), twin=planted(told=True))
+    own = table[(table["feature"] == "vectors") & (table["model"] == "m")].set_index("layer")
+    # The same vectors: no lead, and nothing that varies.
+    assert own["over_twin"].tolist() == [0.0, 0.0]
+    assert own["p_over_twin_holm"].tolist() == [1.0, 1.0]
+    ahead = rows_of(planted(told=True), twin=planted(told=False))
+    ahead = ahead[(ahead["feature"] == "vectors") & (ahead["model"] == "m")].set_index("layer")
+    assert ahead.loc[1, "p_over_twin_holm"] < 0.01
+    assert ahead.loc[0, "p_over_twin_holm"] > 0.05
 
 
 def test_what_the_confidence_knows_already_is_no_gain() -> None:
@@ -127,7 +184,7 @@ def test_nothing_is_predicted_where_all_answers_are_alike_or_of_one_document() -
     cases = planted(told=False)
     assert rows_of(cases._replace(wrong=np.ones(120, bool)), samples=10).empty
     assert rows_of(cases._replace(documents=np.zeros(120, int)), samples=10).empty
-    nothing = Cases(*(part[:0] for part in cases))
+    nothing = Cases(*(part[:0] for part in cases[:-1]))
     assert rows_of(nothing, samples=10).empty
 
 

@@ -60,9 +60,11 @@ def predicted(
     half: float = 0.03,
     p: float = 0.01,
     p_gain: float = 0.5,
+    p_twin: float = 0.01,
+    tasks: int = 1,
 ) -> pd.DataFrame:
     """Layer 1 has this AUC, and adds `gain` to the confidence, whose AUC is .6."""
-    common = {"count": 200, "documents": 10, "seeds": 1, "p": p, "p_holm": p}
+    common = {"count": 200, "documents": 10, "tasks": tasks, "seeds": 1, "p": p, "p_holm": p}
 
     def row(model: str, layer: object, feature: str, auc: float, **more: float) -> dict[str, object]:
         return common | {"model": model, "layer": layer, "feature": feature, **_ends("auc", auc, half)} | more
@@ -74,6 +76,7 @@ def predicted(
         ahead = {}
         if twin is not None:
             ahead = _ends("over_twin", auc - twin, half) | _ends("gain_over_twin", (gain - twin_gain) * layer, half / 2)
+            ahead |= {f"p_{name}_holm": p_twin for name in ("over_twin", "gain_over_twin")}
         rows.append(row("m", layer, "vectors", auc, **gains, **tests, **ahead))
         if twin is not None:
             rows.append(row("m (random)", layer, "vectors", twin))
@@ -116,8 +119,12 @@ def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
     assert clear.status == "clear"
     assert clear.text == (
         "Wrong answers can be predicted from layer 1: AUC .75 [.72, .78] on 200 questions, p = .010; the "
-        "random-weights twin reaches .56 (difference .19 [.16, .22])."
+        "random-weights twin reaches .56 (difference .19 [.16, .22], p = .010)."
     )
+    (within,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, tasks=3)), "can be predicted from")
+    assert "on 200 questions compared within 3 tasks, p = .010" in within.text
+    (untested,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, p_twin=0.06)), "predicted is undecided")
+    assert untested.status == "open"
     (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.57, 0.56)), "cannot be predicted")
     assert (nothing.status, nothing.against) == ("null", 0.56)
     (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.62, 0.58, half=0.05)), "predicted is undecided")
@@ -129,6 +136,12 @@ def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
     assert as_twin.text.startswith(
         "Wrong answers can be predicted from layer 1, but no better than by an untrained model"
     )
+    # As wide as intervals of a few hundred questions are: a lead of nothing is a null, one of .04 is not.
+    wide = {"half": 0.08, "p_twin": 0.9}
+    (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.87, 0.87, **wide)), "AUC .87")
+    assert (nothing.status, nothing.against) == ("null", 0.87)
+    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.87, 0.83, **wide)), "AUC .87")
+    assert unsure.status == "open"
     (alone,) = found(measured((0.2, 0, 0), failure=predicted(0.75, None)), "chance is .50")
     assert alone.status == "clear"
 
@@ -138,7 +151,7 @@ def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
     [
         (0.1, 0.0, 0.01, "clear", "Layer 1 knows of failures what the model's confidence does not say"),
         (0.1, 0.1, 0.01, "null", "but so does an untrained model"),
-        (0.1, 0.09, 0.01, "open", "Whether a layer adds to the model's confidence is undecided"),
+        (0.1, 0.075, 0.01, "open", "Whether a layer adds to the model's confidence is undecided"),
         (0.1, 0.0, 0.2, "open", "Whether a layer adds to the model's confidence is undecided"),
         (0.001, 0.0, 0.6, "null", "No layer adds to the model's confidence"),
     ],
@@ -146,7 +159,8 @@ def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
 def test_failures_are_compared_with_the_models_confidence(
     gain: float, twin: float, p: float, status: str, said: str
 ) -> None:
-    table = predicted(0.75, 0.5, gain=gain, twin_gain=twin, p_gain=p)
+    # A lead of .025 is more than nothing, and not tested well enough to be sure of.
+    table = predicted(0.75, 0.5, gain=gain, twin_gain=twin, p_gain=p, p_twin=0.2 if twin == 0.075 else 0.01)
     (one,) = found(measured((0.2, 0, 0), failure=table), said)
     assert (one.status, one.value, one.against) == (status, pytest.approx(gain), 0.0)
     assert "confidence alone has an AUC of .60" in one.text
@@ -162,14 +176,52 @@ def test_failures_are_compared_with_the_models_confidence(
     ],
 )
 def test_right_and_wrong_answers_are_contrasted(difference: float, p: float, status: str, said: str) -> None:
-    row = ("m", 5, "answer_apart", 1, 12, 0.5 + difference, 0.5)
+    row = ("m", "all", 5, "answer_apart", 1, 12, 0.5 + difference, 0.4, 0.9, 0.5, 0.4, 0.6)
     row += (difference, difference - 0.1, difference + 0.1, p, p, 80, 60, 4)
-    weaker = ("m", 4, *row[2:10], p + 0.1, p + 0.1, *row[12:])
-    result = measured((0.2, 0, 0), contrast=pd.DataFrame([weaker, row], columns=list(CONTRAST)))
+    weaker = ("m", "all", 4, *row[3:15], p + 0.1, p + 0.1, *row[17:])
+    # A single task is not what the finding is about.
+    single = ("m", "qa1", 3, *row[3:15], p / 2, p / 2, *row[17:])
+    result = measured((0.2, 0, 0), contrast=pd.DataFrame([weaker, row, single], columns=list(CONTRAST)))
     (one,) = found(result, said)
     assert (one.status, one.value, one.against) == (status, difference, 0.0)
-    assert "80 wrong answers, each beside right ones with the same question word and length of answer" in one.text
+    assert "80 wrong answers, each beside right ones of the same task, question word and length of answer" in one.text
     assert "(60 in the same document; 4 unmatched)" in one.text
+
+
+def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null() -> None:
+    row = (
+        "m",
+        "all",
+        5,
+        "answer_apart",
+        1,
+        12,
+        0.5,
+        0.49,
+        0.51,
+        0.5,
+        0.49,
+        0.51,
+        0.001,
+        -0.01,
+        0.012,
+        0.9,
+        1.0,
+        80,
+        60,
+        4,
+    )
+    (one,) = found(measured((0.2, 0, 0), contrast=pd.DataFrame([row], columns=list(CONTRAST))), "not told apart")
+    assert one.status == "null"
+
+
+def test_tasks_without_both_kinds_of_answers_are_said() -> None:
+    result = measured((0.2, 0, 0), contrast=pd.DataFrame(columns=list(CONTRAST)))
+    rows = [("qa1", 100, 100, 0, 0, False), ("qa15", 58, 0, 55, 3, False)]
+    result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
+    (one,) = found(result, "cannot be compared")
+    assert one.status == "open"
+    assert "no task has both (100 of 100 right in qa1, 0 of 58 right in qa15)" in one.text
 
 
 def test_what_cannot_be_told_is_open_or_left_out() -> None:

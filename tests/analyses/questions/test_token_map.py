@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
 from lamina.analyses.questions.answering import is_cut
-from lamina.analyses.questions.token_map import explained, project, token_map
-from lamina.corpora.question_sets import typed_question
+from lamina.analyses.questions.token_map import ONE_KIND, OTHER_TASK, explained, project, token_map
+from lamina.corpora.question_sets import questions_from, typed_question
 from lamina.encoders import load_encoder
 from lamina.errors import CorpusError, InputError, SpanError
 from lamina.testing import TinyEncoder
+from lamina.training.answering import answerer_of
 from lamina.training.provenance import TEXTS, text_hash
 
 COLUMNS = "example,method,fit,layer,token,word,sentence,question,support,gold,predicted,x,y,cluster"
@@ -32,6 +35,36 @@ def test_every_token_is_there_at_every_layer(toys) -> None:
     assert tokens[["x", "y"]].notna().all(axis=None)
     assert found.tables["projection"]["layer"].tolist() == [0, 1, 2]
     assert any("no head that answers" in reason and count for reason, count in found.provenance.skipped.items())
+
+
+def test_the_first_right_and_wrong_answer_of_one_task_are_shown(toys, answering_folder) -> None:
+    encoder = load_encoder(str(answering_folder), device="cpu")
+    asked = [replace(each, task=f"qa{1 + (at > 5)}") for at, each in enumerate(toys.questions())]
+    answerer = answerer_of(encoder)
+    assert answerer is not None
+    said = {each.question: each for each in answerer.answer(asked)}
+    # What it says to one question becomes its accepted answer: right there, and wrong everywhere else.
+    known = [
+        replace(each, answers=(said[each.text.id].text,) if at == 8 else ("no such answer",))
+        for at, each in enumerate(asked)
+    ]
+    found = token_map(encoder, questions_from(known, "toys", "test"), both=True)
+    answer = found.tables["answer"]
+    # The first wrong answers are of the other task.
+    assert answer["example"].tolist() == ["q8", "q6"]
+    assert answer["exact_match"].tolist() == [1.0, 0.0]
+    assert set(found.tables["projection"]["example"]) == set(found.tables["tokens"]["example"]) == {"q8", "q6"}
+    assert found.provenance.corpus["example"] == "q8, q6"
+    told = [each.text for each in found.findings if each.text.startswith("Asked ")]
+    assert [each.rpartition("which is ")[2] for each in told] == ["right.", "wrong."]
+    others = [replace(each, task="qa3") if each.text.id == "q8" else each for each in known]
+    apart = token_map(encoder, questions_from(others, "toys", "test"), both=True)
+    assert apart.tables["answer"]["example"].tolist() == ["q8", "q0"]
+    assert apart.provenance.skipped[OTHER_TASK] == 1
+    alike = token_map(encoder, questions_from(known[:6], "toys", "test"), both=True)
+    assert (len(alike.tables["answer"]), alike.provenance.skipped[ONE_KIND]) == (1, 1)
+    with pytest.raises(InputError, match="not both of them"):
+        token_map(encoder, toys, both=True, example="q1")
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne", "ica"])

@@ -11,6 +11,15 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import FIRST
 from lamina.analyses.attention_maps.head_means import LAYERS, layer_table
+from lamina.analyses.attention_maps.induction import (
+    ENCODER,
+    INDUCTION,
+    TOO_FEW,
+    InductionMeter,
+    induction_heads,
+    induction_table,
+    sequences_of,
+)
 from lamina.analyses.attention_maps.loss_gradients import GRADIENTS, GradientMeter, measure_gradients
 from lamina.analyses.attention_maps.pairs import apart, shown_of
 from lamina.analyses.attention_maps.surface import (
@@ -24,8 +33,9 @@ from lamina.analyses.attention_maps.surface import (
 )
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import finding, number, rows_of, status_of
+from lamina.analyses.findings import NEGLIGIBLE, cell, finding, number, rows_of, status_of
 from lamina.analyses.inputs import Texts
+from lamina.analyses.paired import p_in_words
 from lamina.analyses.resampling import unit_of
 from lamina.analyses.settings import Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, fit, refuse_without_maps
@@ -44,16 +54,26 @@ from lamina.results import Finding, Result
         "beside the value of uniform attention; 95 % intervals resample documents (texts where there is one document). "
         "Maps are sorted into the five types of Kovaleva et al. (2019) by a rule that was checked on maps labelled by "
         "eye: a part counts where, of the attention that the other parts leave, it holds at least 0.35 of what uniform "
-        "attention would not give it."
+        "attention would not give it. Of a decoder, induction is the share of attention that goes from a repeated "
+        "token to the token after its earlier copy, on random tokens said twice, beside the same tokens without a copy "
+        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences."
     ),
-    cites=("Clark et al. 2019", "Kovaleva et al. 2019"),
+    cites=("Clark et al. 2019", "Kovaleva et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
     # Bootstrap weights follow from a text's id, no longer from the order of texts (2). Intervals resample documents;
-    # another rule for patterns; a decoder's first token no longer stands in for separators (3).
-    version=3,
+    # another rule for patterns; a decoder's first token no longer stands in for separators (3). Of decoders, induction,
+    # and nothing about the next token, which they cannot see (4).
+    version=4,
     tables={
         "surface": Table("One row per head and measure, beside its value under uniform attention.", SURFACE),
         "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
+        "induction": Table(
+            "One row per head of a decoder: attention from repeated tokens to the token after their copy (`copy`: to "
+            "the copy itself), uniform attention, the same tokens unrepeated, the paired difference, and the "
+            "random-weights twin; `p_holm` is corrected over heads.",
+            INDUCTION,
+            optional=True,
+        ),
         "gradients": Table("One row per head and kind of token attended to.", GRADIENTS, optional=True),
         "layers": Table("One row per layer and number of the other tables: the mean over its heads.", LAYERS),
     },
@@ -76,6 +96,9 @@ def attention(
         int | None, Setting("Draw this many texts or pairs; 1000 for pairs, otherwise all by default.", min=1)
     ] = None,
     gradients: Annotated[bool, Setting("Add the gradient of the model's own loss with respect to attention.")] = False,
+    repeated: Annotated[
+        int, Setting("Random sequences said twice, to find the induction heads of a decoder; 0 for none.", min=0)
+    ] = 20,
     weights: Weights = "attention",
     faithful: Annotated[bool, Setting("Give every token segment id 0, as in the paper.")] = False,
     seed: Seed = 0,
@@ -84,7 +107,8 @@ def attention(
     """Where every head's attention goes: neighbours, the first token, separators, punctuation; how broad it is.
 
     `surface` has each measure of each head with its interval and its value under uniform attention, `patterns` the
-    share of texts on which a head's map is of each type, and `gradients` (where asked for) the mean magnitude of the
+    share of texts on which a head's map is of each type, `induction` (of a decoder) how much attention goes from a
+    repeated token to the token after its earlier copy, and `gradients` (where asked for) the mean magnitude of the
     gradient of the model's own loss with respect to attention to each kind of token. `layers` has the means over a
     layer's heads. Every number has a 95 % interval. Blocks and heads count from 1.
 
@@ -106,9 +130,9 @@ def attention(
     patterns = PatternMeter(seen, samples=samples, seed=seed, unit=unit)
     skipped = yield Watch(seen, shown, [surface, patterns], limit=limit, total=len(shown), weights=weights)
     skipped[UNTOLD] = patterns.untold
-    tables = {"surface": surface.table(), "patterns": patterns.table()}
+    tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
-        layer_table(surface.means.layers(), MEASURES, "surface"),
+        _visible(encoder, layer_table(surface.means.layers(), MEASURES, "surface"), "kind"),
         layer_table(patterns.means.layers(), PATTERNS, "patterns"),
     ]
     if loss is not None:
@@ -117,9 +141,25 @@ def attention(
         tables["gradients"] = slopes.table()
         layers.append(layer_table(slopes.means.layers(), slopes.targets, "gradients"))
         said["loss"] = HOW[loss.kind]
+    if repeated:
+        made = sequences_of(seen, repeated, seed=seed) if seen.causal_maps else None
+        said["induction"] = TOO_FEW if seen.causal_maps else ENCODER
+        if made is not None:
+            said["induction"] = f"{repeated} sequences of {made.size} random tokens, said twice"
+            meters = []
+            for each in (seen, seen.random_twin(seed)):
+                meters.append(InductionMeter(made.size))
+                texts = made.repeated + made.unrepeated
+                yield Watch(each, texts, meters[-1:], total=len(texts), weights=weights)
+            tables["induction"] = induction_table(*meters)
     tables["layers"] = pd.concat(layers, ignore_index=True)
     data = {"shown": shown.describe(), "resampled": f"{unit.by}s"}
     return Tables(tables, _named(skipped, limit), model=said, data=data)
+
+
+def _visible(encoder: Encoder, table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Without what no head of a decoder can look at: the next token."""
+    return table[table[column] != "to_next"].reset_index(drop=True) if encoder.causal_maps else table
 
 
 def _segment_ids(encoder: Encoder) -> str:
@@ -134,11 +174,21 @@ def _overview(result: Result) -> Iterable[Overview | str]:
     yield f"{about.corpus.get('shown', 'texts')}; first token: {about.model.get('first_token', 'unknown')}"
     if "segment_ids" in about.model:
         yield f"segment ids: {about.model['segment_ids']}"
+    if (induction := result.tables.get("induction")) is not None:
+        heads = induction_heads(induction)
+        rows = [
+            (int(row.layer), int(row.head), cell(row.value, row.low, row.high), cell(row.unrepeated), cell(row.twin))
+            for row in rows_of((heads if len(heads) else induction.nlargest(1, "value")).head(_SHOWN))
+        ]
+        title = f"Induction: {len(heads)} of {len(induction)} heads; {about.model.get('induction', '')}"
+        yield Overview(title, ("layer", "head", "after the copy", "without a copy", "twin"), rows)
 
 
 _SINKS = {"to_first": "the first token", "to_separator": "separators", "to_punctuation": "full stops and commas"}
 _PLACES = {"to_previous": "the previous token", "to_next": "the next token", "to_self": "the token itself"}
 """Measure -> in words."""
+_SHOWN = 8
+"""Induction heads that are named."""
 _NUMBERS = ["value", "low", "high", "baseline"]
 
 
@@ -163,15 +213,43 @@ def _findings(result: Result) -> Iterable[Finding]:
             "{against}.",
             row.value, row.low, row.high, row.baseline,
         )  # fmt: skip
-    for row in _most(measured, _PLACES):
+    # Of a decoder, the head that says what came before is the one that induction builds on.
+    decoder = "induction" in result.tables
+    for row in _most(measured, ["to_previous"] if decoder else _PLACES):
         yield finding(
-            f"The clearest positional head is {row.layer}-{row.head}: it gives {{number}} of its attention to "
-            f"{_PLACES[row.kind]}; uniform attention would give {{against}}.",
+            f"The clearest {'previous-token' if decoder else 'positional'} head is {row.layer}-{row.head}: it gives "
+            f"{{number}} of its attention to {_PLACES[row.kind]}; uniform attention would give {{against}}.",
             row.value, row.low, row.high, row.baseline,
         )  # fmt: skip
+    yield from _induction(result.tables.get("induction"))
     yield from _types(layers[layers["of"] == "patterns"])
     slopes = layers[layers["of"] == "gradients"]
     yield from _breadth(measured) if slopes.empty else _no_op(sinks, slopes)
+
+
+def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
+    """Which heads find what came after an earlier copy; or that none does."""
+    if table is None or table.empty:
+        return
+    heads = induction_heads(table)
+    row = next(rows_of(table.nlargest(1, "value") if heads.empty else heads))
+    numbers = (
+        f"{number(row.value, row.low, row.high)} of its attention from repeated tokens to the token after their "
+        f"earlier copy; without a copy {number(row.unrepeated)} (difference "
+        f"{number(row.difference, row.diff_low, row.diff_high)}, {p_in_words(row.p_holm)}), the random-weights twin "
+        f"{number(row.twin)}, uniform attention {number(row.baseline)}."
+    )
+    about = row.value, row.low, row.high, row.unrepeated
+    if heads.empty:
+        status = "null" if row.diff_high <= NEGLIGIBLE else "open"
+        said = f"No head is an induction head: at most, {row.layer}-{row.head} gives {numbers}"
+        yield Finding(said, status, *about)
+        return
+    named = [f"{each.layer}-{each.head}" for each in rows_of(heads)]
+    listed = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
+    count = f"{len(named)} of {len(table)} heads are induction heads ({listed})"
+    count = count if len(named) > 1 else f"One of {len(table)} heads is an induction head ({listed})"
+    yield Finding(f"{count}; the clearest, {named[0]}, gives {numbers}", "clear", *about)
 
 
 def _types(patterns: pd.DataFrame) -> Iterable[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,18 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from lamina.analyses.paired import holm
-from lamina.analyses.questions.intervals import over_seeds
+from lamina.analyses.questions.intervals import Spread, over_seeds
 from lamina.analyses.resampling import weights_of
 from lamina.corpora.questions import Question
 
 CONTRAST = (
-    *("model", "layer", "measure", "seeds", "documents", "right", "wrong"),
+    *("model", "task", "layer", "measure", "seeds", "documents"),
+    *(column for side in ("right", "wrong") for column in (side, f"{side}_low", f"{side}_high")),
     *("difference", "low", "high", "p", "p_holm", "matched", "within_document", "unmatched"),
 )
 """Columns of `contrast.csv`."""
+TOGETHER = "all"
+"""What all tasks together are called: wrong answers of each beside right ones of the same."""
 CONTRASTED = (
     "within_question",
     "within_support",
@@ -64,6 +67,16 @@ def stratum_of(question: Question) -> str:
     return f"{question.task}|{kind_of_question(question.question)}|{longest}"
 
 
+def task_of(stratum: str) -> str:
+    """The task that a stratum is of.
+
+    Example:
+        >>> task_of("qa1|where|1")
+        'qa1'
+    """
+    return stratum.partition("|")[0]
+
+
 class Answered(NamedTuple):
     """Questions that are known to be answered right or wrong, by one model."""
 
@@ -84,7 +97,37 @@ class _Matched(NamedTuple):
 
 
 def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> pd.DataFrame:
-    """The mean difference of right minus wrong answers, by layer and measure.
+    """The mean difference of right minus wrong answers, by layer and measure: of all tasks together, then of each task.
+
+    Together, a wrong answer still counts only beside right ones of its own task. p-values are corrected over layers and
+    measures, those of single tasks over tasks, too.
+    """
+    together = _rows(model, TOGETHER, by_seed, samples=samples, seed=seed)
+    single = [
+        _rows(model, task, own, samples=samples, seed=seed)
+        for task in sorted({task_of(each) for answered in by_seed for each in answered.strata})
+        if (own := [part for each in by_seed if (part := _of_task(each, task)) is not None])
+    ]
+    tables = [together]
+    # One task is all of them.
+    if len({task_of(each) for answered in by_seed for each in answered.strata}) > 1 and single:
+        tables.append(pd.concat(single, ignore_index=True))
+    for table in tables:
+        table["p_holm"] = holm(table["p"].tolist())
+    return pd.concat(tables, ignore_index=True)[list(CONTRAST)]
+
+
+def _of_task(answered: Answered, task: str) -> Answered | None:
+    """The questions of one task; None where its answers are all right or all wrong."""
+    own = np.array([task_of(each) == task for each in answered.strata])
+    if len(set(answered.right[own].tolist())) < 2:
+        return None
+    names = ([each for each, kept in zip(part, own, strict=True) if kept] for part in (answered.units, answered.strata))
+    return Answered(answered.values[own], answered.right[own], *names)
+
+
+def _rows(model: str, task: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> pd.DataFrame:
+    """Rows of `contrast.csv`, not corrected yet.
 
     Each wrongly answered question is compared with the mean of the rightly answered ones of its document and stratum;
     where its document has none, with those of its stratum in all documents; where there are none either, it is not
@@ -93,19 +136,28 @@ def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, see
     layers, measures = by_seed[0].values.shape[1:]
     matches = [_Match(each) for each in by_seed]
     whole = [match.means(np.ones((1, match.units))) for match in matches]
-    values = np.stack([each.right[0] - each.wrong[0] for each in whole])
-    draws = np.stack([match.draws(samples, seed) for match in matches])
+    drawn = [match.draws(samples, seed) for match in matches]
     documents = np.mean([match.documents for match in matches], axis=0).astype(int)
-    found = over_seeds(values, draws, documents)
+
+    def spread(of: Callable[[_Matched], np.ndarray]) -> Spread:
+        return over_seeds(np.stack([of(each)[0] for each in whole]), np.stack([of(each) for each in drawn]), documents)
+
+    right, wrong = spread(lambda means: means.right), spread(lambda means: means.wrong)
+    found = spread(lambda means: means.right - means.wrong)
     table = pd.DataFrame(
         {
             "model": model,
+            "task": task,
             "layer": np.repeat(np.arange(layers), measures),
             "measure": CONTRASTED * layers,
             "seeds": len(by_seed),
             "documents": documents,
-            "right": np.mean([each.right[0] for each in whole], axis=0),
-            "wrong": np.mean([each.wrong[0] for each in whole], axis=0),
+            "right": right.value,
+            "right_low": right.low,
+            "right_high": right.high,
+            "wrong": wrong.value,
+            "wrong_low": wrong.low,
+            "wrong_high": wrong.high,
             "difference": found.value,
             "low": found.low,
             "high": found.high,
@@ -114,9 +166,7 @@ def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, see
             **_counts(matches),
         }
     )
-    table = table[table["difference"].notna()].reset_index(drop=True)
-    table["p_holm"] = holm(table["p"].tolist())
-    return table[list(CONTRAST)]
+    return table[table["difference"].notna()].reset_index(drop=True)
 
 
 def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
@@ -156,12 +206,12 @@ class _Match:
         np.logical_or.at(found, self._unit, used)
         return found.sum(0)
 
-    def draws(self, samples: int, seed: int) -> Float[np.ndarray, "sample kind"]:
-        """Right minus wrong, over resampled documents."""
+    def draws(self, samples: int, seed: int) -> _Matched:
+        """Over resampled documents."""
         drawn = [weights_of(str(name), samples=samples, seed=seed) for name in self._names]
         weights = np.array(drawn, float).reshape(-1, samples).T
         parts = [self.means(weights[at : at + _TOGETHER]) for at in range(0, samples, _TOGETHER)]
-        return np.concatenate([part.right - part.wrong for part in parts])
+        return _Matched(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
     def means(self, weights: Float[np.ndarray, "sample unit"]) -> _Matched:
         """Over matched wrong answers, and over the right answers they are matched with."""

@@ -14,11 +14,15 @@ from lamina.analyses.questions.predicting import Cases, Prediction, Predictor, p
 
 _GAINS = ("gain_auc", "gain_log_loss")
 FAILURE = (
-    *("model", "layer", "feature", "count", "documents", "seeds"),
+    *("model", "layer", "feature", "count", "documents", "tasks", "seeds"),
     *("auc", "low", "high", "p", "p_holm"),
     *(column for gain in _GAINS for column in (gain, f"{gain}_low", f"{gain}_high")),
     *("p_gain", "p_gain_holm"),
-    *(column for lead in ("over_twin", "gain_over_twin") for column in (lead, f"{lead}_low", f"{lead}_high")),
+    *(
+        column
+        for lead in ("over_twin", "gain_over_twin")
+        for column in (lead, f"{lead}_low", f"{lead}_high", f"p_{lead}", f"p_{lead}_holm")
+    ),
 )
 """Columns of `failure.csv`; `layer` is empty for what has none."""
 VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
@@ -33,8 +37,8 @@ def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: 
         samples: resampled documents, and draws of the tests.
         seed: of both.
 
-    A seed whose answers are all right or all wrong is left out; there are no rows where that is true of all of them, or
-    where there is only one document.
+    Questions are compared within their task. A seed whose answers are all right or all wrong is left out; there are no
+    rows where that is true of all of them, or where there is only one document.
     """
     every = [Predictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
     kept = [number for number, each in enumerate(every) if each.possible]
@@ -82,15 +86,15 @@ def _by_layer(
     alone = [_p([each.alone for each in layer]) for layer in layers]
     added = [_p([each.added for each in layer]) for layer in layers]
     corrected, gain_corrected = holm(alone), holm(added)
+    ahead = _ahead(layers, twin, predictors)
     for at, layer in enumerate(layers):
         found = _spread(layer, predictors)
-        ahead = (np.nan,) * 6 if twin is None else _ahead(layer, twin[at], predictors)
         yield (
             *(model, at, VECTORS, *_size(cases, predictors)),
             *_auc(found),
             *(alone[at], float(corrected[at])),
             *_gains(found),
-            *(added[at], float(gain_corrected[at]), *ahead),
+            *(added[at], float(gain_corrected[at]), *ahead[at]),
         )
 
 
@@ -106,7 +110,7 @@ def _without_layer(model: str, cases: Sequence[Cases], predictors: Sequence[Pred
         if feature == LENGTH:
             gains = (*_gains(found), _p([each.added for each in judged]))
         start = (model, pd.NA, feature, *_size(cases, predictors))
-        yield *start, *_auc(found), _p([each.alone for each in judged]), np.nan, *gains, *(np.nan,) * 7
+        yield *start, *_auc(found), _p([each.alone for each in judged]), np.nan, *gains, *(np.nan,) * 11
 
 
 def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
@@ -122,12 +126,23 @@ def _spread(layer: _Layer, predictors: Sequence[Predictor]) -> Spread:
     return over_seeds(values, draws, predictors[0].units)
 
 
-def _ahead(layer: _Layer, twin: _Layer, predictors: Sequence[Predictor]) -> tuple[float, ...]:
-    """By how much the AUC, and its gain, is above the twin's, on the same resampled documents."""
-    gaps = np.stack([own.measured[:2] - other.measured[:2] for own, other in zip(layer, twin, strict=True)])
-    draws = np.stack([own.draws[:, :2] - other.draws[:, :2] for own, other in zip(layer, twin, strict=True)])
-    found = over_seeds(gaps, draws, predictors[0].units)
-    return tuple(float(part[at]) for at in (0, 1) for part in (found.value, found.low, found.high))
+def _ahead(layers: list[_Layer], twin: list[_Layer] | None, predictors: Sequence[Predictor]) -> list[tuple[float, ...]]:
+    """By how much the AUC, and its gain, is above the twin's, on the same resampled documents; layer by layer.
+
+    Tests are two-sided and paired, corrected over layers.
+    """
+    if twin is None:
+        return [(np.nan,) * 10] * len(layers)
+    found = []
+    for own, other in zip(layers, twin, strict=True):
+        gaps = np.stack([one.measured[:2] - two.measured[:2] for one, two in zip(own, other, strict=True)])
+        draws = np.stack([one.draws[:, :2] - two.draws[:, :2] for one, two in zip(own, other, strict=True)])
+        found.append(over_seeds(gaps, draws, predictors[0].units))
+    corrected = [holm([float(each.p[at]) for each in found]) for at in (0, 1)]
+    return [
+        tuple(float(each) for at in (0, 1) for each in (*(part[at] for part in spread), corrected[at][layer]))
+        for layer, spread in enumerate(found)
+    ]
 
 
 def _p(by_seed: list[np.ndarray]) -> float:
@@ -135,8 +150,8 @@ def _p(by_seed: list[np.ndarray]) -> float:
     return p_of(np.mean(by_seed, axis=0))
 
 
-def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int]:
-    return len(cases[0].wrong), predictors[0].units, len(cases)
+def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int, int]:
+    return len(cases[0].wrong), predictors[0].units, predictors[0].tasks, len(cases)
 
 
 def _auc(found: Spread) -> tuple[float, float, float]:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lamina.analyses.findings import NEGLIGIBLE, number, rows_of
+from lamina.analyses.findings import NEGLIGIBLE, number, rows_of, status_of
 from lamina.analyses.paired import SURE, p_in_words
+from lamina.analyses.questions.contrast import TOGETHER
 from lamina.analyses.questions.failure import CONFIDENCE, VECTORS
 from lamina.analyses.questions.streaming import ALL, PSEUDO, TWIN
 from lamina.results import Finding, Result, Status
@@ -16,6 +17,8 @@ _SMALL_AUC = 0.05
 """A difference of AUCs that means nothing."""
 _SMALL_GAIN = 0.02
 """A gain in AUC that means nothing."""
+_LOOSE = 2
+"""Where a lead over the twin is itself negligible, so many times a small one may lie in its interval."""
 
 
 class _Wording(NamedTuple):
@@ -104,16 +107,21 @@ def _role_status(low: float, high: float, beside: list[dict[str, Any]]) -> Statu
 
 
 def contrast_findings(result: Result) -> Iterator[Finding]:
-    """The measure and layer that tell right from wrong answers best, among matched questions."""
+    """The measure and layer that tell right from wrong answers best, among matched questions of all tasks together."""
     table = result.tables.get("contrast")
-    if table is None or table["p_holm"].notna().sum() == 0:
+    if table is None:
         return
-    rows = table[table["p_holm"].notna()]
-    best = min((row._asdict() for row in rows_of(rows)), key=lambda row: row["p"])
+    # Older results have no tasks: all their rows are of all tasks together.
+    known = table["p_holm"].notna() & ((table["task"] == TOGETHER) if "task" in table else True)
+    if not known.any():
+        yield from _not_compared(result)
+        return
+    every = [row._asdict() for row in rows_of(table[known])]
+    best = min(every, key=lambda row: row["p"])
     value, low, high, p = (float(best[column]) for column in ("difference", "low", "high", "p_holm"))
     matched = (
-        f"{best['matched']:,} wrong answers, each beside right ones with the same question word and length of answer "
-        f"({best['within_document']:,} in the same document; {best['unmatched']:,} unmatched)"
+        f"{best['matched']:,} wrong answers, each beside right ones of the same task, question word and length of "
+        f"answer ({best['within_document']:,} in the same document; {best['unmatched']:,} unmatched)"
     )
     numbers = f"{number(best['right'])} against {number(best['wrong'])}, difference {number(value, low, high)}"
     if p < SURE:
@@ -125,7 +133,21 @@ def contrast_findings(result: Result) -> Iterator[Finding]:
         f"Right and wrong answers to similar questions are not told apart by any measure at any layer: most by "
         f"{best['measure']} at layer {best['layer']}, {numbers}, {p_in_words(p)}"
     )
-    yield Finding(f"{text}; {matched}.", "open", value, low, high, against=0.0)
+    nothing = all(status_of(row["low"], row["high"], 0.0) == "null" for row in every)
+    yield Finding(f"{text}; {matched}.", "null" if nothing else "open", value, low, high, against=0.0)
+
+
+def _not_compared(result: Result) -> Iterator[Finding]:
+    """Where every task is answered always rightly or always wrongly, there is nothing to compare."""
+    tasks = result.tables.get("tasks")
+    if tasks is None or tasks.empty or tasks["compared"].any():
+        return
+    said = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
+    yield Finding(f"Right and wrong answers cannot be compared: no task has both ({said}).", "open")
+
+
+def _in_task(task: object) -> str:
+    return f" in {task}" if isinstance(task, str) and task else ""
 
 
 def failure_findings(result: Result) -> Iterator[Finding]:
@@ -146,14 +168,43 @@ def failure_findings(result: Result) -> Iterator[Finding]:
         yield _added(gains.loc[gains["gain_log_loss"].idxmax()].to_dict(), float(sure["auc"].iloc[0]))
 
 
+class _Lead(NamedTuple):
+    """By how much a layer is ahead of the same layer of its twin, on the same questions."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    """Corrected over layers; NaN in results of older versions."""
+
+    @classmethod
+    def of(cls, row: dict[str, Any], name: str) -> _Lead:
+        value, low, high = (float(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+        return cls(value, low, high, float(row.get(f"p_{name}_holm", math.nan)))
+
+    @property
+    def is_sure(self) -> bool:
+        return self.low > 0 and not self.p >= SURE
+
+    def is_nothing(self, small: float) -> bool:
+        """Whether it is no lead: more than a small one is ruled out, or it is negligible and not far from that."""
+        if self.is_sure:
+            return False
+        return self.high <= small or (self.value <= NEGLIGIBLE and self.high <= _LOOSE * small)
+
+    def in_words(self) -> str:
+        test = "" if math.isnan(self.p) else f", {p_in_words(self.p)}"
+        return f"difference {number(self.value, self.low, self.high)}{test}"
+
+
 def _alone(best: dict[str, Any], twin: float | None) -> Finding:
     layer, auc, low, high = int(best["layer"]), float(best["auc"]), float(best["low"]), float(best["high"])
-    ahead, ahead_low, ahead_high = (float(best[f"over_twin{end}"]) for end in ("", "_low", "_high"))
+    lead = _Lead.of(best, "over_twin")
     beside = "chance is .50"
     if twin is not None:
-        beside = f"the random-weights twin reaches {number(twin)} (difference {number(ahead, ahead_low, ahead_high)})"
+        beside = f"the random-weights twin reaches {number(twin)} ({lead.in_words()})"
     chance = high <= 0.5 + _SMALL_AUC
-    as_twin = twin is not None and ahead_high <= _SMALL_AUC
+    as_twin = twin is not None and lead.is_nothing(_SMALL_AUC)
     status: Status = "open"
     said = f"Whether wrong answers can be predicted is undecided; best from layer {layer}"
     if chance or (as_twin and low <= 0.5 + _SMALL_AUC):
@@ -161,23 +212,25 @@ def _alone(best: dict[str, Any], twin: float | None) -> Finding:
     elif as_twin:
         status = "null"
         said = f"Wrong answers can be predicted from layer {layer}, but no better than by an untrained model"
-    elif best["p_holm"] < SURE and low > 0.5 and (twin is None or ahead_low > 0):
+    elif best["p_holm"] < SURE and low > 0.5 and (twin is None or lead.is_sure):
         status, said = "clear", f"Wrong answers can be predicted from layer {layer}"
-    numbers = f"AUC {number(auc, low, high)} on {int(best['count']):,} questions, {p_in_words(best['p_holm'])}"
+    tasks = int(best.get("tasks", 1))
+    within = f" compared within {tasks} tasks" if tasks > 1 else ""
+    numbers = f"AUC {number(auc, low, high)} on {int(best['count']):,} questions{within}, {p_in_words(best['p_holm'])}"
     return Finding(f"{said}: {numbers}; {beside}.", status, auc, low, high, against=max(0.5, twin or 0.5))
 
 
 def _added(best: dict[str, Any], confidence: float) -> Finding:
     """Of the layer that adds most; a layer that does not help anywhere is the answer too."""
     layer, gain, low, high = (best[column] for column in ("layer", "gain_auc", "gain_auc_low", "gain_auc_high"))
-    ahead, ahead_low, ahead_high = (float(best[f"gain_over_twin{end}"]) for end in ("", "_low", "_high"))
+    lead = _Lead.of(best, "gain_over_twin")
     adds = best["p_gain_holm"] < SURE and best["gain_log_loss"] > 0
     status: Status = "open"
     said = f"Whether a layer adds to the model's confidence is undecided: at layer {layer}"
-    if adds and ahead_high <= _SMALL_GAIN:
+    if adds and lead.is_nothing(_SMALL_GAIN):
         status = "null"
         said = f"Layer {layer} adds to the model's confidence in predicting failures, but so does an untrained model"
-    elif adds and (math.isnan(ahead) or ahead_low > 0):
+    elif adds and (math.isnan(lead.value) or lead.is_sure):
         status, said = "clear", f"Layer {layer} knows of failures what the model's confidence does not say"
     elif high <= _SMALL_GAIN:
         status, said = "null", f"No layer adds to the model's confidence in predicting failures: even layer {layer}"
@@ -186,17 +239,18 @@ def _added(best: dict[str, Any], confidence: float) -> Finding:
         f"confidence alone has an AUC of {number(confidence)}, the layer's vectors add {number(gain, low, high)}, and "
         f"{loss} to the log likelihood of a question ({p_in_words(best['p_gain_holm'])})"
     )
-    if not math.isnan(ahead):
-        numbers += f"; the random-weights twin adds {number(gain - ahead)} (difference "
-        numbers += f"{number(ahead, ahead_low, ahead_high)})"
+    if not math.isnan(lead.value):
+        numbers += f"; the random-weights twin adds {number(gain - lead.value)} ({lead.in_words()})"
     return Finding(f"{said}: {numbers}.", status, float(gain), float(low), float(high), against=0.0)
 
 
 def _reason(result: Result) -> str:
     phases = result.tables["phases"]
     kinds = [group for group in ("right", "wrong") if group in set(phases["group"])]
+    tasks = result.tables.get("tasks")
     if len(kinds) != 1:
-        return "there is only one document"
+        alike = tasks is not None and len(tasks) and not tasks["compared"].any()
+        return "each task's answers are all right or all wrong" if alike else "there is only one document"
     if phases["seeds"].max() > 1:
         return "the answers of every model are all right or all wrong"
     return f"all answers are {kinds[0]}"

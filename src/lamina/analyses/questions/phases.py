@@ -21,13 +21,18 @@ from lamina.analyses.questions.failure import FAILURE, failure_table, time_layer
 from lamina.analyses.questions.findings import contrast_findings, failure_findings, role_findings
 from lamina.analyses.questions.planning import Plan
 from lamina.analyses.questions.planning import plan as plan_questions
-from lamina.analyses.questions.predicting import Cases
+from lamina.analyses.questions.predicting import Cases, mixed_tasks
 from lamina.analyses.questions.streaming import (
     ALL,
+    ANSWERS,
     COLUMNS,
     DIFFERENCES,
     PHASES,
+    RIGHT,
+    SURE_WRONG,
     TWIN,
+    UNSURE,
+    WRONG,
     Given,
     Ledger,
     Turn,
@@ -52,6 +57,7 @@ _TIMED = 8
 """Questions clustered to estimate how long it takes."""
 _SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
 """Measures that the terminal shows."""
+_TASKS = ("task", "questions", "right", "confident_wrong", "low_confidence", "compared")
 _CONTRASTED = [COLUMNS.index(measure) for measure in CONTRASTED]
 
 
@@ -61,7 +67,9 @@ class _Known:
     def __init__(self, size: int) -> None:
         self.known, self.wrong = np.zeros(size, bool), np.zeros(size, bool)
         self.confidence, self.length = np.zeros(size), np.zeros(size)
-        self.documents = np.zeros(size, object)
+        self.documents, self.tasks = np.zeros(size, object), np.zeros(size, object)
+        self.counts: dict[str, Counter[str]] = {}
+        """Task -> group of ANSWERS -> questions."""
         self._answered: list[tuple[np.ndarray, bool, str, str]] = []
 
     def note(self, turn: Turn, values: np.ndarray) -> None:
@@ -73,13 +81,15 @@ class _Known:
         if turn.place is not None:
             self.known[turn.place], self.wrong[turn.place], self.confidence[turn.place] = True, not right, confidence
             self.length[turn.place] = len(turn.question.text.segments[0])
-            self.documents[turn.place] = turn.unit
+            self.documents[turn.place], self.tasks[turn.place] = turn.unit, turn.question.task
+        self.counts.setdefault(turn.question.task, Counter()).update(ANSWERS[group] for group in turn.groups)
 
     def cases(self, vectors: np.ndarray) -> Cases:
-        """For predicting failures, from these vectors."""
-        use = self.known
-        documents = self.documents[use].astype(str)
-        return Cases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use])
+        """For predicting failures, from these vectors: of tasks with right answers as well as wrong ones."""
+        use = self.known.copy()
+        use[use] = mixed_tasks(self.wrong[use], self.tasks[use].astype(str))
+        documents, tasks = self.documents[use].astype(str), self.tasks[use].astype(str)
+        return Cases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use], tasks)
 
     def answered(self) -> Answered:
         """For comparing right with wrong answers."""
@@ -112,17 +122,22 @@ class _Read(NamedTuple):
         "We take mean cosines of words within and between groups, minus the layer's anisotropy; how far the answer "
         "lies from all other words; and the agreement of k-means clusters with sentences, roles and entity types. Each "
         "is compared, question by question, with another sentence and another span of the same context and with the "
-        "random-weights twin; intervals resample documents. Right and wrong answers are matched by question word and "
-        "length of the answer. A logistic regression on one layer's vectors, trained and scored on different "
-        "documents, predicts wrong answers, alone and added to the model's confidence."
+        "random-weights twin; intervals resample documents. Right and wrong answers are compared within a task, "
+        "matched by question word and length of the answer: between tasks, any difference would be one of the tasks. A "
+        "logistic regression on one layer's vectors, trained and scored on different documents, predicts which "
+        "questions of a task are answered wrongly, alone and added to the model's confidence, beside the same for the "
+        "random-weights twin."
     ),
     cites=("van Aken et al. 2019",),
     reads=QuestionSet(seeds=True),
-    version=3,  # nulls of the same shape, tests by document, nested models of failure, intervals by Student's t
+    # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
+    # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
+    version=4,
     tables={
         "phases": Table(
             "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of pieces "
-            "of words, `count` is of questions.",
+            "of words, `count` is of questions. Groups of answers hold different questions, and tasks in different "
+            "shares: compare them in `contrast`.",
             PHASES,
         ),
         "differences": Table(
@@ -130,15 +145,23 @@ class _Read(NamedTuple):
             "`p` is two-sided, `p_holm` corrected over layers.",
             DIFFERENCES,
         ),
+        "tasks": Table(
+            "One row per task of the data: how its questions are answered; `compared` where some are answered rightly "
+            "and some wrongly. Of several seeds the mean. Only for a model that answers.",
+            _TASKS,
+            optional=True,
+        ),
         "contrast": Table(
-            "One row per layer and measure: right minus wrong answers, matched; `p` is two-sided, `p_holm` corrected "
-            "over layers and measures. Only for a model that answers.",
+            "One row per task (all: together, each answer beside those of its own task), layer and measure: right "
+            "minus wrong answers, matched; `p` is two-sided, `p_holm` corrected over layers and measures (and tasks, "
+            "of single ones). Only for a model that answers.",
             CONTRAST,
             optional=True,
         ),
         "failure": Table(
-            "One row per model, layer and feature that predicts wrong answers; `p` and `p_gain` are one-sided (better "
-            "than without the feature), by documents. Only for a model that answers.",
+            "One row per model, layer and feature that predicts which questions of a task are answered wrongly; `p` "
+            "and `p_gain` are one-sided (better than without the feature), `p_over_twin` two-sided and paired, all by "
+            "documents. Only for a model that answers.",
             FAILURE,
             optional=True,
         ),
@@ -165,8 +188,9 @@ def phases(
     """How question, support and answer relate at each layer, and whether failures can be predicted early.
 
     Best with a model that answers: a folder of `lamina finetune --task squad|hotpot|babi|classify`. Then right and
-    wrong answers are measured apart, `contrast` compares them among similar questions, and `failure` says how well
-    wrong ones can be predicted from one layer's vectors. A folder with several seeds (`lamina finetune --seeds`) gives
+    wrong answers are measured apart, `contrast` compares them among similar questions of a task, and `failure` says how
+    well wrong ones can be predicted from one layer's vectors, beside its twin's. Tasks whose answers are all right or
+    all wrong are in `tasks` and are not compared. A folder with several seeds (`lamina finetune --seeds`) gives
     the mean over them.
 
     Questions stream: memory hardly grows with their number. Beside the model are pseudo roles (`NAME (pseudo roles)`:
@@ -197,6 +221,7 @@ def phases(
     }
     answers = all(each.answers for each in read)
     if answers:
+        tables["tasks"] = _tasks(read)
         tables["contrast"] = _contrast(name, read, samples, seed)
         if plan.places:
             tables["failure"] = _failure(name, read, samples, seed)
@@ -323,6 +348,16 @@ def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, co
     )
 
 
+def _tasks(read: list[_Read]) -> pd.DataFrame:
+    counts = [each.known.counts for each in read]
+    rows = []
+    for task in dict.fromkeys(task for each in counts for task in each):
+        own = [each.get(task, Counter()) for each in counts]
+        means = [round(sum(each[group] for each in own) / len(own)) for group in (ALL, RIGHT, SURE_WRONG, UNSURE)]
+        rows.append((task, *means, any(each[RIGHT] and each[WRONG] for each in own)))
+    return pd.DataFrame(rows, columns=list(_TASKS))
+
+
 def _contrast(name: str, read: list[_Read], samples: int, seed: int) -> pd.DataFrame:
     answered = [each.known.answered() for each in read if each.known.both]
     if not answered:
@@ -345,12 +380,17 @@ def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:
             skipped |= watcher.skipped
     alone = "one document only: nothing is adjusted for anisotropy, "
     alone += "intervals are over paragraphs" if plan.paragraphs > 1 else "and there are no intervals"
+    alike: Counter[str] = Counter()
+    for each in read:
+        for counts in each.known.counts.values():
+            alike[ALL] += counts[ALL] if not counts[RIGHT] or not counts[WRONG] else 0
     one_sided = sum(not each.known.both for each in read) if answers and len(read) > 1 else 0
     return {
         **skipped,
         **plan.lacking,
         "questions not drawn for clustering": plan.size - len(plan.clustered),
         "questions not drawn for predicting failures": plan.size - len(plan.places) if answers else 0,
+        "questions of tasks whose answers are all right or all wrong: not compared": alike[ALL] // len(read),
         SILENT: int(not answers),
         "seeds left out of contrast and failure: all of their answers are right, or all wrong": one_sided,
         alone: int(plan.documents == 1),

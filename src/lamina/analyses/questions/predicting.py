@@ -3,11 +3,15 @@
 Everything is by document. Models are fitted to some documents and judged on others, intervals resample documents, and
 the test turns documents' residuals around as wholes: questions about one document succeed and fail together, and their
 vectors are alike, so that questions are not independent.
+
+Everything is within tasks. Each task has an intercept of its own, and only questions of one task are compared: which
+task a question belongs to is plain from its words, and tasks differ in how often they are answered rightly.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +40,19 @@ class Cases(NamedTuple):
     """[case] Names or numbers: what varies as a whole."""
     confidence: Float[np.ndarray, " case"]
     length: Float[np.ndarray, " case"]
+    tasks: np.ndarray | None = None
+    """[case] Names or numbers: only questions of one task are compared; None where all are of one."""
+
+
+def mixed_tasks(wrong: Bool[np.ndarray, " case"], tasks: np.ndarray) -> Bool[np.ndarray, " case"]:
+    """Which cases belong to a task with right answers as well as wrong ones.
+
+    Example:
+        >>> mixed_tasks(np.array([True, False, True]), np.array(["qa1", "qa1", "qa15"])).tolist()
+        [True, True, False]
+    """
+    both = [task for task in np.unique(tasks) if 0 < wrong[tasks == task].sum() < (tasks == task).sum()]
+    return np.isin(tasks, both)
 
 
 class Prediction(NamedTuple):
@@ -58,6 +75,9 @@ class Predictor:
         self._wrong = cases.wrong.astype(float)
         names, self._units = np.unique(cases.documents, return_inverse=True)
         self.units = len(names)
+        tasks = np.zeros(len(cases.wrong), int) if cases.tasks is None else cases.tasks
+        named, self._task = np.unique(tasks, return_inverse=True)
+        self.tasks = len(named)
         self._confidence = cases.confidence
         self._folds = _folds(self._units, self.units) if self.units > 1 else np.zeros(len(self._units), int)
         drawn = [weights_of(str(name), samples=samples, seed=seed) for name in names]
@@ -107,25 +127,26 @@ class Predictor:
 
     @cached_property
     def _nothing(self) -> np.ndarray:
-        return np.ones((len(self._wrong), 1))
+        """An intercept per task."""
+        return (self._task[:, None] == np.arange(self.tasks)).astype(float)
 
     @cached_property
     def _sure(self) -> np.ndarray:
         """Log-odds of the confidence and their square: otherwise a bend in it would count as a gain of the vectors."""
         odds = log_odds(self._confidence)
         odds = (odds - odds.mean()) / max(float(odds.std()), 1e-9)
-        return np.stack([np.ones_like(odds), odds, odds**2], axis=1)
+        return np.hstack([self._nothing, odds[:, None], odds[:, None] ** 2])
 
     @cached_property
     def _turned(self) -> np.ndarray:
         return self._signs[self._units]
 
     def _auc(self, said: np.ndarray) -> tuple[float, np.ndarray]:
-        """Only questions of one fold are compared: models of different folds have different intercepts."""
+        """Only questions of one fold and task are compared: models of different folds have different intercepts."""
         top, bottom = np.zeros(len(self._weights) + 1), np.zeros(len(self._weights) + 1)
         weights = np.vstack([np.ones(len(said)), self._weights])
-        for fold in range(self._folds.max() + 1):
-            scored = self._folds == fold
+        for fold, task in product(range(self._folds.max() + 1), range(self.tasks)):
+            scored = (self._folds == fold) & (self._task == task)
             won, pairs = ordered_pairs(said[scored], self._wrong[scored] > 0, weights[:, scored])
             top, bottom = top + won, bottom + pairs
         found = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from lamina.analyses.questions.measures import TIMES, ordinary
 from lamina.analyses.questions.roles import Roles, roles_of
 from lamina.analyses.settings import Seed, Setting
 from lamina.corpora import Questions
+from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
@@ -92,6 +95,10 @@ def _projector(method: Method, tokens: int, seed: int) -> Any:
 LEFT_OUT = -1
 """The cluster of an outlier."""
 OUTLIERS = f"tokens left out at some layer: their vectors are more than {TIMES:g} times as long as the median"
+OTHER_TASK = "no task has a right and a wrong answer: the two questions are of different tasks"
+ONE_KIND = "all answers are right, or all are wrong: only one question is shown"
+_AT_ONCE = 32
+"""Questions answered together while a right and a wrong answer are looked for."""
 NO_GOLD = "questions without an accepted answer: neither gold nor support is known"
 
 
@@ -118,21 +125,24 @@ class _Seen(NamedTuple):
     ),
     cites=("van Aken et al. 2019",),
     reads=OneQuestion(),
-    version=1,
+    version=2,  # one or two questions: `projection` says of which
     tables={
         "tokens": Table(
             "One row per token and layer.",
             "example method fit layer token word sentence question support gold predicted x y cluster",
         ),
-        "projection": Table("One row per layer.", "layer tokens left_out explained_x explained_y clusters silhouette"),
+        "projection": Table(
+            "One row per question and layer.",
+            "example layer tokens left_out explained_x explained_y clusters silhouette",
+        ),
         "answer": Table(
-            "One row: the question, and the model's answer where it has a head that answers; start and end are "
+            "One row per question, with the model's answer where it has a head that answers; start and end are "
             "characters of the context, empty where the answer is a class.",
             "example question accepted predicted start end confidence exact_match f1",
         ),
     },
     chapter="answering",
-    report={},
+    report={"both": True},
     example='lamina token_map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
 )
 def token_map(
@@ -140,6 +150,13 @@ def token_map(
     questions: Questions,
     *,
     example: Annotated[str | None, Setting("Id of the question; the first one by default.", metavar="ID")] = None,
+    both: Annotated[
+        bool,
+        Setting(
+            "Instead of one question: the first that the model answers rightly and the first that it answers wrongly, "
+            "of one task."
+        ),
+    ] = False,
     method: Annotated[Method, Setting("How tokens are projected into two dimensions.")] = "pca",
     fit: Annotated[Fit, Setting("One projection per layer, or one over all layers.")] = "layer",
     clusters: Annotated[
@@ -152,7 +169,9 @@ def token_map(
 
     A model that was fine-tuned to answer questions (`lamina finetune --task squad|hotpot|babi`) also gives its answer.
     A token whose vector is more than ten times as long as the layer's median is left out of projections and clusters:
-    its place is empty, its cluster -1.
+    its place is empty, its cluster -1. With `both`, a question that the model could not answer stands beside one that
+    it could; where there is no such pair within a task, the two are of different tasks, and where all answers are of
+    one kind, only one is shown; either is counted.
 
     Example:
         >>> import lamina
@@ -161,34 +180,43 @@ def token_map(
         >>> lamina.token_map(TinyEncoder(), asked).tables["projection"]["layer"].tolist()
         [0, 1, 2]
     """
+    if both and example is not None:
+        raise InputError("give either an example or both (a right and a wrong answer), not both of them")
     chosen = questions if example is None else questions.find(example)
     refuse_seen(encoder, chosen)
     refuse_unfit(encoder, questions.questions(), f"{questions.name} ({questions.split})")
-    question = next(iter(chosen.questions()), None)
-    if question is None:
+    picked = _right_and_wrong(encoder, chosen) if both else _Picked([*islice(chosen.questions(), 1)])
+    if not picked.questions:
         raise CorpusError(f"{questions.name} ({questions.split}) has no questions")
-    seen = _see(encoder, question)
-    states, keep = seen.states.numpy(), seen.keep.numpy()
-    places = project(states, keep, method, fit, seed=seed)
-    tried = _tried(clusters, int(keep.sum(1).min()))
-    labels, silhouettes = best_clusters(seen.states, seen.keep, tried, seed=seed)
-    shares = explained(states, keep, places) if method == "pca" else np.full((len(states), 2), np.nan)
-    tables = {
-        "tokens": _tokens(encoder, seen, method, fit, places, labels.numpy()),
-        "projection": _projection(seen, shares, labels.numpy(), silhouettes),
-        "answer": _answer(seen),
-    }
-    return Tables(tables, _left_out(seen, encoder), data={"example": question.text.id})
+    tables: dict[str, list[pd.DataFrame]] = {"tokens": [], "projection": [], "answer": []}
+    left_out: Counter[str] = Counter()
+    for question in picked.questions:
+        seen = _see(encoder, question)
+        states, keep = seen.states.numpy(), seen.keep.numpy()
+        places = project(states, keep, method, fit, seed=seed)
+        tried = _tried(clusters, int(keep.sum(1).min()))
+        labels, silhouettes = best_clusters(seen.states, seen.keep, tried, seed=seed)
+        shares = explained(states, keep, places) if method == "pca" else np.full((len(states), 2), np.nan)
+        tables["tokens"].append(_tokens(encoder, seen, method, fit, places, labels.numpy()))
+        tables["projection"].append(_projection(seen, shares, labels.numpy(), silhouettes))
+        tables["answer"].append(_answer(seen))
+        left_out.update(_left_out(seen, encoder))
+    together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    ids = ", ".join(question.text.id for question in picked.questions)
+    return Tables(together, {**left_out, **picked.lacking}, data={"example": ids})
 
 
 @token_map.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """What one picture can carry; one question has no interval, so nothing of it is clear."""
-    answer, projection = result.tables["answer"].to_dict("records")[0], result.tables["projection"]
-    if answer["predicted"]:
+    answers, projection = result.tables["answer"].to_dict("records"), result.tables["projection"]
+    for answer in answers:
+        if not answer["predicted"]:
+            continue
         confidence = float(answer["confidence"])
         known = {1.0: "right", 0.0: "wrong"}.get(answer["exact_match"], "not known to be right or wrong")
-        text = f"The model answers {answer['predicted']!r} with confidence {number(confidence)}, which is {known}."
+        asked = f"Asked {answer['question']!r}, the" if len(answers) > 1 else "The"
+        text = f"{asked} model answers {answer['predicted']!r} with confidence {number(confidence)}, which is {known}."
         yield Finding(text, "open", confidence)
     both = (projection["explained_x"] + projection["explained_y"]).dropna()
     if len(both):
@@ -198,7 +226,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         )
         yield Finding(text, "open", float(both.max()), against=1.0)
     rows = projection[projection["silhouette"].notna()].to_dict("records")
-    if rows:
+    if rows and len(answers) == 1:
         best = max(rows, key=lambda row: row["silhouette"])
         text = (
             f"Tokens form the clearest clusters at layer {best['layer']}: {best['clusters']} of them, "
@@ -210,24 +238,63 @@ def _findings(result: Result) -> Iterable[Finding]:
 @token_map.shows
 def _overview(result: Result) -> Iterable[Overview | str]:
     """The question, its answers, and how much the picture shows."""
-    answer, projection = result.tables["answer"].iloc[0], result.tables["projection"]
-    yield f"question   {answer['question']}"
-    yield f"accepted   {answer['accepted'] or 'not known'}"
-    if answer["predicted"]:
-        yield f"predicted  {answer['predicted']} (confidence {answer['confidence']:.2f})"
+    projection = result.tables["projection"]
+    for answer in result.tables["answer"].to_dict("records"):
+        yield f"question   {answer['question']}"
+        yield f"accepted   {answer['accepted'] or 'not known'}"
+        if answer["predicted"]:
+            yield f"predicted  {answer['predicted']} (confidence {answer['confidence']:.2f})"
     rows = [
-        tuple(cell(value) if isinstance(value, float) else int(value) for value in row)
-        for row in projection.itertuples(index=False)
+        (example, *(cell(value) if isinstance(value, float) else int(value) for value in row))
+        for example, *row in projection.itertuples(index=False)
     ]
     yield Overview("How much the map shows", tuple(projection.columns), rows)
 
 
 @token_map.costs
-def _cost(estimator: Estimator, encoder: Encoder, questions: Questions, *, example: str | None, **_: object) -> Cost:
-    """One question is read, by the model and, where it has a head that answers, once more to answer it."""
+def _cost(
+    estimator: Estimator, encoder: Encoder, questions: Questions, *, example: str | None, both: bool, **_: object
+) -> Cost:
+    """One question is read, by the model and, where it has a head that answers, once more to answer it.
+
+    How many are answered until one is right and one is wrong is not known: at least a batch of them.
+    """
+    if both:
+        few = [*islice(questions.questions(), _AT_ONCE)]
+        return estimator.trial(passes=2, data=questions_from(few, questions.name, questions.split))
     first = (question.text.id for question in questions.questions())
     chosen = questions.find(example or next(first))
     return estimator.trial(passes=1 + (answerer_of(encoder) is not None), data=chosen)
+
+
+class _Picked(NamedTuple):
+    """The questions that are shown."""
+
+    questions: list[Question]
+    lacking: dict[str, int] = {}  # noqa: RUF012 - never changed
+    """Why they are not as they were asked for -> 1."""
+
+
+def _right_and_wrong(encoder: Encoder, questions: Questions) -> _Picked:
+    """The first question answered rightly and the first answered wrongly, of the first task that has both."""
+    answerer = answerer_of(encoder, questions.questions())
+    if answerer is None:
+        return _Picked([*islice(questions.questions(), 1)])
+    first: dict[tuple[str, bool], Question] = {}
+    remaining = questions.questions()
+    while chunk := [*islice(remaining, _AT_ONCE)]:
+        for question, answer in zip(chunk, judged(answerer, chunk), strict=True):
+            if answer.exact is None:
+                continue
+            right = answer.exact == 1
+            first.setdefault((question.task, right), question)
+            if (question.task, not right) in first:
+                return _Picked([first[question.task, True], first[question.task, False]])
+    either = [next((each for (_, known), each in first.items() if known == right), None) for right in (True, False)]
+    found = [each for each in either if each is not None]
+    if len(found) == 2:
+        return _Picked(found, {OTHER_TASK: 1})
+    return _Picked(found or [*islice(questions.questions(), 1)], {ONE_KIND: 1})
 
 
 def _see(encoder: Encoder, question: Question) -> _Seen:
@@ -277,7 +344,9 @@ def _projection(seen: _Seen, shares: np.ndarray, labels: np.ndarray, silhouettes
     found = [len(np.unique(own[own != LEFT_OUT])) for own in labels]
     rows = zip(kept, seen.keep.shape[1] - kept, *shares.T, found, silhouettes, strict=True)
     columns = ["tokens", "left_out", "explained_x", "explained_y", "clusters", "silhouette"]
-    return pd.DataFrame(list(rows), columns=columns).rename_axis("layer").reset_index()
+    table = pd.DataFrame(list(rows), columns=columns).rename_axis("layer").reset_index()
+    table.insert(0, "example", seen.question.text.id)
+    return table
 
 
 def _answer(seen: _Seen) -> pd.DataFrame:
