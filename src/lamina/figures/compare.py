@@ -304,9 +304,13 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
 
 
 def by_task(rows: Table, title: str, models: list[str] | None = None) -> alt.ConcatChart:
-    """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
+    """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`.
+
+    By layer, or where they have a `relative_depth` and models of different depth, by share of the depth.
+    """
     models = models or list(dict.fromkeys(rows["model"]))
-    x = layer_axis(int(rows["layer"].max()))
+    unlike = "relative_depth" in rows and rows.groupby("model")["layer"].max().nunique() > 1
+    x = _relative() if unlike else layer_axis(int(rows["layer"].max()))
     panels = [_curves(title_of(str(task)), group, models, x) for task, group in rows.groupby("task", sort=False)]
     return alt.concat(
         *panels,
