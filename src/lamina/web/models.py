@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lamina.errors import ModelError
+from lamina.errors import LaminaError, ModelError
 
 if TYPE_CHECKING:
     from lamina.encoders import Encoder
@@ -59,6 +59,7 @@ class Models:
         """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         self._examined: dict[str, Examined] = {}
+        self._failed: dict[str, str] = {}
 
     def names(self, *, seeds: bool = False) -> list[str]:
         """All available models; with `seeds`, also the folders with the models of several."""
@@ -68,6 +69,10 @@ class Models:
         """The models in memory."""
         with self._lock:
             return [name for name, slot in self._slots.items() if slot.encoder is not None]
+
+    def trouble(self, name: str) -> str | None:
+        """Why the model could not be loaded when that was last tried; None if it could, or was not tried."""
+        return self._failed.get(name)
 
     def source(self, name: str) -> str:
         """What is loaded for a name: an alias, a Hugging Face id or a path."""
@@ -88,7 +93,7 @@ class Models:
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:
-                with self.importing:
+                with self.importing, self._noting_failure(name):
                     slot.encoder = self._load(source)
                     self._examined[name] = _examined(slot.encoder)
             yield slot.encoder
@@ -99,6 +104,15 @@ class Models:
             with self.use(name):
                 pass
         return self._examined[name]
+
+    @contextmanager
+    def _noting_failure(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except LaminaError as error:
+            self._failed[name] = str(error)
+            raise
+        self._failed.pop(name, None)
 
     def _slot(self, name: str) -> _Slot:
         with self._lock:

@@ -300,8 +300,8 @@ export interface Mark {
 
 /** A sentence with the spans that are asked about. */
 export interface MarkedSentence {
-  model: string;
   sentence: string;
+  model: string;
   marked?: Mark[];
 }
 
@@ -325,6 +325,7 @@ export interface ModelCard {
   title: string;
   loaded: boolean;
   finetuned: boolean;
+  trouble: string | null;
 }
 
 /** What a model is, and whether its numbers can be trusted. */
@@ -363,8 +364,8 @@ export interface Neighbours {
 
 /** A word of a sentence. */
 export interface OneWord {
-  model: string;
   sentence: string;
+  model: string;
   word: number;
 }
 
@@ -401,6 +402,11 @@ export interface PassedOver {
   why: string;
 }
 
+/** A sentence, whatever the model. */
+export interface Plain {
+  sentence: string;
+}
+
 /** An error, in one readable sentence. */
 export interface Problem {
   error: string;
@@ -415,6 +421,8 @@ export interface Progress {
   done: number;
   total: number | null;
   message: string;
+  elapsed: number;
+  estimate: number | null;
 }
 
 /** A candidate in the gap. */
@@ -483,8 +491,8 @@ export interface Summary {
 
 /** A sentence, and the parts of the model that are switched off. */
 export interface SwitchedOff {
-  model: string;
   sentence: string;
+  model: string;
   marked?: Mark[];
   heads?: string[];
   layers?: number[];
@@ -630,6 +638,11 @@ export interface WordScore {
   logprob: number | null;
 }
 
+/** A sentence cut into words, as every analysis of a typed sentence counts them. */
+export interface Words {
+  words: string[];
+}
+
 /** A piece that a model would say. */
 export interface lamina__web__api__behaviour__Said {
   piece: string;
@@ -661,6 +674,7 @@ export interface Get {
 
 export interface Post {
   "/lens": { takes: MarkedSentence; gives: Lens };
+  "/lens/words": { takes: Plain; gives: Words };
   "/lens/word": { takes: OneWord; gives: Word };
   "/lens/neighbours": { takes: OneWord; gives: Neighbours };
   "/heads/atlas": { takes: AtlasWanted; gives: Atlas };

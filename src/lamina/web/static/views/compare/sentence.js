@@ -3,7 +3,7 @@
 /** @import { Atlas, Belief, Label, Lens, Measure } from "../../shared/api_types.js" */
 import { el, replace } from "../../shared/dom.js";
 import { legend, makeAtlas } from "../heads/atlas.js";
-import { bars } from "../lens/bars.js";
+import { bars } from "../sentence/bars.js";
 
 const SENTENCE = "sentence"; // the source of measures that are of the sentence itself
 
