@@ -84,6 +84,6 @@ def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
     learned = [[*sentence, "away"] for sentence in sentences]
 
     page = make_report(tiny_masked(), (learned, sentences), tmp_path, runtime=Runtime(tmp_path / "store"))
-    assert Result.load(tmp_path / "results" / "surprisal").findings[0].chapter == "behaviour"
+    assert Result.load(tmp_path / "results" / "surprisal").findings[0].chapter == "words"
     said = "Minimal pairs is left out: blimp is not on this machine; get it with `lamina assets get blimp`."
     assert said in unescape(page.read_text(encoding="utf-8"))

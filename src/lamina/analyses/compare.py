@@ -64,7 +64,7 @@ _MOST_SHOWN = 40
             kept="parquet",
         ),
     },
-    chapter="comparison",
+    chapter="abilities",
     example="lamina compare results/minilm results/mpnet results/smollm2 --out results/compare",
 )
 def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed = 0) -> Tables:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.analyses.estimate import Cost
 
-Chapter = Literal["layers", "abilities", "heads", "words", "behaviour", "cause", "answering", "comparison"]
-"""Where a result is shown."""
+Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
+"""Where a result is shown; titles and questions are in `lamina.analyses.overview`."""
 Kept = Literal["csv", "parquet"]
 """The format of a saved table, and the suffix of its file."""
 _INJECTED = ("runtime", "work")

@@ -84,7 +84,7 @@ class Difference(NamedTuple):
             "One row per item of a suite: its value before and after.", ITEMS, optional=True, kept="parquet"
         ),
     },
-    chapter="comparison",
+    chapter="layers",
     example="lamina diff minilm runs/squad --corpus ewt --probe pos --out results/diff",
 )
 def diff(

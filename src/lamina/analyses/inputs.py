@@ -152,6 +152,8 @@ class Reads(ABC):
     """Whether the analysis takes the models of several fine-tuning seeds as one."""
     sampled: ClassVar[bool] = True
     """Whether what is read stands for more than itself, so that too little of it is a warning."""
+    speaks: ClassVar[bool] = False
+    """Whether the model is asked for words, which takes a language-model head."""
 
     @property
     def options(self) -> tuple[Declared, ...]:

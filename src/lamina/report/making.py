@@ -27,8 +27,6 @@ _FULL: Precision = "float32"
 """What models compute in unless a report says otherwise."""
 STORIES = "stories"
 """What a model learns to answer for the chapter on answering: lamina makes them itself."""
-BEHAVIOUR = "behaviour"
-"""The chapter that asks a language-model head."""
 _LEFT_OUT = (CorpusError, ModelError, TaskError)
 """What the model or the corpus cannot answer is left out, and the page says so."""
 
@@ -238,7 +236,7 @@ class _Report:
         """Why an analysis of the report has nothing to read; a model without a head says so itself."""
         from lamina.encoders.language_model import language_model
 
-        if declared.chapter == BEHAVIOUR:
+        if declared.reads.speaks:
             language_model(self.encoder)
         suite = next((each.default for each in declared.reads.given if each.kind == "suite"), None)
         if suite is not None:
@@ -249,7 +247,7 @@ class _Report:
         """The analyses without those that ask for words, where the model has no head to say any."""
         from lamina.encoders.language_model import has_language_model
 
-        behaviour = [name for name in names if in_report()[name].chapter == BEHAVIOUR]
+        behaviour = [name for name in names if in_report()[name].reads.speaks]
         if not behaviour or has_language_model(self.encoder):
             return names
         self._lacking.append(

@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 
 from lamina.errors import InputError
 from lamina.result_index import ResultIndex
+from lamina.web.estimates import Estimates
 from lamina.web.jobs import Jobs
 from lamina.web.models import Models
 from lamina.web.settings import Settings
@@ -39,6 +40,7 @@ class AppState:
     models: Models
     results: ResultIndex
     jobs: Jobs
+    estimates: Estimates
     places: BoundedSemaphore
 
     @contextmanager

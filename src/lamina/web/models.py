@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lamina.errors import ModelError
+from lamina.errors import LaminaError, ModelError
 
 if TYPE_CHECKING:
     from lamina.encoders import Encoder
@@ -64,6 +64,7 @@ class Models:
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         self._examined: dict[str, Examined] = {}
         self._fingerprints: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
 
     def names(self, *, seeds: bool = False) -> list[str]:
         """All available models; with `seeds`, also the folders with the models of several."""
@@ -85,6 +86,10 @@ class Models:
             with self.use(name):
                 pass
         return self._fingerprints[name]
+
+    def trouble(self, name: str) -> str | None:
+        """Why the model could not be loaded when that was last tried; None if it could, or was not tried."""
+        return self._failed.get(name)
 
     def source(self, name: str) -> str:
         """What is loaded for a name: an alias, a Hugging Face id or a path."""
@@ -109,7 +114,7 @@ class Models:
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:
-                with self.importing:
+                with self.importing, self._noting_failure(name):
                     loaded = self._load(source)
                     # The twin of results: drawn with seed 0, embeddings too.
                     slot.encoder = loaded if base is None else loaded.random_twin()
@@ -123,6 +128,15 @@ class Models:
             with self.use(name):
                 pass
         return self._examined[name]
+
+    @contextmanager
+    def _noting_failure(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except LaminaError as error:
+            self._failed[name] = str(error)
+            raise
+        self._failed.pop(name, None)
 
     def _slot(self, name: str) -> _Slot:
         with self._lock:

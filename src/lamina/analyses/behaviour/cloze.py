@@ -91,7 +91,7 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
         "scores": Table("One row per item and measure.", SCORES, kept="parquet"),
         "items": Table("One row per item: the measure that models are compared by.", ITEMS, kept="parquet"),
     },
-    chapter="behaviour",
+    chapter="answering",
     report={},
     example="lamina cloze smollm2 --suite lm_diagnostics --out results/cloze",
 )

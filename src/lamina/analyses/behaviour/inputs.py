@@ -54,6 +54,8 @@ def speaking(encoder: Encoder) -> dict[str, Any]:
 class SpokenTexts(Texts):
     """A language model and texts."""
 
+    speaks: ClassVar[bool] = True
+
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
     ) -> Loaded:
@@ -73,6 +75,8 @@ class SpokenTexts(Texts):
 @dataclass(frozen=True)
 class SpokenSplits(TrainedTexts):
     """A language model, texts for baselines to learn from, all of them, and texts to score, as many as asked for."""
+
+    speaks: ClassVar[bool] = True
 
     @property
     def options(self) -> tuple[Declared, ...]:
@@ -121,6 +125,7 @@ class SpokenSuite(Reads):
     more: tuple[Declared, ...] = ()
     """Data options of its own."""
     sampled: ClassVar[bool] = False
+    speaks: ClassVar[bool] = True
 
     @property
     def inputs(self) -> tuple[Input, ...]:  # type: ignore[override]

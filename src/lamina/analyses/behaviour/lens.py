@@ -96,7 +96,7 @@ _TRIED = 32
             optional=True,
         ),
     },
-    chapter="behaviour",
+    chapter="layers",
     report={"positions": 500, "learned": 2000, "steps": 20},
     example='lamina lens smollm2 --corpus ewt --text "The keys to the cabinet are on the table" --out results/lens',
 )

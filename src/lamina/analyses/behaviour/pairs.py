@@ -102,7 +102,7 @@ _OPTIONS = (
         "wrong": Table(f"The {_WORST} pairs of each paradigm that it gets most wrong, by margin.", _WRONG),
         "items": Table("One row per pair.", _ITEMS, kept="parquet"),
     },
-    chapter="behaviour",
+    chapter="abilities",
     report={"limit": 10},
     example="lamina pairs smollm2 --suite blimp --limit 10 --out results/pairs",
 )

@@ -84,7 +84,7 @@ _TRIED = 8
         "controls": Table("One row per target and answer that needs no model, on unperturbed input.", _CONTROLS),
         "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, kept="parquet"),
     },
-    chapter="behaviour",
+    chapter="words",
     example="lamina perturb smollm2 --corpus ewt --suite blimp --items 100 --out results/perturb",
 )
 def perturb(

@@ -112,7 +112,7 @@ def _facts(asked: str | None) -> Relations | None:
         "examples": Table("One row per task, layer and word that is known and not said, or the reverse.", _EXAMPLES),
         "items": Table("One row per task and scored word, at the last layer.", _ITEMS, kept="parquet"),
     },
-    chapter="behaviour",
+    chapter="abilities",
     example="lamina said smollm2 --corpus ewt --words 500 --out results/said",
 )
 def said(

@@ -88,7 +88,7 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
             "One row per document (text, where documents are not known): bits per word.", _ITEMS, kept="parquet"
         ),
     },
-    chapter="behaviour",
+    chapter="words",
     report={},
     example="lamina surprisal smollm2 --corpus ud_english_ewt --limit 200 --out results/surprisal",
 )

@@ -71,7 +71,7 @@ _BACKWARD = 3
             optional=True,
         ),
     },
-    chapter="cause",
+    chapter="heads",
     needs=("states", "ablation"),
     example="lamina ablate minilm --corpus ewt --items 200 --out results/ablate",
 )

@@ -70,7 +70,7 @@ _TRIED = 16
         "subspaces": Table("One row per task, layer and subspace: share of the variance it takes away.", _SUBSPACES),
         "twin": Table("Effects in the twin with random weights.", ERASE, optional=True),
     },
-    chapter="cause",
+    chapter="abilities",
     needs=("states", "ablation"),
     example="lamina erase minilm --corpus ewt --task pos --items 200 --out results/erase",
 )

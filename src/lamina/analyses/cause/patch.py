@@ -107,7 +107,7 @@ _NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
             optional=True,
         ),
     },
-    chapter="cause",
+    chapter="answering",
     needs=("states", "ablation"),
     example="lamina patch smollm2 --suite blimp --items 100 --out results/patch",
 )

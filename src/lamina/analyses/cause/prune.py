@@ -78,7 +78,7 @@ _BACKWARD = 3
             optional=True,
         ),
     },
-    chapter="cause",
+    chapter="heads",
     needs=("states", "ablation"),
     example="lamina prune minilm --corpus ewt --items 200 --out results/prune",
 )

@@ -92,7 +92,7 @@ _TRIED = 20
         ),
         "transfer_twin": Table("The same of the twin with random weights.", _TRANSFER, optional=True),
     },
-    chapter="cause",
+    chapter="answering",
     example="lamina restore runs/pos --items 500 --out results/restore",
 )
 def restore(

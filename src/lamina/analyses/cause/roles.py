@@ -65,7 +65,7 @@ _TRIED = 16
         ),
         "twin": Table("As roles, for the same heads of the twin with random weights.", ROLES, optional=True),
     },
-    chapter="cause",
+    chapter="heads",
     needs=("states", "maps", "ablation"),
     example="lamina roles minilm --corpus ewt --items 300 --out results/roles",
 )  # fmt: skip

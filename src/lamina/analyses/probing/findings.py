@@ -23,7 +23,7 @@ def probe_findings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """Where tasks are best read, those with most gain first; the order of tasks; the least selective task."""
     if "scores" not in tables:
         return
-    readings = sorted(_readings(tables), key=lambda each: -each.gain)
+    readings = sorted(best_readings(tables), key=lambda each: -each.gain)
     others = [*_order(tables), *_best_layers(tables, readings), *_selectivity(tables)]
     for each in readings[: MOST_FINDINGS - len(others)]:
         yield each.said()
@@ -50,7 +50,7 @@ class _CutOff(NamedTuple):
         return self.probes > 0
 
 
-class _Reading(NamedTuple):
+class Reading(NamedTuple):
     """A task at the layer that reads it best, and what that is compared with."""
 
     task: str
@@ -65,6 +65,10 @@ class _Reading(NamedTuple):
     cut_off: _CutOff
     """Of the model's probes."""
     twin_cut_off: _CutOff
+    rows: pd.DataFrame
+    """The model's scores by layer ..."""
+    twin_rows: pd.DataFrame
+    """... and the twin's."""
 
     @property
     def against(self) -> _Score:
@@ -106,7 +110,8 @@ class _Reading(NamedTuple):
         return ", ".join(told)
 
 
-def _readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[_Reading]:
+def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Reading]:
+    """Each task at the layer that reads it best, by its own metric."""
     scores = tables["scores"]
     pooled = scores[scores["seed"].astype(str) == "all"].dropna(subset=["value"])
     for task, rows in pooled.groupby("task", sort=False):
@@ -127,7 +132,7 @@ def _readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[_Reading]:
         late = (_cut_off(tables, str(task), of, probe) for of in ("model", "random"))
         name = _metric_name(str(best["metric"]))
         beside = (_best(twin), _best(constant))
-        yield _Reading(str(task), name, probe, int(best["layer"]), _score(best), tied, *beside, *late)
+        yield Reading(str(task), name, probe, int(best["layer"]), _score(best), tied, *beside, *late, model, twin)
 
 
 def _cut_off(tables: Mapping[str, pd.DataFrame], task: str, of: str, probe: str) -> _CutOff:
@@ -194,7 +199,7 @@ def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
 
 
-def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[_Reading]) -> Iterator[Finding]:
+def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[Reading]) -> Iterator[Finding]:
     """Where only single layers were probed there is no expected layer: which task is best read earliest, which last."""
     summary = tables.get("summary", pd.DataFrame())
     alone = len(summary) > 0 and summary["expected_layer"].isna().all()

@@ -24,6 +24,8 @@ class ModelCard(BaseModel):
     """Whether it is in memory; otherwise the first request waits for it."""
     finetuned: bool
     """Whether it is a fine-tuned model from the result folders."""
+    trouble: str | None
+    """Why it could not be loaded; null if it could, or was not tried yet."""
 
 
 class About(BaseModel):
@@ -44,6 +46,7 @@ def about(app: State) -> About:
             title=f"{name} (fine-tuned)" if name in own else name,
             loaded=name in loaded,
             finetuned=name in own,
+            trouble=app.models.trouble(name),
         )
         for name in app.models.names()
     ]

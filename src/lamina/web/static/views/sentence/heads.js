@@ -1,7 +1,7 @@
 // @ts-check
 // The heads of one word: all of them as dots, the strongest as links to their own page.
 /** @import { Head, Heads } from "../../shared/api_types.js" */
-import { byId, el, inside, replace, svg } from "../../shared/dom.js";
+import { el, svg } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
 
 const ROOM = 360; // the grid's height, where a model is deep
@@ -14,25 +14,17 @@ const STRONGEST = 6;
  * @param {string[]} words
  * @param {number} word
  */
-export function showAttended(found, words, word) {
-  const box = inside(byId("attended"), ".box");
-  if (!found) {
-    replace(box, el("p", { class: "soft" }, "There are no attention maps: the model has no heads, or the text is longer than it takes at once."));
-    return;
-  }
-  replace(
-    box,
+export function attended(found, words, word) {
+  if (!found) return el("p", { class: "soft" }, "There are no attention maps: the model has no heads, or the text is longer than it takes at once.");
+  return [
     direction("incoming", `Who looks at “${words[word]}”`, found.incoming, words),
     direction("outgoing", `Where “${words[word]}” looks`, found.outgoing, words),
     el("p", { class: "soft" }, "A dot's area is the head's largest weight between this word and another one, special tokens left out."),
-  );
+  ];
 }
 
 /** @param {Head} head */
-const target = ({ layer, head }) => {
-  const kept = new URLSearchParams({ model: state.get("model"), sentence: state.get("sentence"), head: `${layer}-${head}` });
-  return `/heads?${kept}`;
-};
+const target = ({ layer, head }) => state.address("/heads", { head: `${layer}-${head}` });
 
 /**
  * @param {"incoming" | "outgoing"} kind

@@ -1,8 +1,8 @@
 // @ts-check
 // A word's way through the layers, with the other words where they are at the layer looked at.
 /** @import { Word } from "../../shared/api_types.js" */
-import { byId, el, inside, replace, svg, table } from "../../shared/dom.js";
-import { follow } from "./layer.js";
+import { el, replace, svg, table } from "../../shared/dom.js";
+import { follow } from "../../shared/layer.js";
 
 const WIDTH = 340;
 const HEIGHT = 300;
@@ -16,11 +16,11 @@ const NAMED = 40; // more words than this are dots without names
  * @param {string[]} words
  * @param {number} word
  */
-export function showPath(answer, words, word) {
+export function path(answer, words, word) {
   const place = scale(answer.others.flat());
   const others = svg("g", { class: "others" });
-  const path = answer.path.map(place);
-  const dots = path.map(([x, y], layer) =>
+  const places = answer.path.map(place);
+  const dots = places.map(([x, y], layer) =>
     svg(
       "g",
       { class: "step", "data-layer": layer },
@@ -29,20 +29,19 @@ export function showPath(answer, words, word) {
       svg("title", {}, `${words[word]} at layer ${layer}`),
     ),
   );
-  const line = svg("polyline", { class: "way", points: path.map((each) => each.join(",")).join(" ") });
+  const line = svg("polyline", { class: "way", points: places.map((each) => each.join(",")).join(" ") });
   const share = answer.explained.map((each) => Math.round(100 * each));
-  const summary = `The path of ${words[word]} through ${path.length} layers, in two dimensions that show ${share[0] + share[1]} percent of the variance; the table has the places.`;
+  const summary = `The path of ${words[word]} through ${places.length} layers, in two dimensions that show ${share[0] + share[1]} percent of the variance; the table has the places.`;
   const drawn = svg("svg", { class: "path", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary }, others, line, dots);
   follow("path", (layer) => {
     replace(others, otherWords(answer.others[layer], words, word, place));
     drawn.append(dots[layer]); // the last one drawn lies on top
   });
-  replace(
-    inside(byId("path"), ".box"),
+  return [
     drawn,
     el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at.`),
     el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], answer.path.map(([x, y], layer) => [layer, x, y]))),
-  );
+  ];
 }
 
 /**

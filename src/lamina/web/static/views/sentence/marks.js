@@ -4,6 +4,9 @@
 import { byId, el, replace, select } from "../../shared/dom.js";
 import { bars, inWords } from "./bars.js";
 import * as state from "../../shared/state.js";
+import { chosenSpan, pickInto, writtenSpan } from "../../shared/strip.js";
+
+/** @import { Slot, Span } from "../../shared/strip.js" */
 
 const SHOWN = 4; // labels of an answer that are seen at once,
 const LIKELY = 0.2; // and those that are as probable as this at some layer: several may hold
@@ -21,16 +24,13 @@ const OPENING = [
   ["dep", "keys", "are"],
   ["supersense", "table"],
 ];
-/** @type {number[][]} */
-let picked = [[], []]; // first and last word of each span
-
 const last = (/** @type {number[]} */ ends) => ends[ends.length - 1];
 
 /** @param {string} task */
 const bare = (task) => task.split(" (")[0];
 
-/** @param {[number, number]} ends */
-const written = ([first, last]) => (first === last ? `${first}` : `${first}-${last}`);
+/** @type {Slot[]} */
+const SLOTS = ["word", "word2"];
 
 /**
  * @param {string} mark
@@ -66,58 +66,48 @@ export function showAsking(seen, ask) {
   byId("asking").hidden = tasks.length === 0;
   if (!tasks.length) return;
   const choice = select("task");
+  const before = choice.value;
   replace(choice, tasks.map((task) => el("option", { value: task.name }, task.title)));
+  if (tasks.some((task) => task.name === before)) choice.value = before;
   const current = () => tasks.find((task) => task.name === choice.value) ?? tasks[0];
-  choice.onchange = () => showSpans(seen.words, current());
+  choice.onchange = () => showSlots(current());
   byId("mark").onsubmit = (event) => {
     event.preventDefault();
-    const spans = picked.slice(0, current().arity);
-    const missing = spans.findIndex((span) => span.length === 0);
-    byId("mark-said").textContent = missing < 0 ? "" : `Mark ${spans.length > 1 ? `span ${missing + 1}` : "a span"} first: click its words.`;
+    const names = SLOTS.slice(0, current().arity);
+    const spans = names.map((slot) => chosenSpan(slot, seen.words.length));
+    const missing = spans.indexOf(null);
+    byId("mark-said").textContent = missing < 0 ? "" : `Choose ${names.length > 1 ? `span ${missing + 1}` : "a span"} in the strip first.`;
     if (missing >= 0) return;
-    const mark = [choice.value, ...spans.map((span) => written([span[0], last(span)]))].join(":");
+    const mark = [choice.value, ...spans.map((span) => writtenSpan(/** @type {Span} */ (span)))].join(":");
     ask([...new Set([mark, ...state.getAll("mark")])].slice(0, MOST));
   };
-  showSpans(seen.words, current());
+  showSlots(current());
+  showPicked(seen.words);
 }
 
 /**
- * @param {string[]} words
+ * Which of a task's spans the strip chooses.
  * @param {TaskCard} task
  */
-function showSpans(words, task) {
-  picked = [[], []];
+function showSlots(task) {
   byId("task-about").textContent = `${task.about}; ${task.labels} labels`;
   const names = task.arity === 1 ? ["Span"] : (SPANS[bare(task.name)] ?? ["first span", "second span"]).map((name, at) => `Span ${at + 1}: the ${name}`);
-  replace(byId("spans"), names.map((name, which) => chooser(name, words, which)));
+  const radios = names.map((name, at) =>
+    el("label", {}, el("input", { type: "radio", name: "slot", value: SLOTS[at], checked: at === 0, onchange: () => pickInto(SLOTS[at]) }), ` ${name}: `, el("b", { "data-slot": SLOTS[at] })),
+  );
+  pickInto("word");
+  replace(byId("spans"), el("legend", {}, "What the strip chooses"), radios);
 }
 
 /**
- * @param {string} name
+ * The words of the spans that are chosen.
  * @param {string[]} words
- * @param {number} which
  */
-function chooser(name, words, which) {
-  const chips = words.map((word, at) => el("button", { type: "button", "aria-pressed": "false", "data-at": at }, word));
-  const legend = el("legend", {}, name);
-  for (const [at, chip] of chips.entries()) {
-    chip.addEventListener("click", () => {
-      picked[which] = extended(picked[which], at);
-      const [start, end] = [picked[which][0], last(picked[which])];
-      chips.forEach((each, place) => each.setAttribute("aria-pressed", String(place >= start && place <= end)));
-    });
+export function showPicked(words) {
+  for (const box of /** @type {NodeListOf<HTMLElement>} */ (byId("spans").querySelectorAll("[data-slot]"))) {
+    const span = chosenSpan(/** @type {Slot} */ (box.dataset.slot), words.length);
+    box.textContent = span ? words.slice(span[0], span[1] + 1).join(" ") : "none yet";
   }
-  return el("fieldset", { class: "span", "data-span": which + 1 }, legend, el("div", { class: "words" }, chips));
-}
-
-/**
- * The first click begins a span, the second ends it, the third begins another.
- * @param {number[]} span
- * @param {number} at
- */
-function extended(span, at) {
-  if (span.length !== 1 || span[0] === at) return span.length === 1 ? [at, at] : [at];
-  return [Math.min(span[0], at), Math.max(span[0], at)];
 }
 
 /**
@@ -130,7 +120,7 @@ export function showMarked(seen, remove) {
   const marks = state.getAll("mark");
   const order = new Map(marks.map((mark, at) => [mark, at]));
   const found = seen.beliefs
-    .map((belief) => ({ belief, mark: [belief.task, ...belief.spans.map(([start, end]) => written([start, end - 1]))].join(":") }))
+    .map((belief) => ({ belief, mark: [belief.task, ...belief.spans.map(([start, end]) => writtenSpan([start, end - 1]))].join(":") }))
     .filter(({ belief }) => !unasked.has(belief.task))
     .sort((one, other) => (order.get(one.mark) ?? 0) - (order.get(other.mark) ?? 0));
   replace(byId("marked"), found.map(({ belief, mark }) => answer(belief, mark, seen.words, titles.get(belief.task) ?? belief.task, remove)));

@@ -101,8 +101,8 @@ export async function offer(box) {
 
   choice.addEventListener("change", choose);
   box.addEventListener("submit", (event) => event.preventDefault());
-  state.onChange((values) => {
-    if ("model" in values) refuse();
+  state.onChange((changed) => {
+    if ("model" in changed) refuse();
   });
   choose();
   replace(box, el("label", {}, "Analysis ", choice), about, refused, compute);

@@ -2,11 +2,13 @@
 // What was run, with provenance, and the command to run it again.
 /** @import { PassedOver, Summary, Whole } from "../../shared/api_types.js" */
 import { read } from "../../shared/api.js";
+import { figure } from "../../shared/charts.js";
 import { attempt, byId, el, replace, table } from "../../shared/dom.js";
 import { listed as found } from "../../shared/findings.js";
 import { onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
+import { load } from "../../shared/waiting.js";
 import { offer } from "./form.js";
 
 /** @param {string} command */
@@ -26,7 +28,7 @@ const day = (created) => created.replace("T", " ").slice(0, 16);
 function listed(results) {
   if (!results.length) return el("p", {}, "There are no results in the folders named at the start. Compute something below.");
   const rows = results.map((result) => [
-    el("a", { href: `?result=${result.id}`, "data-id": result.id }, result.title),
+    el("a", { href: state.address("/runs", { result: result.id }), "data-id": result.id }, result.title),
     result.model,
     `${result.corpus} ${result.split}`.trim(),
     day(result.created),
@@ -64,17 +66,39 @@ function leftOut(skipped = {}) {
   return el("ul", {}, counted.map(([why, count]) => el("li", {}, `${why}: ${count.toLocaleString("en")}`)));
 }
 
-/** @param {Whole} result */
-function whole(result) {
+/**
+ * The charts, of one task or of all.
+ * @param {Whole} plain
+ * @param {Whole} result the same, with charts of the chosen task
+ */
+function charts(plain, result) {
+  if (!plain.figures.length) return [el("p", { class: "soft" }, "This result has no chart.")];
+  const task = state.get("task");
+  const choice = el("select", { id: "task" }, el("option", { value: "" }, "all"), plain.tasks.map((name) => el("option", { value: name }, name)));
+  choice.value = plain.tasks.includes(task) ? task : "";
+  choice.addEventListener("change", () => state.set({ task: choice.value }));
+  const query = choice.value ? `?task=${encodeURIComponent(choice.value)}` : "";
+  return [
+    el("h3", {}, "Charts"),
+    plain.tasks.length > 1 ? el("label", {}, "Task ", choice) : null,
+    ...result.figures.map((shown) => figure(result, shown, query)),
+  ];
+}
+
+/**
+ * @param {Whole} plain
+ * @param {Whole} result the same, with charts of the chosen task
+ */
+function whole(plain, result) {
   const { command, skipped, warnings = [], ...rest } = result.provenance;
   return el(
     "div",
-    { class: "card" },
-    el("h2", {}, `${result.title}: ${result.model} on ${result.corpus}`),
+    { class: "card", "data-analysis": result.analysis },
+    el("h2", { tabindex: "-1" }, `${result.title}: ${result.model} on ${result.corpus}`),
     el("p", {}, result.question),
     found(result.findings),
     ...warnings.map((/** @type {string} */ warning) => el("p", { class: "note" }, warning)),
-    el("p", {}, el("a", { href: `/layers?result=${result.id}` }, "See its charts")),
+    charts(plain, result),
     el("h3", {}, "Make it again"),
     copyable(command),
     el("h3", {}, "Left out"),
@@ -88,30 +112,42 @@ function whole(result) {
   );
 }
 
-/** @param {string} id */
-async function show(id) {
-  state.set({ result: id }, { quiet: true });
-  await attempt("Reading the result", async () => {
-    replace(byId("one"), whole(await read(`/results/${id}`)));
-    byId("one").scrollIntoView({ block: "start" });
-  });
+// The run in the address; none, if it names none.
+async function show() {
+  const [id, task, box] = [state.get("result"), state.get("task"), byId("one")];
+  for (const link of byId("list").querySelectorAll("a[data-id]")) {
+    if (link.getAttribute("data-id") === id) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  if (!id) return replace(box);
+  const filled = await load(box, async (signal) => {
+    const plain = await read(`/results/${id}`, signal);
+    const filtered = plain.tasks.includes(task) ? await read(`/results/${id}?task=${encodeURIComponent(task)}`, signal) : plain;
+    return whole(plain, filtered);
+  }, { lines: 8 });
+  if (filled) box.scrollIntoView({ block: "start" });
 }
 
 async function list() {
-  await attempt("Reading the folders", async () => {
-    const [results, folders] = await Promise.all([read("/results"), read("/passed-over")]);
-    replace(byId("list"), listed(results), passedOver(folders));
-    for (const link of /** @type {NodeListOf<HTMLElement>} */ (byId("list").querySelectorAll("a[data-id]"))) {
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        show(link.dataset.id ?? "");
-      });
-    }
-  });
+  await load(byId("list"), async (signal) => {
+    const [results, folders] = await Promise.all([read("/results", signal), read("/passed-over", signal)]);
+    return [listed(results), passedOver(folders)];
+  }, { lines: 6 });
 }
+
+byId("list").addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a[data-id]") : null;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  state.set({ result: link.getAttribute("data-id"), task: "" });
+});
 
 await ready;
 onDone(list);
-await list();
-if (state.get("result")) await show(state.get("result"));
+state.onChange((changed) => {
+  if ("result" in changed || "task" in changed) show();
+});
+const listing = list();
 await attempt("Reading the analyses", () => offer(byId("start", HTMLFormElement)));
+await listing;
+await show();

@@ -1,0 +1,256 @@
+"""All results of a model at a glance: what each layer can do, what each head does, and the five chapters.
+
+Nothing is measured here: tables of saved results are put side by side, for the report's first screen and for the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+import pandas as pd
+
+from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, OTHER, SHARES, behaviours, named
+from lamina.analyses.declaration import Chapter
+from lamina.analyses.findings import rows_of
+from lamina.analyses.probing.findings import best_readings
+from lamina.results import Result
+from lamina.tasks import TASKS
+
+
+class ChapterCard(NamedTuple):
+    """One chapter of the report, and of the app's overview."""
+
+    name: Chapter
+    title: str
+    question: str
+
+
+CHAPTERS = (
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?"),
+    ChapterCard("abilities", "Abilities", "Which linguistic questions can be answered, and at which layers?"),
+    ChapterCard("heads", "Heads", "What does each attention head do, and does the model need it?"),
+    ChapterCard("words", "Words", "What does the model make of a word in its context?"),
+    ChapterCard("answering", "Answering", "How does the model come to an answer?"),
+)
+"""In the order of the report."""
+
+_FORMER: Mapping[str, Chapter] = {"behaviour": "answering", "cause": "heads", "comparison": "layers"}
+"""Chapters of older results and of other packages -> where they are now."""
+
+
+def chapter_of(analysis: str) -> Chapter:
+    """The chapter that an analysis belongs to; results of unknown analyses come last.
+
+    Example:
+        >>> chapter_of("geometry"), chapter_of("ablate"), chapter_of("my_own")
+        ('layers', 'heads', 'answering')
+    """
+    from lamina.analyses import get_analysis, names
+
+    said = str(get_analysis(analysis).chapter) if analysis in names() else ""
+    return next((each for each in get_args(Chapter) if each == said), _FORMER.get(said, "answering"))
+
+
+ABILITIES = (
+    "ability", "analysis", "metric", "layer", "score", "low", "high", "twin", "constant", "above", "peak", "peak_low",
+    "peak_high", "converged", "count", "baseline",
+)  # fmt: skip
+"""Columns of `ability_layers`."""
+
+
+def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
+    """One row per ability and layer: how well the layer alone does, beside what it is compared with.
+
+    `twin` is the random-weights twin at the same layer, `constant` the best answer without context, and `baseline` says
+    what that is (a constant answer, static vectors); `above` is the score minus the larger of the two. `peak` marks the
+    best layer; `peak_low` to `peak_high` are the layers whose intervals overlap with its interval. Where probes had not
+    converged there is no peak.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> rows = [("layer", "model", 0, 0.5), ("layer", "model", 1, 0.9), ("layer", "random", 1, 0.6)]
+        >>> scores = pd.DataFrame(rows, columns=["probe", "of", "layer", "value"]).assign(
+        ...     model="m", task="pos", seed="all", metric="f1", count=99, low=lambda t: t["value"] - 0.01,
+        ...     high=lambda t: t["value"] + 0.01)
+        >>> table = ability_layers([Result("probe", {"scores": scores}, Provenance({"name": "m"}, {}, {}))])
+        >>> table[["ability", "layer", "above", "peak"]].round(2).values.tolist()
+        [['Part of speech', 0, 0.5, False], ['Part of speech', 1, 0.3, True]]
+    """
+    found = [row for result in results if (read := _READERS.get(result.analysis)) for row in read(result)]
+    return pd.DataFrame(found, columns=list(ABILITIES))
+
+
+class _Line(NamedTuple):
+    """One ability by layer, before it is compared."""
+
+    ability: str
+    metric: str
+    own: pd.DataFrame
+    """layer, value, low, high, and count where known."""
+    twin: Mapping[int, float]
+    constant: float
+    baseline: str
+    """What the constant is."""
+    converged: bool = True
+
+    def rows(self, analysis: str) -> Iterator[tuple[Any, ...]]:
+        own = self.own.dropna(subset=["value"]).sort_values("layer")
+        if own.empty:
+            return
+        best = own.loc[own["value"].idxmax()]
+        near = own[own["high"] >= best["low"]]["layer"] if self.converged else own["layer"].iloc[:0]
+        ends = (int(near.min()), int(near.max())) if len(near) else (float("nan"), float("nan"))
+        for row in rows_of(own):
+            layer, twin = int(row.layer), self.twin.get(int(row.layer), float("nan"))
+            known = [each for each in (twin, self.constant) if each == each]
+            above = row.value - max(known) if known else row.value
+            peak = self.converged and layer == int(best["layer"])
+            numbers = (row.value, row.low, row.high, twin, self.constant, above)
+            count = int(row[own.columns.get_loc("count")]) if "count" in own else 0
+            about = (self.converged, count, self.baseline)
+            yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
+
+
+_TITLES = {task.name: task.title for task in TASKS}
+
+
+def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
+    """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
+    for read in best_readings(result.tables):
+        name, bracket, corpus = read.task.partition(" (")
+        twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
+        constant = float("nan") if read.constant is None else read.constant.value
+        ability = _TITLES.get(name, name) + bracket + corpus
+        line = _Line(ability, read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off)
+        yield from line.rows(result.analysis)
+
+
+def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
+    """Semantic classes of words in context, beside the best vectors without context."""
+    from lamina.analyses.contextualization.tables import overall
+
+    if "sclass" not in result.tables:
+        return
+    split = "dev" if result.provenance.parameters.get("faithful") else "test"
+    scores = overall(result.tables["sclass"], split)
+    own = scores[scores["representation"] == result.provenance.model["name"]]
+    static = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")]["value"].max()
+    line = _Line("Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context")
+    yield from line.rows(result.analysis)
+
+
+def _said_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
+    """Whether a layer, through the model's own head, says the piece that is there."""
+    lens = result.tables["lens"]
+    for name in ("plain", "tuned"):
+        own, twin = (
+            _of_lens(result.tables.get(table, lens.iloc[:0]), "plain" if table == "twin" else name)
+            for table in ("lens", "twin")
+        )
+        baseline = result.tables.get("baseline")
+        constant = float("nan")
+        if baseline is not None:
+            constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
+        beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
+        line = _Line(f"Next word, {name} lens", "accuracy", own, beside, constant, "most frequent piece")
+        yield from line.rows(result.analysis)
+
+
+def _of_lens(table: pd.DataFrame, lens: str) -> pd.DataFrame:
+    return table[(table["lens"] == lens) & (table["measure"] == "accuracy")]
+
+
+_READERS: Mapping[str, Callable[[Result], Iterator[tuple[Any, ...]]]] = {
+    "probe": _probed,
+    "contextualize": _in_context,
+    "lens": _said_by_lens,
+}
+"""Analysis -> its abilities by layer."""
+
+ROLES = ("layer", "head", "role", "what", "measure", "value", "low", "high", "over", "clear", "named")
+"""Columns of `head_roles`."""
+
+
+def head_roles(results: Iterable[Result]) -> pd.DataFrame:
+    """One row per head and role that holds of it; `named` marks the most telling one, which the head is called by.
+
+    Heads without a role have one row, with the role `other`. `value` is what `measure` says: a share of attention, the
+    share of uniform attention's entropy, or (syntactic and coreference heads) the lead over the best simple rule;
+    `over` is what it has to exceed, and `clear` whether the whole interval does.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
+        >>> rows = [(1, 1, "to_next", 0.7, 0.6, 0.8, 0.1), (1, 2, "to_next", 0.1, 0.0, 0.2, 0.1)]
+        >>> surface = pd.DataFrame(rows, columns=columns)
+        >>> table = head_roles([Result("attention", {"surface": surface}, Provenance({}, {}, {}))])
+        >>> table[["layer", "head", "role", "clear"]].values.tolist()
+        [[1, 1, 'next', True], [1, 2, 'other', False]]
+    """
+    tables = {each.analysis: each.tables for each in results}
+    surface = tables.get("attention", {}).get("surface")
+    points = tables.get("headmap", {}).get("points")
+    if points is not None:
+        found, heads = tables["headmap"]["behaviours"], points[["layer", "head"]]
+    elif surface is not None:
+        best = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
+        found, heads = behaviours(surface, *best), surface[["layer", "head"]].drop_duplicates()
+    else:
+        return pd.DataFrame(columns=list(ROLES))
+    measured = _measured(surface)
+    rows = []
+    for layer, head in heads.sort_values(["layer", "head"]).itertuples(index=False):
+        own = found[(found["layer"] == layer) & (found["head"] == head)]
+        called = named(found, layer, head)
+        told = [_role(each, measured) for each in rows_of(_clearest(own))] or [_no_role(layer, head)]
+        rows += [(*each, each[2] == called) for each in told]
+    return pd.DataFrame(rows, columns=list(ROLES))
+
+
+def _measured(surface: pd.DataFrame | None) -> dict[tuple[int, int, str], tuple[float, float, float]]:
+    """Layer, head and measure -> value with interval, as `attention` found them; entropy as a share of uniform."""
+    if surface is None:
+        return {}
+    found = {}
+    for row in rows_of(surface):
+        scale = row.baseline if row.measure == "entropy" else 1.0
+        found[row.layer, row.head, row.measure] = (row.value / scale, row.low / scale, row.high / scale)
+    return found
+
+
+def _clearest(own: pd.DataFrame) -> pd.DataFrame:
+    """One row per role: of several relations the one with the largest lead."""
+    ordered = own.sort_values("difference", ascending=False, kind="stable", na_position="last")
+    return ordered.drop_duplicates("behaviour")
+
+
+def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
+    place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
+    if row.difference == row.difference:
+        ends = (row.diff_low, row.diff_high)
+        return (*place, "lead in accuracy over the best simple rule", row.difference, *ends, 0.0, row.diff_low > 0)
+    broad = row.behaviour == BROADLY
+    measure, over = ("entropy", BROAD) if broad else SHARES[row.behaviour]
+    plain = row.value / row.over * BROAD if broad else row.value
+    value, low, high = measured.get((row.layer, row.head, measure), (plain, float("nan"), float("nan")))
+    said = "share of uniform attention's entropy" if broad else "share of attention"
+    return (*place, said, value, low, high, over, bool(low > over))
+
+
+def _no_role(layer: int, head: int) -> tuple[Any, ...]:
+    none = float("nan")
+    return (int(layer), int(head), OTHER, "", "", none, none, none, none, False)
+
+
+def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
+    """The results of each chapter that has any, chapters in the order of the report.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> plain = Provenance({}, {}, {})
+        >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
+        ['layers', 'heads']
+    """
+    placed = {card.name: [each for each in results if chapter_of(each.analysis) == card.name] for card in CHAPTERS}
+    return {name: own for name, own in placed.items() if own}

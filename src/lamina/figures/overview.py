@@ -1,0 +1,198 @@
+"""A model at a glance: abilities by layer and heads by role, for the report's first screen and the app.
+
+Both charts have the selection parameter `layer`: drawn together (`beside`), a layer pointed at lights up in both.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import altair as alt
+import pandas as pd
+
+from lamina.analyses.findings import number, rows_of
+from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, themed
+
+HOVERED = "layer"
+"""Name of the selection parameter that both charts share."""
+PANEL_WIDTH = 300
+_ROW = 30
+_HEAD_ROW = 17
+_WIDE_ENOUGH = 26
+"""Pixels of a cell that has room for its score."""
+
+CAPTIONS = {
+    "abilities": (
+        "Score of each layer alone (numbers; hover for intervals). Shade: how far it lies above the larger of the "
+        "random-weights twin at that layer and the best answer without context; white: not above it. Frame: best "
+        "layer; line below: layers whose 95 % intervals overlap with the best one's."
+    ),
+    "roles": (
+        "One mark per head, by its most telling role; dots have none. Filled: the 95 % interval lies wholly above what "
+        "the role requires (a share of attention; for syntactic and coreference heads the best simple rule, after "
+        "Holm's correction). Hollow: it does not."
+    ),
+}
+"""Chart -> how to read it."""
+
+
+def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
+    """Abilities by layers, of `lamina.analyses.overview.ability_layers`; the earliest peak on top.
+
+    Example:
+        >>> from lamina.analyses.overview import ABILITIES
+        >>> row = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3, True, 2, 3, True, 99, "constant")
+        >>> abilities(pd.DataFrame([row], columns=ABILITIES)).to_dict()["description"]
+        'Part of speech: best at layer 2 (layers 2 to 3 not clearly worse), F1 .90 [.80, 1.00]; twin .60, constant .20.'
+    """
+    rows = table.assign(title=[f"{row.ability} ({row.metric})" for row in rows_of(table)])
+    names = _by_peak(rows)
+    layers = sorted(int(layer) for layer in rows["layer"].unique())
+    shown = layers[:: math.ceil(len(layers) / 13)]
+    x = alt.X(
+        "layer:O", title="layer (0 = embeddings)", axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False)
+    )
+    axis = alt.Axis(ticks=False, domain=False, labelLimit=210, labelPadding=6)
+    y = alt.Y("title:N", sort=names, title=None, axis=axis)
+    tooltip = [
+        alt.Tooltip("title:N", title="ability"),
+        alt.Tooltip("layer:O"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high", "twin", "constant", "above")),
+        alt.Tooltip("baseline:N", title="constant is"),
+        alt.Tooltip("count:Q", title="targets", format=","),
+    ]
+    most = max(float(rows["above"].max()), 0.01)
+    shade = alt.Color(
+        "above:Q",
+        scale=alt.Scale(domain=[0, most], range=list(SHADES), interpolate="lab", clamp=True),
+        legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=120, format=".2f", tickCount=3),
+    )
+    base = alt.Chart(rows, width=width, height=_ROW * len(names)).encode(x=x, y=y, tooltip=tooltip)
+    hover = _hover()
+    cells = base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=shade, opacity=_lit(hover)).add_params(hover)
+    marks: list[alt.Chart] = [cells]
+    if width / len(layers) >= _WIDE_ENOUGH:
+        ink = alt.when(alt.datum.above > 0.55 * most).then(alt.value("white")).otherwise(alt.value(INK))
+        marks.append(base.mark_text(fontSize=11).encode(text=alt.Text("score:Q", format=".2f"), color=ink))
+    peaks = pd.DataFrame(rows[rows["peak"].astype(bool)])
+    if len(peaks):
+        best = alt.Chart(peaks).encode(y=y)
+        marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None).encode(x=alt.X("layer:O")))
+        marks.append(
+            best.mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3).encode(
+                x=alt.X("peak_low:O", bandPosition=0.08), x2=alt.X2("peak_high", bandPosition=0.92)
+            )
+        )
+    return alt.LayerChart(
+        layer=marks, title=alt.TitleParams("What each layer can do"), description=describe_abilities(table)
+    )
+
+
+def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
+    """Heads by layers, each with its most telling role, of `lamina.analyses.overview.head_roles`.
+
+    Example:
+        >>> from lamina.analyses.overview import ROLES
+        >>> row = (1, 3, "previous", "", "share of attention", 0.9, 0.8, 1.0, 0.5, True, True)
+        >>> roles(pd.DataFrame([row], columns=ROLES)).to_dict()["description"]
+        '1 head in 1 layer. previous: 1 (1-3).'
+    """
+    heads = pd.DataFrame(table[table["named"].astype(bool)])
+    heads = heads.assign(sure=["yes" if row.clear else "no" for row in rows_of(heads)])
+    there = [name for name in BEHAVIOUR_LOOKS if name in set(heads["role"])]
+    looks = [BEHAVIOUR_LOOKS[name] for name in there]
+    layers, most = sorted(int(layer) for layer in heads["layer"].unique()), int(heads["head"].max())
+    shown = layers[:: math.ceil(len(layers) / 13)]
+    x = alt.X("layer:O", title="layer", axis=alt.Axis(values=shown, labelAngle=0, ticks=False, domain=False))
+    y = alt.Y(
+        "head:O",
+        title="head",
+        axis=alt.Axis(ticks=False, domain=False, values=list(range(1, most + 1, math.ceil(most / 12)))),
+    )
+    tooltip = [
+        alt.Tooltip("layer:O"),
+        alt.Tooltip("head:O"),
+        alt.Tooltip("role:N"),
+        alt.Tooltip("what:N", title="best at"),
+        alt.Tooltip("measure:N"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "over")),
+        alt.Tooltip("sure:N", title="clear"),
+    ]
+    legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80, symbolOpacity=1)
+    colour = alt.Color("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=legend)
+    shape = alt.Shape("role:N", scale=alt.Scale(domain=there, range=[each.shape for each in looks]), legend=legend)
+    row = _HEAD_ROW if most <= 16 else max(8, 272 // most)
+    hover = _hover()
+    base = alt.Chart(heads, width=width, height=row * most).encode(x=x, y=y, tooltip=tooltip)
+    # Cells catch the pointer between marks.
+    cells = base.mark_rect(stroke=FAINT, strokeWidth=1, fill=SHADES[1]).encode(
+        fillOpacity=alt.when(hover, empty=False).then(alt.value(0.14)).otherwise(alt.value(0))
+    )
+    marks = base.mark_point(size=(row - 5) ** 2, strokeWidth=1.5, opacity=1).encode(
+        color=colour,
+        shape=shape,
+        fillOpacity=alt.when(alt.datum.clear).then(alt.value(1)).otherwise(alt.value(0)),
+        fill=alt.Fill("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=None),
+    )
+    return alt.LayerChart(
+        layer=[cells.add_params(hover), marks],
+        title=alt.TitleParams("What each head does"),
+        description=describe_roles(heads),
+    )
+
+
+def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
+    """The charts together, linked by the layer that is pointed at."""
+    with warnings.catch_warnings():
+        # The parameter is the same on purpose: that is the link.
+        warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
+        chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta={"panelWidth": PANEL_WIDTH})
+        chart = alt.ConcatChart.from_dict(chart.to_dict())
+    chart = chart.resolve_scale(color="independent", shape="independent", fill="independent", x="independent")
+    return themed(chart)
+
+
+def describe_abilities(table: Table) -> str:
+    """Each ability's peak, its interval and what it is compared with."""
+    said = []
+    for name, own in table.groupby("ability", sort=False):
+        best = next(rows_of(own.nlargest(1, "score")))
+        peak = f"highest at layer {best.layer} (probes had not converged: no peak)"
+        if best.converged:
+            low, high = int(best.peak_low), int(best.peak_high)
+            ties = f" (layers {low} to {high} not clearly worse)" if high > low else ""
+            peak = f"best at layer {best.layer}{ties}"
+        beside = [
+            f"{of} {number(value)}"
+            for of, value in (("twin", best.twin), (best.baseline, best.constant))
+            if value == value
+        ]
+        against = f"; {', '.join(beside)}" if beside else ""
+        said.append(f"{name}: {peak}, {best.metric} {number(best.score, best.low, best.high)}{against}.")
+    return " ".join(said)
+
+
+def describe_roles(heads: Table) -> str:
+    """How many heads have which role, and which they are."""
+    layers = heads["layer"].nunique()
+    said = [f"{len(heads)} head{'s' * (len(heads) > 1)} in {layers} layer{'s' * (layers > 1)}."]
+    for role in BEHAVIOUR_LOOKS:
+        own = [f"{row.layer}-{row.head}" for row in rows_of(heads[heads["role"] == role])]
+        if own:
+            said.append(f"{role}: {len(own)}" + ("." if role == "other" else f" ({', '.join(own)})."))
+    return " ".join(said)
+
+
+def _by_peak(rows: Table) -> list[str]:
+    """Abilities by their best layer, the earliest on top; among equals the one that gains most."""
+    best = rows.loc[rows.groupby("title", sort=False)["score"].idxmax()]
+    return best.sort_values(["layer", "above"], ascending=[True, False], kind="stable")["title"].tolist()
+
+
+def _hover() -> alt.Parameter:
+    return alt.selection_point(name=HOVERED, fields=["layer"], on="pointerover", clear="pointerout")
+
+
+def _lit(hover: alt.Parameter) -> alt.Opacity:
+    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.35))
