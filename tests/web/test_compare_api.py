@@ -90,7 +90,8 @@ def test_probed_models_are_drawn_on_relative_depth(server):
     assert found["findings"][0]["text"]
     depth = next(figure for figure in found["figures"] if figure["name"] == "depth")
     assert depth["spec"]["concat"][0]["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["tiny", "other", "third"]
-    assert {"what": "geometry of third", "why": "there is no saved result"} in found["not_compared"]
+    assert {"what": "third", "why": "no saved result of geometry"} in found["not_compared"]
+    assert found["shapes"] == [[2, 2]] * 3
 
 
 def test_a_twin_is_a_model_and_its_difference_is_not_called_paired(server):
@@ -119,7 +120,7 @@ def test_what_cannot_be_compared_is_not_offered_and_the_reason_is_said(client, e
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2\nbark 3 4\n", encoding="utf-8")
     models = {**encoders, "vectors": StaticEncoder.read(vectors, name="vectors")}
-    offers = client(models=models, folders=[kept]).get("/api/compare/models?baseline=tiny").json()
+    offers = client(models=models, folders=[kept]).get("/api/compare/models/tiny").json()
     told = {each["name"]: each for each in offers}
     assert "tiny" not in told
     assert not told["other"]["why"]

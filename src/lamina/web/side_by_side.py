@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _HARMLESS = frozenset({"samples", "seed", "twin", "reference", "tasks", "suite", "mdl", "store", "twin_limit"})
 """Settings that do not change what is measured, only how surely or what beside it."""
+NONE = "no saved result of "
+"""How the reason begins why something of a model is not compared."""
 _NUMBERS = ("layer", "value", "low", "high")
 _TWIN = "random"
 _MOST = 24
@@ -39,7 +41,9 @@ def why_unlike(a: Entry, b: Entry) -> str:
     if a.head.get("version", 0) != b.head.get("version", 0):
         return f"made by different versions of the analysis ({a.head.get('version', 0)}, {b.head.get('version', 0)})"
     if _data(a) != _data(b):
-        return f"measured on different texts: {_corpus(a)}, {_corpus(b)}"
+        same = _corpus(a) == _corpus(b)
+        on = f"other texts of {_corpus(a)}" if same else f"{a.model} on {_corpus(a)}, {b.model} on {_corpus(b)}"
+        return f"measured on different texts ({on})"
     names = sorted({*a.parameters, *b.parameters} - _HARMLESS)
     unlike = [name for name in names if a.parameters.get(name) != b.parameters.get(name)]
     said = [f"{name} {a.parameters.get(name)}, {b.parameters.get(name)}" for name in unlike]
@@ -51,8 +55,7 @@ def _data(entry: Entry) -> tuple[str, ...]:
 
 
 def _corpus(entry: Entry) -> str:
-    scored = f"{entry.corpus.get('name', '?')} {entry.corpus.get('split', '')}".strip()
-    return f"{entry.model} on {scored}"
+    return f"{entry.corpus.get('name', '?')} {entry.corpus.get('split', '')}".strip()
 
 
 class Unlike(NamedTuple):
@@ -65,7 +68,7 @@ class Unlike(NamedTuple):
 def shared(sides: Sequence[Side]) -> tuple[dict[str, list[Side]], list[Unlike]]:
     """Analysis -> the sides whose results are like the first's that has it; and what is left out, with the reason."""
     found: dict[str, list[Side]] = {}
-    unlike = []
+    unlike, missing = [], {side.name: [] for side in sides}
     for analysis in dict.fromkeys(name for side in sides for name in side.entries):
         own = [side for side in sides if analysis in side.entries]
         alike = [own[0]]
@@ -75,12 +78,12 @@ def shared(sides: Sequence[Side]) -> tuple[dict[str, list[Side]], list[Unlike]]:
                 unlike.append(Unlike(f"{analysis} of {side.name}", why))
             else:
                 alike.append(side)
-        missing = [side.name for side in sides if side not in own]
-        if missing:
-            unlike.append(Unlike(f"{analysis} of {' and '.join(missing)}", "there is no saved result"))
+        for side in sides:
+            if side not in own:
+                missing[side.name].append(analysis)
         if len(alike) > 1:
             found[analysis] = alike
-    return found, unlike
+    return found, [*unlike, *(Unlike(name, f"{NONE}{', '.join(own)}") for name, own in missing.items() if own)]
 
 
 def curves(result: Result, *, twin: bool) -> pd.DataFrame:

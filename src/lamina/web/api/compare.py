@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from lamina.analyses import get_analysis
@@ -19,7 +19,7 @@ from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State
 from lamina.web.models import TWIN
-from lamina.web.side_by_side import Side, Unlike, curves, difference, newest, shared, twin_scores
+from lamina.web.side_by_side import NONE, Side, Unlike, curves, difference, newest, shared, twin_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +114,8 @@ class Comparison(BaseModel):
 
     models: list[str]
     """The baseline first."""
+    shapes: list[tuple[int, int]]
+    """Blocks of each, and heads per block."""
     scores: list[Score]
     differences: list[Apart]
     curves: list[Curves]
@@ -131,8 +133,8 @@ class Comparison(BaseModel):
     """The newest `diff` result of the baseline and the second model, if there is one."""
 
 
-@router.get("/models")
-def offers(app: State, baseline: Annotated[str, Query(max_length=1000)]) -> list[Offer]:
+@router.get("/models/{baseline:path}")
+def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[Offer]:
     """Every model and random twin of this server: what it shares with the baseline, or why it is not offered."""
     own = _side(app, baseline)
     names = app.models.names()
@@ -163,6 +165,7 @@ def compared(app: State, several: Several) -> Comparison:
     diff = app.results.newest("diff", " and ".join(_shown(side) for side in sides[:2]))
     return Comparison(
         models=names,
+        shapes=[(shape.blocks, shape.heads) for shape in map(app.examined, names)],
         scores=[*scores, *beside],
         differences=[*differences, *apart],
         curves=list(_curves(app, alike)),
@@ -197,7 +200,7 @@ def _offer(app: AppState, baseline: Side, name: str) -> Offer:
         return Offer(name=name, title=title, twin=True, shares=[], why=f"{base} has no blocks, so no random twin")
     alike, unlike = shared([baseline, side])
     heads = app.examined(base or name).heads and app.examined(_base(app, baseline.name)).heads
-    reasons = [f"{each.what}: {each.why}" for each in unlike if each.why != "there is no saved result"]
+    reasons = [f"{each.what}: {each.why}" for each in unlike if not each.why.startswith(NONE)]
     nothing = "; ".join(reasons) or f"there is no analysis that both {baseline.name} and {name} have"
     shares = [app.words_of(analysis)[0] for analysis in alike]
     return Offer(name=name, title=title, twin=base is not None, shares=shares, why="" if shares or heads else nothing)
@@ -222,9 +225,8 @@ def _compared(app: AppState, analysis: str, sides: Sequence[Side]) -> tuple[Resu
     if not entries:
         return None, ""
     if sum(bool(own) for own in probed) < 2:
-        if any(side.twin and analysis in side.entries for side in sides) and analysis == "probe":
-            return None, ""
-        return None, "at least two of the models need a result of it on the same corpus"
+        # Of whom there is none is said already.
+        return None, ""
     try:
         with using(*entries):
             return _comparison(app.results, tuple((each.id, each.saved) for each in entries)), ""
@@ -356,7 +358,7 @@ def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:
             entry = side.entries[analysis]
             with using(entry):
                 own = curves(app.results.result(entry.id), twin=side.twin)
-            parts.append(own.assign(model=side.name, task=own["series"]))
+            parts.append(own.assign(model=side.name, task=own["series"].str.replace("_", " "), metric="value"))
         rows = pd.concat([part for part in parts if len(part)]) if any(map(len, parts)) else pd.DataFrame()
         rows = _of_several(rows)
         if rows.empty:

@@ -155,6 +155,7 @@ export interface ClozeAnswer {
 /** What the saved results say about several models. */
 export interface Comparison {
   models: string[];
+  shapes: [number, number][];
   scores: Score[];
   differences: Apart[];
   curves: Curves[];
@@ -752,7 +753,7 @@ export interface Get {
   "/analyses": AnalysisCard[];
   "/questions/examples": Example[];
   "/questions/models": Answering[];
-  "/compare/models": Offer[];
+  [address: `/compare/models/${string}`]: Offer[];
   "/results": Summary[];
   [address: `/results/${string}`]: Whole;
   "/jobs": Progress[];

@@ -66,7 +66,8 @@ export function showHeads(models, atlases, found) {
   const scale = shared(own.flatMap((each) => each.values.flat()));
   replace(byId("heads-about"), "Rows are layers, columns are heads; all panels have the same scale.");
   replace(byId("atlases"), models.map((name, at) => panel(name, own[at], scale)));
-  legend(byId("heads-legend"), own[0], scale);
+  // Uniform attention differs from model to model, as sentences have other numbers of tokens.
+  legend(byId("heads-legend"), { ...own[0], baseline: null }, scale);
   showDifferences(models, own, found);
 }
 

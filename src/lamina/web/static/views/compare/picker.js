@@ -5,15 +5,18 @@ import { read } from "../../shared/api.js";
 import { el, replace } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
 
+/** The pinned one: the model that is looked at, unless another was pinned here. */
+const pinned = () => state.get("baseline", state.get("model"));
+
 /** The pinned one first, then those ticked. */
-export const picked = () => [state.get("model"), ...state.getAll("with").filter((name) => name !== state.get("model"))];
+export const picked = () => [pinned(), ...state.getAll("with").filter((name) => name !== pinned())];
 
 /**
- * The offers for the pinned model; the address may name what is not offered, and what it names by no more than a link.
+ * The offers for the pinned model; what the address names and cannot be compared is dropped from it.
  * @param {AbortSignal} signal
  */
 export async function offers(signal) {
-  const found = await read(`/compare/models?baseline=${encodeURIComponent(state.get("model"))}`, signal);
+  const found = await read(`/compare/models/${encodeURIComponent(pinned())}`, signal);
   const offered = found.filter(({ why }) => !why).map(({ name }) => name);
   const asked = state.getAll("with");
   const kept = asked.filter((name) => offered.includes(name));
@@ -28,20 +31,20 @@ export async function offers(signal) {
  * @param {Offer[]} found
  */
 export function showPicker(box, found) {
-  const baseline = state.get("model");
+  const baseline = pinned();
   const chosen = picked();
   const item = (/** @type {Offer} */ { name, title, shares }) => {
     const change = () => state.set({ with: chosen.includes(name) ? chosen.filter((each) => each !== name && each !== baseline) : [...chosen.filter((each) => each !== baseline), name] });
-    const pin = () => state.set({ model: name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
+    const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
     const tick = el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: change });
     const has = shares.length ? `shares: ${shares.join(", ")}` : "shares no saved result; heads on the sentence can be compared";
     return el("li", { "data-model": name }, el("label", {}, tick, ` ${title}`), el("button", { type: "button", class: "pin", "aria-label": `Pin ${title} as the baseline`, onclick: pin }, "Pin"), el("p", { class: "soft" }, has));
   };
-  const pinned = el("li", { "data-model": baseline, "data-baseline": "" }, el("strong", {}, baseline), el("span", { class: "badge" }, "baseline"), el("p", { class: "soft" }, "every difference is another model minus this one"));
+  const first = el("li", { "data-model": baseline, "data-baseline": "" }, el("strong", {}, baseline), el("span", { class: "badge" }, "baseline"), el("p", { class: "soft" }, "every difference is another model minus this one"));
   const refused = found.filter(({ why }) => why);
   replace(
     box,
-    el("fieldset", { class: "fieldset" }, el("legend", { class: "unseen" }, "Models to compare with the baseline"), el("ul", { class: "picker" }, pinned, found.filter(({ why }) => !why).map(item))),
+    el("fieldset", { class: "fieldset" }, el("legend", { class: "unseen" }, "Models to compare with the baseline"), el("ul", { class: "picker" }, first, found.filter(({ why }) => !why).map(item))),
     refused.length ? el("details", {}, el("summary", {}, `Not offered: ${refused.length}`), el("ul", {}, refused.map(({ title, why }) => el("li", {}, el("strong", {}, title), `: ${why}.`)))) : null,
   );
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // Any number of models beside a pinned one: shared scales, differences with intervals, and what cannot be compared.
-/** @import { Comparison, ReadAt, Summary } from "../../shared/api_types.js" */
+/** @import { Comparison, ReadAt } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
 import { post, read } from "../../shared/api.js";
 import { draw, figure } from "../../shared/charts.js";
@@ -51,7 +51,7 @@ async function measured(names) {
     const answer = await post("/compare", { models: names }, signal);
     found = answer;
     load(byId("measured"), async () => byLayer(answer));
-    load(byId("changed"), () => changed(answer.diff, names));
+    load(byId("changed"), () => alike(answer));
     load(byId("not"), async () => notCompared(answer));
     return [listed(answer.findings), ...[showScores(answer)].flat()];
   }, { lines: 8, saying: "Reading the results of the models …" });
@@ -106,24 +106,21 @@ function notCompared(answer) {
   return el("ul", {}, answer.not_compared.map(({ what, why }) => el("li", {}, what ? `${what}: ${why}.` : `${why}.`)));
 }
 
-/**
- * @param {Summary | null} diff
- * @param {string[]} names
- */
-async function changed(diff, names) {
+/** @param {Comparison} answer */
+async function alike({ diff, models: [model, other], shapes: [[blocks], [others]] }) {
   if (diff) {
     const result = await read(`/results/${diff.id}`);
     return [listed(result.findings), ...result.figures.map((shown) => figure(result, shown))];
   }
-  if (names.slice(0, 2).some((name) => name.endsWith(" (random)"))) return el("p", {}, "Not computed for random twins.");
-  const [model, other] = names;
+  if ([model, other].some((name) => name.endsWith(" (random)"))) return el("p", {}, "Not offered: random twins are not compared in this way.");
+  if (blocks !== others) return el("p", {}, `Not offered: ${model} has ${blocks} layers, ${other} has ${others}.`);
   const compute = button("Compute it (about a minute)", () => asInReport("diff", { model, other, data: { limit: DIFF_TEXTS } }));
   return [el("p", {}, `Not computed yet for ${model} and ${other}. `), compute];
 }
 
 await ready;
 state.onChange((changed) => {
-  if ("model" in changed || "with" in changed) all();
+  if ("model" in changed || "with" in changed || "baseline" in changed) all();
   else if ("sentence" in changed) sentence(picked()).then(heads);
   else if ("measure" in changed) {
     heads();

@@ -1,5 +1,6 @@
 // @ts-check
 // What a head does in one sentence, three rows of evidence, and its best examples in the corpus.
+/** @import { Child } from "../../shared/dom.js" */
 /** @import { CardOfHead, EvidenceRow, ExampleOfHead, ExamplesOfHead } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
@@ -30,40 +31,38 @@ function plot({ value, low, high, beside, unit }) {
 
 /**
  * @param {EvidenceRow} row
- * @param {(needs: string[]) => Node | null} compute
+ * @param {(needs: string[]) => Child} compute
  */
 function line(row, compute) {
   const name = el("th", { scope: "row" }, KINDS[row.kind]);
-  if (row.status === "missing") return el("tr", { "data-status": "missing" }, name, el("td", { colspan: "4" }, `Not known: ${row.note}. `, compute(row.needs)));
+  if (row.status === "missing") return el("tr", { "data-status": "missing" }, name, el("td", {}, `Not known: ${row.note}. `, compute(row.needs)));
   const interval = row.low === null ? "" : ` [${short(row.low)}, ${short(row.high)}]`;
+  const beside = `${row.rule}${row.beside === null ? "" : ` ${short(row.beside)}`}`;
   return el(
     "tr",
     { "data-status": row.status },
     name,
-    el("td", {}, row.title, el("br"), el("span", { class: "soft" }, row.note)),
-    el("td", { class: "number" }, el("strong", {}, short(row.value)), `${interval} ${row.unit}`),
-    el("td", {}, plot(row)),
-    el("td", { class: "number" }, `${row.rule}${row.beside === null ? "" : ` ${short(row.beside)}`}`),
+    el(
+      "td",
+      {},
+      el("p", {}, row.title, el("span", { class: "soft" }, ` · ${row.note}`)),
+      el("p", { class: "against" }, el("span", {}, el("strong", {}, short(row.value)), `${interval} ${row.unit}`), plot(row), el("span", {}, beside)),
+    ),
   );
 }
 
 /**
  * @param {CardOfHead} card
- * @param {(needs: string[]) => Node | null} compute a button for what was not computed
+ * @param {(needs: string[]) => Child} compute a button for what was not computed, or how to
  */
 export function told(card, compute) {
   return [
     el("p", { class: "says" }, card.role ? el("span", { class: "kind" }, sign(card.role), card.role) : null, card.says),
     el(
-      "div",
-      { class: "scroll evidence", role: "region", tabindex: "0", "aria-label": "Evidence" },
-      el(
-        "table",
-        {},
-        el("caption", {}, "Three rows of evidence. Numbers with 95 % intervals; the tick is what each is compared with."),
-        el("thead", { class: "unseen" }, el("tr", {}, ["kind", "what", "value", "drawn", "compared with"].map((each) => el("th", { scope: "col" }, each)))),
-        el("tbody", {}, card.evidence.map((row) => line(row, compute))),
-      ),
+      "table",
+      { class: "evidence" },
+      el("caption", {}, "Evidence: numbers with 95 % intervals; the tick is what each is compared with."),
+      el("tbody", {}, card.evidence.map((row) => line(row, compute))),
     ),
   ];
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // The view Heads: the atlas, the pane with the chosen heads' lines, and the page of the head chosen last.
-/** @import { AnalysisCard, Atlas, Measure } from "../../shared/api_types.js" */
+/** @import { AnalysisCard, Atlas, CardWanted, Measure } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
@@ -121,8 +121,8 @@ function showMissing() {
  */
 async function job(name) {
   const wanted = await asInReport(name, { model: model() });
-  const takes = known.find((each) => each.name === name)?.settings.some((each) => each.name === "weights");
-  return takes ? { ...wanted, settings: { ...wanted.settings, weights: weights() } } : wanted;
+  const settings = known.find((each) => each.name === name)?.settings.properties ?? {};
+  return "weights" in settings ? { ...wanted, settings: { ...wanted.settings, weights: weights() } } : wanted;
 }
 
 /**
@@ -151,6 +151,7 @@ async function showHeads() {
 /** The page of the active head; examples may take seconds and come last. */
 async function showPage() {
   const head = chosen[chosen.length - 1];
+  /** @type {CardWanted} */
   const asked = { model: model(), head, weights: weights() };
   replace(byId("card-title"), `Head ${head}`, el("span", { class: "soft" }, ` layer ${head.replace("-", ", head ")}`));
   replace(byId("more"));
@@ -160,7 +161,7 @@ async function showPage() {
     const rest = el("div");
     showCard(rest, card, live, move);
     replace(byId("more"), el("details", { class: "all" }, el("summary", {}, "All that was measured of it"), rest));
-    return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? null);
+    return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
   }, { lines: 6 });
   const first = `Looking through the corpus with all heads of ${model()}: a few seconds, once.`;
   filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (sentence, of) => attempt("drawing the example …", () => showExample({ sentence, of }))), { lines: 5, saying: first });
