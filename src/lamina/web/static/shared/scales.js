@@ -32,14 +32,14 @@ function between(scale, share) {
 /** @param {Rgb} rgb */
 function textOn(rgb) {
   const [r, g, b] = rgb.map((value) => (value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > DARK_TEXT_FROM ? "#000000" : "#ffffff";
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > DARK_TEXT_FROM ? "black" : "white";
 }
 
 /** @param {Rgb} rgb */
 const painted = (rgb) => ({ fill: `rgb(${rgb.join(" ")})`, text: textOn(rgb) });
 
 /**
- * A colour of the page, as `var(--hue-0)` or `#0072b2`, with a text colour that holds on it.
+ * A colour of the page, as `var(--hue-0)` or in hex, with a text colour that holds on it.
  * @param {string} colour
  * @returns {Paint}
  */
