@@ -36,7 +36,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
   const row = el("div", { role: "row", class: "unseen" }, cell);
   const grid = el("div", { class: "atlas-grid", role: "grid", tabindex: "0", "aria-label": label, "aria-activedescendant": id }, canvas, row);
   const tool = (/** @type {string} */ text, /** @type {string} */ said, /** @type {() => void} */ act) => el("button", { type: "button", "aria-label": said, title: said, onclick: act }, text);
-  const tools = el("div", { class: "atlas-tools", role: "group", "aria-label": `Zoom of ${label}` }, tool("−", "zoom out", () => zoom(1 / STEP)), tool("+", "zoom in", () => zoom(STEP)), tool("Fit", "show all heads", () => fit()));
+  const tools = el("div", { class: "atlas-tools", role: "group", "aria-label": `Zoom of ${label}` }, tool("−", "zoom out", () => zoom(1 / STEP)), tool("+", "zoom in", () => zoom(STEP)), tool("Fit", "Fit all heads", () => fit()));
   const asTable = el("details", {}, el("summary", {}, "The same as a table"), el("div", {}));
   replace(box, tools, grid, asTable);
 

@@ -75,7 +75,7 @@ function grid(title, heads, words, arrow) {
   });
   const best = heads[0];
   const said = `${title}, all heads by layer and number: the strongest is head ${best.head} of layer ${best.layer} with ${best.weight.toFixed(2)}.`;
-  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": said }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
+  return svg("svg", { class: "grid", viewBox: `0 0 ${width} ${height}`, width, role: "group", "aria-label": said }, rows, svg("text", { x: LEFT, y: height - 2 }, `head 1 to ${count}; rows are layers`));
 }
 
 /**
