@@ -144,7 +144,7 @@ class Unmeasured(BaseModel):
     memory: int | None
     """Bytes."""
     why: str
-    """Why there is no estimate."""
+    """Why it cannot be measured, or not be estimated."""
 
 
 @router.get("/unmeasured/{name:path}")
@@ -153,22 +153,26 @@ def unmeasured(app: State, name: ModelName) -> list[Unmeasured]:
     done = {entry.analysis for entry in _newest(app, name)}
     wanted = [each for each in app.analyses if each.report is not None and is_job(each) and each.name not in done]
     refused = _refused(app, name, wanted)
-    return [_estimated(app, name, each) for each in wanted if each.name not in refused]
+    return [_estimated(app, name, each, refused.get(each.name)) for each in wanted]
 
 
 def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, str]:
+    """Analysis -> why this model cannot be asked it."""
     from lamina.analyses.passports import refused_analyses
 
-    return refused_analyses(app.examined(name).passport, analyses)
+    passport = app.examined(name).passport
+    silent = [each.name for each in analyses if each.reads.speaks and passport.language_head is None]
+    return dict.fromkeys(silent, "the model has no language-model head") | refused_analyses(passport, analyses)
 
 
-def _estimated(app: AppState, name: str, analysis: Analysis) -> Unmeasured:
+def _estimated(app: AppState, name: str, analysis: Analysis, refused: str | None) -> Unmeasured:
     from lamina.analyses.overview import chapter_of
     from lamina.web.estimates import Estimate
 
     wanted = {"analysis": analysis.name, "model": name, "settings": dict(analysis.report or {})}
     try:
-        estimate = app.estimates.get(job_request(app, wanted).table())
+        request = job_request(app, wanted) if refused is None else None
+        estimate = Estimate("failed", why=refused or "") if request is None else app.estimates.get(request.table())
     except LaminaError as error:
         estimate = Estimate("failed", why=str(error))
     return Unmeasured(

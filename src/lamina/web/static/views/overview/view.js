@@ -70,22 +70,26 @@ async function glance({ glance: shown, captions }, signal) {
 }
 
 /** @param {Unmeasured} each */
-function estimate({ state: known, seconds, memory, why }) {
+function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
-  if (known === "failed") return `no estimate: ${why}`;
   return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
 }
 
 /** @param {Unmeasured[]} all */
 function unmeasured(all) {
-  if (!all.length) return el("p", {}, "Everything that a report asks has been measured.");
-  const rows = all.map((each) => [
-    el("span", { title: each.question }, each.title),
-    el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": each.state === "waiting" || each.state === "trying" ? "true" : null }, estimate(each)),
-    button("Measure", () => /** @type {Wanted} */ (each.wanted)),
-  ]);
-  for (const [at, row] of rows.entries()) row[2].setAttribute("aria-label", `Measure: ${all[at].title}`);
-  return [el("p", { class: "soft" }, `As a report asks it, for ${model()}, on this machine.`), table(["question", "takes", ""], rows, { caption: "Not measured yet" })];
+  const [possible, not] = [all.filter(({ state: known }) => known !== "failed"), all.filter(({ state: known }) => known === "failed")];
+  const rows = possible.map((each) => {
+    const start = button("Measure", () => /** @type {Wanted} */ (each.wanted));
+    start.setAttribute("aria-label", `Measure: ${each.title}`);
+    const waiting = each.state !== "known";
+    return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
+  });
+  return [
+    rows.length
+      ? table(["question", "takes", ""], rows, { caption: `As a report asks it, for ${model()}, on this machine` })
+      : el("p", {}, "Everything that a report asks of this model has been measured."),
+    not.length ? el("details", {}, el("summary", {}, `${not.length} not possible with ${model()}`), el("ul", {}, not.map(({ title, why }) => el("li", {}, `${title}: ${why}`)))) : null,
+  ];
 }
 
 // Estimates come one after another: the list is renewed until all are there.
