@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
-from lamina.errors import InputError, LaminaError
+from lamina.errors import LaminaError
 from lamina.result_index import Entry, ResultIndex, using
 from lamina.results import strongest_first
 from lamina.web.api.answers import ERRORS
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
-from lamina.web.app_state import AppState, State
+from lamina.web.app_state import AppState, BusyError, State
 from lamina.web.requests import is_job, job_request
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _newest(app: AppState, name: str) -> list[Entry]:
     try:
         with app.model(name) as encoder:
             own = app.results.of_model(encoder.fingerprint)
-    except InputError:
+    except BusyError:
         raise
     except LaminaError:
         own = [entry for entry in app.results.entries() if entry.model in (name, source)]
