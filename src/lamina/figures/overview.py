@@ -133,7 +133,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         color=colour,
         shape=shape,
         fillOpacity=alt.when(alt.datum.clear).then(alt.value(1)).otherwise(alt.value(0)),
-        fill=alt.Fill("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=None),
+        fill=alt.Fill("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=legend),
     )
     return alt.LayerChart(
         layer=[cells.add_params(hover), marks],
@@ -195,4 +195,4 @@ def _hover() -> alt.Parameter:
 
 
 def _lit(hover: alt.Parameter) -> alt.Opacity:
-    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.35))
+    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +19,13 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
+from lamina.files.reading import open_regular
 from lamina.figures import chart_script, colour_tokens
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
-from lamina.web.app_state import AppState, BusyError, TooLongError
+from lamina.web.app_state import AppState, BusyError, State, TooLongError
 from lamina.web.estimates import Estimates
-from lamina.web.guarding import Guard
+from lamina.web.guarding import REPORT_POLICY, Guard
 from lamina.web.jobs import Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
 from lamina.web.requests import UnfitRequestError
@@ -62,6 +64,12 @@ QUESTIONS = View(
 )
 """A mode of the tab Sentence."""
 
+_NO_REPORT = View(
+    "no_report", "", "There is no report here", "None of the folders that this server was started with holds one.", "nothing"
+)
+_LONGEST_REPORT = 256 * 1024**2
+"""Bytes."""
+
 _LENS = ("sentence", "word", "mark")
 """What an address of the first page had when that page was the sentence lens."""
 _MOVED = {"/layers": "/overview", "/questions": "/sentence/question", "/results": "/runs"}
@@ -75,6 +83,7 @@ def _add_pages(app: FastAPI) -> None:
     app.add_api_route("/", _home, include_in_schema=False, response_class=HTMLResponse)
     for old, new in _MOVED.items():
         app.add_api_route(old, partial(_moved, new), include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route("/report", _report, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/api", _api_page, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/static/vega.js", _vega, include_in_schema=False)
     app.add_api_route("/static/tokens.css", _tokens, include_in_schema=False)
@@ -93,6 +102,19 @@ def _moved(path: str, request: Request) -> Response:
     if path == "/overview" and "result" in request.query_params:
         path = "/runs"
     return RedirectResponse(f"{path}?{query}" if query else path, status_code=308)
+
+
+def _report(app: State) -> HTMLResponse:
+    """The report in the first named folder that has one, with a way back."""
+    if app.report is None:
+        return _rendered(_NO_REPORT, status=404)
+    with open_regular(app.report) as file:
+        page = file.read(_LONGEST_REPORT + 1).decode("utf-8", "replace")
+    if len(page) > _LONGEST_REPORT:
+        raise InputError(f"the report has more than {_LONGEST_REPORT:,} bytes; open its index.html itself")
+    way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
+    linked = re.sub(r"<body[^>]*>", lambda body: body[0] + way_back, page, count=1)
+    return HTMLResponse(linked, headers={"content-security-policy": REPORT_POLICY})
 
 
 def _page(view: View):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +82,12 @@ class AppState:
 
         known = {each.name: (each.title, each.question, each.method) for each in self.analyses}
         return known.get(analysis) or words_of(analysis)
+
+    @property
+    def report(self) -> Path | None:
+        """The page of the first report in the named folders."""
+        pages = (folder / "index.html" for folder in self.settings.folders)
+        return next((page for page in pages if page.is_file() and not page.is_symlink()), None)
 
     def check_length(self, *texts: str) -> None:
         """Refuse more text than one request may have."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from lamina.web.api.answers import ERRORS
 from lamina.web.app_state import State
+from lamina.web.settings import EXAMPLES
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 
@@ -28,12 +29,20 @@ class ModelCard(BaseModel):
     """Why it could not be loaded; null if it could, or was not tried yet."""
 
 
+class ExampleSentence(BaseModel):
+    """A sentence worth trying."""
+
+    sentence: str
+    why: str
+
+
 class About(BaseModel):
     """What every page needs."""
 
     models: list[ModelCard]
     corpora: list[str]
     sentence: str
+    examples: list[ExampleSentence]
 
 
 @router.get("/about")
@@ -50,7 +59,10 @@ def about(app: State) -> About:
         )
         for name in app.models.names()
     ]
-    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence)
+    examples = [ExampleSentence(sentence=sentence, why=why) for sentence, why in EXAMPLES]
+    return About(
+        models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples
+    )
 
 
 class CheckCard(BaseModel):

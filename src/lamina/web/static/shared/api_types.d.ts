@@ -5,6 +5,7 @@ export interface About {
   models: ModelCard[];
   corpora: string[];
   sentence: string;
+  examples: ExampleSentence[];
 }
 
 /** An analysis, as it declares itself. */
@@ -136,6 +137,14 @@ export interface Changed {
   after: Told;
 }
 
+/** What was measured of one side of a model. */
+export interface ChapterOfModel {
+  name: string;
+  title: string;
+  question: string;
+  results: Summary[];
+}
+
 /** One thing that was tried on a model. */
 export interface CheckCard {
   name: string;
@@ -209,6 +218,12 @@ export interface ExampleOfHead {
   relation: string;
 }
 
+/** A sentence worth trying. */
+export interface ExampleSentence {
+  sentence: string;
+  why: string;
+}
+
 /** The sentences in which a head does most clearly what it is known for. */
 export interface ExamplesOfHead {
   head: string;
@@ -231,6 +246,14 @@ export interface Figure {
 export interface FindingCard {
   text: string;
   status: "clear" | "open" | "null";
+}
+
+/** A finding, and the result that it comes from. */
+export interface Found {
+  text: string;
+  status: "clear" | "open" | "null";
+  result: string;
+  title: string;
 }
 
 /** What one layer says in the place of one token. */
@@ -386,6 +409,16 @@ export interface ModelCard {
   loaded: boolean;
   finetuned: boolean;
   trouble: string | null;
+}
+
+/** What was measured of a model. */
+export interface ModelOverview {
+  model: string;
+  findings: Found[];
+  glance: Figure | null;
+  captions: string[];
+  chapters: ChapterOfModel[];
+  report: boolean;
 }
 
 /** What a model is, and whether its numbers can be trusted. */
@@ -671,6 +704,19 @@ export interface TypedPair {
   masking?: "piece" | "word";
 }
 
+/** An analysis that was not run for a model, and what it would take. */
+export interface Unmeasured {
+  analysis: string;
+  title: string;
+  question: string;
+  chapter: string;
+  wanted: Record<string, any>;
+  state: "waiting" | "trying" | "known" | "failed";
+  seconds: number | null;
+  memory: number | null;
+  why: string;
+}
+
 export interface ValidationError {
   loc: (string | number)[];
   msg: string;
@@ -750,6 +796,8 @@ export interface Get {
   [address: `/models/${string}`]: ModelVerdict;
   "/passed-over": PassedOver[];
   "/theme": Theme;
+  [address: `/overview/${string}`]: ModelOverview;
+  [address: `/unmeasured/${string}`]: Unmeasured[];
   "/analyses": AnalysisCard[];
   "/questions/examples": Example[];
   "/questions/models": Answering[];

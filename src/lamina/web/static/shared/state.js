@@ -69,14 +69,17 @@ function tell({ quiet = false } = {}) {
 }
 
 /**
- * The address of another view with the same selection, and more.
+ * The address of another view with the same selection, and more; what is empty is taken away.
  * @param {string} path
  * @param {Values} more
  */
 export function address(path, more = {}) {
   const kept = new URLSearchParams();
   for (const name of SELECTION) for (const each of getAll(name)) kept.append(name, each);
-  for (const [name, value] of Object.entries(more)) kept.set(name, String(value));
+  for (const [name, value] of Object.entries(more)) {
+    if (value === "") kept.delete(name);
+    else kept.set(name, String(value));
+  }
   return kept.size ? `${path}?${kept}` : path;
 }
 
