@@ -33,16 +33,35 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
     return make
 
 
+PETS = [("Dogs", "NOUN", 2, "nsubj"), ("chase", "VERB", 0, "root"), ("{}", "NOUN", 2, "dobj"), (".", "PUNCT", 2, "punct")]
+
+
+@pytest.fixture(scope="session")
+def pets(tmp_path_factory) -> Path:
+    """A small corpus with dependencies: six sentences that differ in one word."""
+    folder = tmp_path_factory.mktemp("corpus") / "pets"
+    folder.mkdir()
+    lines = []
+    for number, pet in enumerate(("cats", "mice", "birds", "geese", "foxes", "hares")):
+        lines.append(f"# sent_id = {number}")
+        for at, (word, tag, head, relation) in enumerate(PETS, start=1):
+            form = word.format(pet)
+            lines.append("\t".join([str(at), form, form.lower(), tag, "_", "_", str(head), relation, "_", "_"]))
+        lines.append("")
+    (folder / "pets-dev.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Callable[..., str]]:
-    """Starts a real server with these encoders and folders, in a thread; gives its address."""
+    """Starts a real server with these encoders, folders and settings, in a thread; gives its address."""
     patch, started = pytest.MonkeyPatch(), []
 
-    def start(models: dict[str, Encoder], folders: list[Path]) -> str:
+    def start(models: dict[str, Encoder], folders: list[Path], **settings) -> str:
         patch.setattr("lamina.web.app._load", lambda name, **_: models[name])
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        server = make_server(Settings(models=tuple(models), folders=tuple(folders), port=port))
+        server = make_server(Settings(models=tuple(models), folders=tuple(folders), port=port, **settings))
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         started.append((server, thread))

@@ -30,13 +30,13 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address(served, tmp_path_factory) -> str:
+def address(chromium, served, pets, tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("results")
     corpus = lamina.corpus_from(SAMPLE_TEXTS, name="samples")
     lamina.attention(TinyEncoder(), corpus, samples=20).save(folder / "attention", charts=False)
     lamina.headmap(TinyEncoder(), corpus, samples=20).save(folder / "headmap", charts=False)
     lamina.geometry(TinyEncoder(), corpus, samples=20, min_count=2).save(folder / "geometry", charts=False)
-    return served({"tiny": TinyEncoder(), "causal": tiny_causal()}, [folder])
+    return served({"tiny": TinyEncoder(), "causal": tiny_causal()}, [folder], corpora=(str(pets),))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_axe_finds_nothing_serious(browser, address, name):
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     page.goto(f"{address}{PAGES[name]}")
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("document.querySelectorAll('[aria-busy=true]').length === 0")
+    page.wait_for_function("!document.querySelector('[aria-busy=true]')")
     for each in page.locator("details").all():
         each.evaluate("(details) => { details.open = true; }")
     # Evaluated, since the page's policy allows no script from elsewhere.

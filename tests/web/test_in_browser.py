@@ -98,46 +98,6 @@ def test_a_span_is_marked_and_asked_about(page, address):
     page.wait_for_selector('[data-mark="dep:2:1"]')
 
 
-def test_a_head_is_clicked_and_its_lines_are_drawn(page, address):
-    page.goto(f"{address}/heads?sentence=Dogs chase cats .")
-    page.locator('[data-head="3-9"]').first.click()
-    page.wait_for_function("location.search.includes('head=3-9')")
-    page.locator("#card-title", has_text="3-9").wait_for()
-    page.wait_for_selector("#lines canvas")
-    page.locator("#links summary").click()
-    page.locator("#links td", has_text="[CLS]").first.wait_for()
-    page.uncheck("#special")
-    page.locator("#links td", has_text="[CLS]").first.wait_for(state="detached")
-    page.locator("#links td", has_text="chase").first.wait_for()
-    page.select_option("#level", "piece")
-    page.wait_for_function("location.search.includes('level=piece')")
-
-
-def test_norm_weighted_maps_and_their_rollout_are_shown(page, address):
-    page.goto(f"{address}/heads?sentence=Dogs chase cats .&measure=sentence.to_separator&head=3-9")
-    page.wait_for_selector("#lines canvas")
-    settled(page)
-    cell = page.locator('[data-head="3-9"]').first
-    before = cell.get_attribute("aria-label")
-    page.select_option("#weights", "norm")
-    page.wait_for_function("location.search.includes('weights=norm')")
-    page.wait_for_function(f"document.querySelector('[data-head=\"3-9\"]').getAttribute('aria-label') !== {before!r}")
-    settled(page)
-    page.select_option("#layout", "rollout")
-    page.wait_for_function("location.search.includes('lines=rollout')")
-    page.locator("#links summary").click()
-    page.locator("#links td", has_text="rollout").first.wait_for()
-
-
-def test_arrow_keys_move_over_the_heads(page, address):
-    page.goto(f"{address}/heads?head=2-2")
-    page.locator('[data-head="2-2"]').first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    page.wait_for_function("location.search.includes('head=3-3')")
-
-
 def test_the_slider_moves_the_tokens_of_both_models(page, address):
     page.goto(f"{address}/questions")
     page.wait_for_selector("#maps .token")
@@ -251,15 +211,6 @@ def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page,
     page.wait_for_function("!document.querySelector('#start button.job').disabled")
 
 
-def test_the_map_of_heads_is_drawn_with_the_looks_of_the_report(page, address):
-    page.goto(f"{address}/heads?measure=headmap.role&head=3-1")
-    page.wait_for_selector("#card .headmap .mark")
-    assert page.locator("#card .headmap .mark").count() == 72
-    page.wait_for_selector("#legend .kind")
-    page.locator("#card .neighbours button").first.click()
-    page.wait_for_function("!location.search.includes('head=3-1')")
-
-
 def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
     page.goto(f"{address}/results")
     page.select_option("#analysis", "probe")
@@ -268,14 +219,6 @@ def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
     page.goto(f"{address}/heads")
     page.locator("#jobs").get_by_role("button", name="Cancel").click()
     page.wait_for_selector('#jobs li[data-state="cancelled"]')
-
-
-def test_two_models_are_compared(page, address):
-    page.goto(f"{address}/compare")
-    page.wait_for_selector("#atlases .grid button")
-    settled(page)
-    assert page.locator("#atlases .grid").count() == 3
-    assert "no trained probes of results/stories" in page.locator("#beliefs").inner_text()
 
 
 @pytest.mark.parametrize("path", VIEWS)

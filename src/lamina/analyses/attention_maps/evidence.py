@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.attention_maps.atlas import NATS, SHARE, TITLES, Card
+from lamina.analyses.attention_maps.atlas import NATS, OFTEN, SHARE, TITLES, Card
 from lamina.analyses.attention_maps.behaviours import BROADLY, COREFERENCE, SHARES, SYNTACTIC
 from lamina.analyses.findings import number, rows_of, status_of
 from lamina.results import Status
@@ -71,6 +71,8 @@ def in_a_sentence(card: Card) -> str:
         return f"{start} mostly {looks.title}: {_against(looks)}."
     if finds.status != "missing":
         return f"{_capital(finds.title)}: {_against(finds)}."
+    if row is not None:
+        return f"Its role is {card.role}: {number(row.value)}, which had to be over {number(row.over)}."
     return "Nothing was measured of it on a corpus yet."
 
 
@@ -95,7 +97,8 @@ def _finds(card: Card) -> Evidence:
             status_of(mention.low, mention.high, beside),
         )  # fmt: skip
     # Relations that earn a name first; of the rest, the one with the largest lead.
-    ordered = card.relations.assign(sure=card.relations["ahead"].astype(bool))
+    often = card.relations[(card.relations["count"] >= OFTEN) | card.relations["ahead"].astype(bool)]
+    ordered = often.assign(sure=often["ahead"].astype(bool))
     row: Any = next(rows_of(ordered.sort_values("sure", ascending=False, kind="stable")), None)
     if row is None:
         return Evidence("finds", "", note="dependencies were not looked for", needs=("heads",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from pathlib import PurePath
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -320,7 +321,7 @@ def examples(app: State, wanted: CardWanted) -> ExamplesOfHead:
     return ExamplesOfHead(
         head=wanted.head,
         sought=sought[place].in_words(),
-        corpus=corpus.name,
+        corpus=PurePath(corpus.name).name,
         sentences=count,
         limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
         examples=[_example(each) for each in found[place]],

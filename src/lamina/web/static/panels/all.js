@@ -2,6 +2,7 @@
 // The panels below the sentence: what a language model says, and what changes without some of its parts. What a model
 // cannot do is not offered, and a sentence says why.
 /** @import { ModelVerdict } from "../shared/api_types.js" */
+import { read } from "../shared/api.js";
 import { byId, el, replace } from "../shared/dom.js";
 import { verdict } from "../shared/model_card.js";
 import { ready } from "../shared/page.js";
@@ -36,11 +37,14 @@ function spoken(model) {
   ];
 }
 
-/** @param {ModelVerdict} model */
-function parted(model) {
+/**
+ * @param {ModelVerdict} model
+ * @param {boolean} answers whether it answers questions
+ */
+function parted(model, answers) {
   again = null;
   if (!model.ablatable.includes("heads") && !model.ablatable.includes("blocks")) return section("off", "Switch parts off", el("p", {}, `Parts of ${model.name} cannot be switched off: its code has no places for it that lamina knows.`));
-  const { parts, show } = switching({ blocks: model.blocks, heads: model.heads, answers: true });
+  const { parts, show } = switching({ blocks: model.blocks, heads: model.heads, answers });
   again = show;
   return section("off", "Switch parts off", el("p", { class: "soft" }, "The sentence is read again without some heads or blocks; the whole model is beside it."), ...parts);
 }
@@ -48,9 +52,10 @@ function parted(model) {
 async function all() {
   const name = state.get("model");
   await load(byId("panels"), async () => {
-    const model = await verdict(name);
+    const [model, asked] = await Promise.all([verdict(name), read("/questions/models")]);
+    const answers = asked.some((each) => each.name === name && each.answers);
     if (name !== state.get("model")) return;
-    replace(byId("panels"), ...spoken(model), parted(model));
+    replace(byId("panels"), ...spoken(model), parted(model, answers));
   });
 }
 

@@ -80,7 +80,7 @@ function marked({ words, source, target }) {
  * @param {(sentence: string, of: string) => void} onShow
  */
 export function examples(found, onShow) {
-  const about = `Links ${found.sought}, the strongest of each sentence, in ${found.sentences} sentences of ${found.corpus} (dev): ${found.limits}.`;
+  const about = `Links ${found.sought}, the strongest of each sentence, in ${found.sentences === 1 ? "one sentence" : `${found.sentences} sentences`} of ${found.corpus} (dev): ${found.limits}.`;
   if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
   const item = (/** @type {ExampleOfHead} */ each, /** @type {number} */ at) => {
     const between = `${each.words[each.source]} → ${each.words[each.target]}${each.relation ? ` (${each.relation})` : ""}`;

@@ -8,7 +8,7 @@ import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import { short } from "../../shared/scales.js";
 import * as state from "../../shared/state.js";
-import { load as filled } from "../../shared/waiting.js";
+import { done, load as filled, wait } from "../../shared/waiting.js";
 import { makeAtlas } from "./atlas.js";
 import { showCard } from "./card.js";
 import { examples, told } from "./evidence.js";
@@ -52,6 +52,7 @@ async function load() {
       atlas = await post("/heads/atlas", { model: model(), sentence: state.get("sentence"), weights: weights() }, control.signal);
     } catch (error) {
       if (control.signal.aborted) return;
+      for (const id of ["card", "lines"]) done(byId(id)); // nothing comes
       throw error;
     }
     known = await analyses();
@@ -167,6 +168,7 @@ async function showPage() {
   filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (sentence, of) => attempt("drawing the example …", () => showExample({ sentence, of }))), { lines: 5, saying: first });
 }
 
+for (const id of ["card", "lines"]) wait(byId(id), { lines: 6 });
 await ready;
 beginPane({ onRemove: (head) => choose(head, true) });
 select("measure").addEventListener("change", () => state.set({ measure: select("measure").value }));
