@@ -138,8 +138,8 @@ class Unmeasured(BaseModel):
     chapter: str
     wanted: dict[str, Any]
     """What to send to `POST /api/jobs`: as a report asks it."""
-    state: Literal["waiting", "trying", "known", "failed"]
-    """Of the estimate: a trial is run for it, one after another."""
+    state: Literal["waiting", "trying", "known", "failed", "off"]
+    """Of the estimate: a trial is run for it, one after another, unless the server was told not to."""
     seconds: float | None
     memory: int | None
     """Bytes."""

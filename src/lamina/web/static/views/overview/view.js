@@ -72,6 +72,7 @@ async function glance({ glance: shown, captions }, signal) {
 /** @param {Unmeasured} each */
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
+  if (known === "off") return "not estimated: the server was started without";
   return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
 }
 
@@ -81,7 +82,7 @@ function unmeasured(all) {
   const rows = possible.map((each) => {
     const start = button("Measure", () => /** @type {Wanted} */ (each.wanted));
     start.setAttribute("aria-label", `Measure: ${each.title}`);
-    const waiting = each.state !== "known";
+    const waiting = each.state === "waiting" || each.state === "trying";
     return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
   });
   return [
