@@ -92,10 +92,9 @@ class Slowly:
 
     def __init__(self, page, address: str) -> None:
         self.held = []
-        page.route(address, self.held.append)
+        page.route(address, lambda route: self.held.append(route))
 
-    def let_go(self, page, at: int = 0) -> None:
-        page.wait_for_function("true")
+    def let_go(self, page, at: int) -> None:
         while len(self.held) <= at:
             page.wait_for_timeout(20)
         self.held[at].continue_()
@@ -513,7 +512,7 @@ class TestAFreshPersonsTasks:
 
     def test_where_does_to_become_a_preposition(self, first):
         first.fill("#typed", "She went to the store .")
-        first.get_by_role("button", name="Look").click()
+        first.get_by_role("button", name="Look", exact=True).click()
         first.wait_for_selector("button.word .bars")
         word(first, 2).click()
         first.locator("#turns q", has_text="to").wait_for()
