@@ -99,7 +99,7 @@ class ResultIndex:
         for entry in self.entries():
             if entry.id == id:
                 return entry
-        raise UnknownResultError(f"there is no result {id!r} here; the page Results lists them")
+        raise UnknownResultError(f"there is no result {id!r} here; the tab Runs of the app, and `lamina results ls`, list them")
 
     def result(self, id: str) -> Result:
         """The result with its tables."""

@@ -71,3 +71,10 @@ def test_nothing_is_tried_while_a_computation_runs(estimating, tmp_path):
     assert not (tmp_path / "counted").exists()
     estimating.busy.clear()
     assert settled(one, estimating.request).seconds == 41.5
+
+
+def test_without_trials_only_what_was_tried_before_is_known(estimating):
+    settled(estimating(), estimating.request)
+    off = Estimates(lambda: False, on=False)
+    assert off.get(estimating.request).seconds == 41.5
+    assert off.get({**estimating.request, "analysis": "heads"}).state == "off"

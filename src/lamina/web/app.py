@@ -183,7 +183,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     limits = settings.limits
     jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
-    estimates = Estimates(lambda: jobs.busy)
+    estimates = Estimates(lambda: jobs.busy, on=settings.estimates)
     state = AppState(settings, models, results, jobs, estimates, BoundedSemaphore(limits.waiting))
 
     @asynccontextmanager

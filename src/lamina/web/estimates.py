@@ -37,7 +37,7 @@ _NICE = 15
 class Estimate:
     """What a computation would take, as far as that is known."""
 
-    state: Literal["waiting", "trying", "known", "failed"]
+    state: Literal["waiting", "trying", "known", "failed", "off"]
     seconds: float | None = None
     memory: int | None = None
     """Bytes."""
@@ -50,8 +50,10 @@ class Estimate:
 class Estimates:
     """Estimates by request, each tried once per machine; `busy` says whether computations run."""
 
-    def __init__(self, busy: Callable[[], bool], *, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(self, busy: Callable[[], bool], *, on: bool = True, program: Sequence[str] = PROGRAM) -> None:
+        """`on`: whether trials are run at all; without, only what was tried before is known."""
         self._busy = busy
+        self._on = on
         self._program = tuple(program)
         self._changed = Condition()
         self._known: dict[str, Estimate] = {}
@@ -65,7 +67,7 @@ class Estimates:
         key = _key(request)
         with self._changed:
             if key not in self._known:
-                self._known[key] = _remembered(key) or Estimate("waiting")
+                self._known[key] = _remembered(key) or Estimate("waiting" if self._on else "off")
                 if self._known[key].state == "waiting":
                     self._queue[key] = request
                     self._begin()

@@ -70,6 +70,8 @@ class Settings:
     chat: bool = False
     """Whether texts are put into the chat template, unless a job's request says otherwise."""
     sentence: str = EXAMPLE
+    estimates: bool = True
+    """Whether trials are run to say what a computation would take."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

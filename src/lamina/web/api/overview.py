@@ -52,7 +52,7 @@ class ModelOverview(BaseModel):
     glance: Figure | None
     """Abilities by layers and heads by roles, linked by the layer; null if neither was measured."""
     captions: list[str]
-    """How to read its panels."""
+    """How to read its panels; without a figure, why it cannot be drawn."""
     chapters: list[ChapterOfModel]
     """Every chapter, with the newest result of each analysis."""
     report: bool
@@ -65,21 +65,25 @@ def overview(app: State, name: ModelName) -> ModelOverview:
     from lamina.analyses.overview import CHAPTERS, chapter_of
 
     entries = _newest(app, name)
-    results = [(entry, app.results.result(entry.id)) for entry in entries]
+    summaries = {entry.id: summary_of(app, entry) for entry in entries}
     found = [
-        Found(text=each.text, status=each.status, result=entry.id, title=app.words_of(entry.analysis)[0])
-        for entry, result in results
-        for each in result.findings
+        Found(text=each.text, status=each.status, result=summary.id, title=summary.title)
+        for summary in summaries.values()
+        for each in summary.findings
     ]
-    with using(*entries):
-        glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
+    try:
+        with using(*entries):
+            glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
+    except LaminaError as error:
+        # One result that cannot be read does not take the others away; its run says what is wrong with it.
+        glance, captions = None, [str(error)]
     placed = {entry.id: chapter_of(entry.analysis) for entry in entries}
     chapters = [
         ChapterOfModel(
             name=card.name,
             title=card.title,
             question=card.question,
-            results=[summary_of(app, entry) for entry in entries if placed[entry.id] == card.name],
+            results=[summary for id, summary in summaries.items() if placed[id] == card.name],
         )
         for card in CHAPTERS
     ]
@@ -138,8 +142,8 @@ class Unmeasured(BaseModel):
     chapter: str
     wanted: dict[str, Any]
     """What to send to `POST /api/jobs`: as a report asks it."""
-    state: Literal["waiting", "trying", "known", "failed"]
-    """Of the estimate: a trial is run for it, one after another."""
+    state: Literal["waiting", "trying", "known", "failed", "off"]
+    """Of the estimate: a trial is run for it, one after another, unless the server was told not to."""
     seconds: float | None
     memory: int | None
     """Bytes."""

@@ -711,7 +711,7 @@ export interface Unmeasured {
   question: string;
   chapter: string;
   wanted: Record<string, any>;
-  state: "waiting" | "trying" | "known" | "failed";
+  state: "waiting" | "trying" | "known" | "failed" | "off";
   seconds: number | null;
   memory: number | null;
   why: string;

@@ -155,6 +155,12 @@ function cancel() {
   mark();
 }
 
+// Within the strip, which is too low for all words of a long sentence; the page stays where it is.
+function bringIntoSight() {
+  const [box, option] = [byId("strip"), options()[current]];
+  if (option && box.scrollHeight > box.clientHeight) box.scrollTop = option.offsetTop - box.offsetTop - box.clientHeight / 2 + option.offsetHeight / 2;
+}
+
 /** Shows the words of the sentence in the address. */
 async function show() {
   const box = byId("strip");
@@ -169,6 +175,7 @@ async function show() {
     replace(box, words.map((word, at) => el("span", { role: "option", "data-word": at, "aria-selected": "false", tabindex: "-1" }, el("span", { class: "name" }, word), el("span", { class: "note" }))));
     annotate(notes);
     mark();
+    bringIntoSight();
   } catch (error) {
     words = [];
     replace(box, el("span", { class: "wrong" }, message(error)));
@@ -187,7 +194,12 @@ export function beginStrip() {
   byId("extend").addEventListener("click", () => byId("extend").setAttribute("aria-pressed", String(!extending())));
   state.onChange((changed) => {
     if ("sentence" in changed) show();
-    else if ("word" in changed || "word2" in changed) mark();
+    else if ("word" in changed || "word2" in changed) {
+      const span = chosenSpan(slot);
+      if (span && (current < span[0] || current > span[1])) current = span[0]; // by Back, or chosen elsewhere
+      mark();
+      bringIntoSight();
+    }
   });
   show();
 }

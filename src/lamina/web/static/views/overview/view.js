@@ -61,6 +61,7 @@ function link(view) {
  */
 async function glance({ glance: shown, captions }, signal) {
   if (signal.aborted) return;
+  if (!shown && captions.length) return captions.map((why) => el("p", { class: "wrong" }, why));
   if (!shown) return el("p", {}, "Abilities by layers need probes, heads by roles need attention: both can be started below.");
   const box = el("div", { class: "box" });
   const made = el("figure", { "data-chart": shown.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, shown.summary)));
@@ -72,6 +73,7 @@ async function glance({ glance: shown, captions }, signal) {
 /** @param {Unmeasured} each */
 function estimate({ state: known, seconds, memory }) {
   if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
+  if (known === "off") return "not estimated: the server was started without";
   return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
 }
 
@@ -81,7 +83,7 @@ function unmeasured(all) {
   const rows = possible.map((each) => {
     const start = button("Measure", () => /** @type {Wanted} */ (each.wanted));
     start.setAttribute("aria-label", `Measure: ${each.title}`);
-    const waiting = each.state !== "known";
+    const waiting = each.state === "waiting" || each.state === "trying";
     return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
   });
   return [
@@ -146,7 +148,12 @@ async function look() {
   asked.catch(() => null);
   load(byId("findings"), async () => findings(await asked), { lines: 6 });
   load(byId("glance"), async (signal) => glance(await asked, signal), { lines: 10 });
-  load(byId("chapters"), async () => (await asked).chapters.map(chapter), { lines: 5 });
+  const wanted = state.get("analysis");
+  load(byId("chapters"), async () => (await asked).chapters.map(chapter), { lines: 5 }).then(() => {
+    for (const section of byId("chapters").querySelectorAll("[data-analysis]")) {
+      if (section.getAttribute("data-analysis") === wanted) section.scrollIntoView();
+    }
+  });
   await load(byId("unmeasured"), async (signal) => unmeasured(await read(`/unmeasured/${encodeURIComponent(model())}`, signal)), { lines: 4 });
   follows();
 }
