@@ -33,7 +33,12 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
     return make
 
 
-PETS = [("Dogs", "NOUN", 2, "nsubj"), ("chase", "VERB", 0, "root"), ("{}", "NOUN", 2, "dobj"), (".", "PUNCT", 2, "punct")]
+PETS = (
+    ("Dogs", "NOUN", 2, "nsubj"),
+    ("chase", "VERB", 0, "root"),
+    ("{}", "NOUN", 2, "dobj"),
+    (".", "PUNCT", 2, "punct"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +66,8 @@ def served() -> Iterator[Callable[..., str]]:
         patch.setattr("lamina.web.app._load", lambda name, **_: models[name])
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        server = make_server(Settings(models=tuple(models), folders=tuple(folders), port=port, **settings))
+        own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}
+        server = make_server(Settings(**own, **settings))
         thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         started.append((server, thread))

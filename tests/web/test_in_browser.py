@@ -87,19 +87,6 @@ def chosen(page) -> str:
     return " ".join(page.locator('#strip [aria-selected="true"] .name').all_inner_texts())
 
 
-class Slowly:
-    """Answers to one address come when they are let go; the test can look at the page meanwhile."""
-
-    def __init__(self, page, address: str) -> None:
-        self.held = []
-        page.route(address, lambda route: self.held.append(route))
-
-    def let_go(self, page, at: int) -> None:
-        while len(self.held) <= at:
-            page.wait_for_timeout(20)
-        self.held[at].continue_()
-
-
 def test_home_is_the_models_card(page, address):
     page.goto(f"{address}/")
     page.locator("#findings .findings li").first.wait_for()
@@ -164,103 +151,6 @@ def test_a_span_is_marked_and_asked_about(page, address):
     page.wait_for_selector('[data-mark="dep:2:1"]')
     page.go_back()
     page.wait_for_selector('[data-mark="dep:2:1"]', state="detached")
-
-
-def test_words_and_spans_are_chosen_by_keyboard_mouse_and_touch(page, address):
-    page.goto(f"{address}/sentence?sentence=Dogs chase old cats .&word=0")
-    word(page, 0).focus()
-    page.keyboard.press("ArrowRight")
-    assert chosen(page) == "Dogs"
-    page.keyboard.press("Enter")
-    assert chosen(page) == "chase"
-    page.keyboard.press("Shift+ArrowRight")
-    page.keyboard.press("Shift+ArrowRight")
-    assert chosen(page) == "chase old cats"
-    assert page.url.endswith("word=1-3")
-    page.keyboard.press("Shift+ArrowLeft")
-    assert chosen(page) == "chase old"
-    start, end = (word(page, at).bounding_box() for at in (3, 2))
-    page.mouse.move(start["x"] + 4, start["y"] + 6)
-    page.mouse.down()
-    page.mouse.move(end["x"] + 4, end["y"] + 6, steps=3)
-    page.mouse.up()
-    assert chosen(page) == "old cats"
-    word(page, 4).click(modifiers=["Shift"])
-    assert chosen(page) == "old cats ."
-    # Without a keyboard and without dragging.
-    word(page, 0).click()
-    page.click("#extend")
-    word(page, 1).click()
-    assert chosen(page) == "Dogs chase"
-
-
-def test_back_and_forward_go_through_what_was_chosen(page, address):
-    page.goto(f"{address}/sentence?sentence=Dogs chase cats .&word=0")
-    page.wait_for_selector("button.word .bars")
-    word(page, 2).click()
-    page.locator("#token-title", has_text="cats").wait_for()
-    page.fill("#layer", "1")
-    page.fill("#layer", "4")
-    page.fill("#sentence", "Cats sleep .")
-    page.keyboard.press("Enter")
-    page.locator("button.word", has_text="sleep").wait_for()
-    assert "word=2" not in page.url
-    page.get_by_role("navigation", name="Views").get_by_role("link", name="Heads").click()
-    page.wait_for_url("**/heads?*sentence=Cats*layer=4*")
-    page.go_back()
-    page.go_back()
-    page.locator("button.word", has_text="chase").wait_for()
-    page.locator("#token-title", has_text="cats").wait_for()
-    assert page.input_value("#sentence") == "Dogs chase cats ."
-    # Scrubbing left one place in the history, not two.
-    page.go_back()
-    page.locator("#token-title", has_text="Dogs").wait_for()
-    page.go_forward()
-    page.locator("#token-title", has_text="cats").wait_for()
-
-
-def test_nothing_old_is_shown_as_new(page, address):
-    page.goto(f"{address}/sentence?sentence=Dogs chase cats .")
-    page.wait_for_selector("button.word .bars")
-    slow = Slowly(page, "**/api/lens")
-    for sentence in ("Cats sleep .", "Birds sing ."):
-        page.fill("#sentence", sentence)
-        page.keyboard.press("Enter")
-        page.locator("#strip", has_text=sentence.split()[1]).wait_for()
-        assert page.get_attribute("#words", "aria-busy") == "true"
-        assert page.locator("#words .skeleton").count() == 1
-        assert page.locator("button.word").count() == 0
-        assert page.locator("#path .skeleton").count() == 1
-        assert page.locator("#strip .noted").count() == 0
-    # The first answer comes last, and is not wanted any more.
-    slow.let_go(page, 1)
-    page.locator("button.word", has_text="sing").wait_for()
-    settled(page)
-    assert page.locator("button.word", has_text="sleep").count() == 0
-    assert page.get_attribute("#words", "aria-busy") is None
-
-
-def test_what_fails_is_said_in_its_place_and_can_be_tried_again(browser, address):
-    page = browser.new_page()
-    page.route("**/api/lens", lambda route: route.fulfill(status=503, json={"error": "the disk is full"}))
-    page.goto(f"{address}/sentence?sentence=Dogs bark .")
-    page.locator("#words", has_text="the disk is full").wait_for()
-    assert page.locator("main [aria-busy=true]").count() == 0
-    page.unroute("**/api/lens")
-    page.locator("#words").get_by_role("button", name="Try again").click()
-    page.wait_for_selector("button.word .bars")
-    page.close()
-
-
-def test_a_model_that_cannot_be_loaded_is_said(browser, address):
-    page = browser.new_page()
-    about = httpx.get(f"{address}/api/about").json()
-    about["models"][0]["trouble"] = "its weights are damaged"
-    page.route("**/api/about", lambda route: route.fulfill(json=about))
-    for path in ("/runs", "/"):
-        page.goto(f"{address}{path}")
-        page.get_by_role("alert").get_by_text("minilm cannot be loaded: its weights are damaged").wait_for()
-    page.close()
 
 
 def test_an_address_of_an_earlier_version_leads_to_the_same_view(page, address):

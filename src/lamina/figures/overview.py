@@ -119,8 +119,8 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high", "over")),
         alt.Tooltip("sure:N", title="clear"),
     ]
-    legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80, symbolOpacity=1)
-    colour = alt.Color("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=legend)
+    legend = alt.Legend(title=None, orient="top", columns=4, symbolSize=80)
+    colours = alt.Scale(domain=there, range=[each.colour for each in looks])
     shape = alt.Shape("role:N", scale=alt.Scale(domain=there, range=[each.shape for each in looks]), legend=legend)
     row = _HEAD_ROW if most <= 16 else max(8, 272 // most)
     hover = _hover()
@@ -130,10 +130,10 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         fillOpacity=alt.when(hover, empty=False).then(alt.value(0.14)).otherwise(alt.value(0))
     )
     marks = base.mark_point(size=(row - 5) ** 2, strokeWidth=1.5, opacity=1).encode(
-        color=colour,
+        stroke=alt.Stroke("role:N", scale=colours, legend=legend),
+        fill=alt.Fill("role:N", scale=colours, legend=legend),
         shape=shape,
         fillOpacity=alt.when(alt.datum.clear).then(alt.value(1)).otherwise(alt.value(0)),
-        fill=alt.Fill("role:N", scale=alt.Scale(domain=there, range=[each.colour for each in looks]), legend=legend),
     )
     return alt.LayerChart(
         layer=[cells.add_params(hover), marks],
@@ -149,7 +149,7 @@ def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta={"panelWidth": PANEL_WIDTH})
         chart = alt.ConcatChart.from_dict(chart.to_dict())
-    chart = chart.resolve_scale(color="independent", shape="independent", fill="independent", x="independent")
+    chart = chart.resolve_scale(**dict.fromkeys(("color", "fill", "stroke", "shape", "x"), "independent"))
     return themed(chart)
 
 

@@ -104,6 +104,8 @@ export function beginLayers() {
   });
   byId("play").addEventListener("click", () => (timer === null ? play() : stop()));
   byId("main").addEventListener("pointerover", (event) => {
+    // A chart says itself which layer is pointed at.
+    if (event.target instanceof Element && event.target.closest(".chart")) return;
     const layer = clamped(Number(layerAt(event) ?? chosenLayer()));
     if (event.pointerType !== "touch" && pointed >= 0 && layer !== pointed) point(layer);
   });

@@ -91,11 +91,20 @@ function focus(at) {
 
 const extending = () => byId("extend").getAttribute("aria-pressed") === "true";
 
-/** The end of the chosen span that stays when it is extended. */
+/** The end of the chosen span that stays while the keyboard moves the other. */
 const fixedEnd = () => {
   const span = chosenSpan(slot);
   if (!span) return current;
   return current === span[0] && span[0] !== span[1] ? span[1] : span[0];
+};
+
+/**
+ * The end of the chosen span that stays when it is extended to a word: the one farther from it.
+ * @param {number} at
+ */
+const endOppositeTo = (at) => {
+  const span = chosenSpan(slot) ?? [at, at];
+  return at < span[0] ? span[1] : span[0];
 };
 
 /** @type {Record<string, (at: number) => number>} */
@@ -111,7 +120,7 @@ function key(event) {
     if (event.shiftKey) choose([fixed, current], true);
   } else if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    choose(extending() ? [fixedEnd(), current] : [current, current]);
+    choose(extending() ? [endOppositeTo(current), current] : [current, current]);
   }
 }
 
@@ -126,7 +135,7 @@ function wordAt(event) {
 function press(event) {
   const at = wordAt(event);
   if (at === null || event.button !== 0) return;
-  anchor = event.shiftKey || extending() ? fixedEnd() : at;
+  anchor = event.shiftKey || extending() ? endOppositeTo(at) : at;
   trying = [Math.min(anchor, at), Math.max(anchor, at)];
   mark();
 }

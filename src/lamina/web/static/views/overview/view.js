@@ -9,7 +9,7 @@ import { byId, el, input, replace, table } from "../../shared/dom.js";
 import { duration } from "../../shared/durations.js";
 import { listed } from "../../shared/findings.js";
 import { button, onDone } from "../../shared/jobs.js";
-import { follow, point, chosenLayer } from "../../shared/layer.js";
+import { chosenLayer, follow, pickLayer, point } from "../../shared/layer.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
 import { load } from "../../shared/waiting.js";
@@ -37,15 +37,19 @@ function findings({ findings: all, report }) {
   ];
 }
 
+/** @type {number | null} */
+let over = null; // the layer that is pointed at in the figure
+
 /**
- * A layer pointed at in a figure is pointed at everywhere, and the other way round.
+ * A layer pointed at in a figure is pointed at everywhere, and the other way round; a click chooses it.
  * @param {View} view
  */
 function link(view) {
   let own = false; // whether the figure is being told, and not telling
   view.addSignalListener(LINK, (_, value) => {
-    const layer = value?.layer?.[0];
-    if (!own) point(Number.isInteger(layer) ? layer : chosenLayer());
+    if (own) return;
+    over = Number.isInteger(value?.layer?.[0]) ? value.layer[0] : null;
+    point(over ?? chosenLayer());
   });
   follow("glance", async (layer) => {
     own = true;
@@ -63,7 +67,7 @@ async function glance({ glance: shown, captions }, signal) {
   if (signal.aborted) return;
   if (!shown && captions.length) return captions.map((why) => el("p", { class: "wrong" }, why));
   if (!shown) return el("p", {}, "Abilities by layers need probes, heads by roles need attention: both can be started below.");
-  const box = el("div", { class: "box" });
+  const box = el("div", { class: "box", onclick: () => over !== null && pickLayer(over) });
   const made = el("figure", { "data-chart": shown.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, shown.summary)));
   // A chart is drawn to the width of its place, so it has to be there first.
   replace(byId("glance"), made);
