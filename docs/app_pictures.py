@@ -21,6 +21,10 @@ OUT = Path(__file__).parent / "images" / "app"
 WIDTH, HEIGHT = 1280, 1000
 _PATIENCE = 180_000
 """Milliseconds until a picture is there: the first neighbours of a word need the corpus."""
+_QUIET = (
+    "![...document.querySelectorAll('main [aria-busy]')].some((box) => box.getBoundingClientRect().top < innerHeight)"
+)
+"""Nothing in sight waits."""
 _STILL = 800
 """Milliseconds for charts and moving tokens to come to rest."""
 
@@ -52,8 +56,8 @@ def serving(report: Path, models: list[str]) -> Iterator[str]:
     command = [sys.executable, "-m", "lamina", "serve", str(report), *named, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            assert server.stdout is not None
-            yield re.findall(r"http://[^/\s]+", server.stdout.readline())[0]
+            said = server.stdout.readline() if server.stdout else ""
+            yield re.findall(r"http://[^/\s]+", said)[0]
         finally:
             server.terminate()
 
@@ -64,7 +68,7 @@ def take(browser: Any, address: str, picture: Picture, out: Path = OUT) -> Path:
     page.set_default_timeout(_PATIENCE)
     page.goto(address + picture.address)
     page.locator(picture.there).first.wait_for()
-    page.wait_for_function("![...document.querySelectorAll('main [aria-busy=true]')].some((box) => box.getBoundingClientRect().top < innerHeight)")
+    page.wait_for_function(_QUIET)
     page.wait_for_timeout(_STILL)
     path = out / f"{picture.name}.png"
     page.screenshot(path=path)

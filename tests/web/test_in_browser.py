@@ -349,7 +349,9 @@ class TestAFreshPersonsTasks:
         first.wait_for_selector("button.word .bars")
         word(first, 2).click()
         first.locator("#turns q", has_text="to").wait_for()
-        assert "at layer" in first.locator("#turns").inner_text() or "from P(0) on" in first.locator("#turns").inner_text()
+        assert (
+            "at layer" in first.locator("#turns").inner_text() or "from P(0) on" in first.locator("#turns").inner_text()
+        )
         assert self.clicks(first) == 2
 
     def test_two_models_are_compared(self, first):

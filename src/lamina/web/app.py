@@ -19,8 +19,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
-from lamina.files.reading import open_regular
 from lamina.figures import chart_script, colour_tokens
+from lamina.files.reading import open_regular
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
@@ -65,7 +65,14 @@ QUESTIONS = View(
 """A mode of the tab Sentence."""
 
 _NO_REPORT = View(
-    "no_report", "", "There is no report here", "None of the folders that this server was started with holds one.", "nothing"
+    "no_report",
+    "",
+    "There is no report here",
+    "None of the folders that this server was started with holds one.",
+    "nothing",
+)
+_MISSING = View(
+    "missing", "", "There is no such page", "The address may be mistyped, or of another version.", "nothing"
 )
 _LONGEST_REPORT = 256 * 1024**2
 """Bytes."""
@@ -244,8 +251,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     known = error if isinstance(error, HTTPException) else HTTPException(500)
     wants_page = "text/html" in request.headers.get("accept", "") and request.method == "GET"
     if known.status_code == 404 and wants_page and not request.url.path.startswith(("/api", "/static")):
-        view = View("missing", "", "There is no such page", "The address may be mistyped, or of another version.", "nothing")
-        return _rendered(view, status=404, path=request.url.path)
+        return _rendered(_MISSING, status=404, path=request.url.path)
     return JSONResponse({"error": known.detail}, status_code=known.status_code, headers=known.headers)
 
 

@@ -60,9 +60,7 @@ def about(app: State) -> About:
         for name in app.models.names()
     ]
     examples = [ExampleSentence(sentence=sentence, why=why) for sentence, why in EXAMPLES]
-    return About(
-        models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples
-    )
+    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples)
 
 
 class CheckCard(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -65,36 +66,40 @@ def overview(app: State, name: ModelName) -> ModelOverview:
     from lamina.analyses.overview import CHAPTERS, chapter_of
 
     entries = _newest(app, name)
-    summaries = {entry.id: summary_of(app, entry) for entry in entries}
-    found = [
-        Found(text=each.text, status=each.status, result=summary.id, title=summary.title)
-        for summary in summaries.values()
-        for each in summary.findings
-    ]
     try:
         with using(*entries):
             glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
     except LaminaError as error:
         # One result that cannot be read does not take the others away; its run says what is wrong with it.
         glance, captions = None, [str(error)]
-    placed = {entry.id: chapter_of(entry.analysis) for entry in entries}
-    chapters = [
-        ChapterOfModel(
-            name=card.name,
-            title=card.title,
-            question=card.question,
-            results=[summary for id, summary in summaries.items() if placed[id] == card.name],
-        )
-        for card in CHAPTERS
-    ]
+    chapters = []
+    for card in CHAPTERS:
+        own = [summary_of(app, entry) for entry in entries if chapter_of(entry.analysis) == card.name]
+        leads = [analysis for analysis, _ in card.leads]
+        own.sort(key=lambda each, leads=leads: leads.index(each.analysis) if each.analysis in leads else len(leads))
+        about = {"name": card.name, "title": card.title, "question": card.question}
+        chapters.append(ChapterOfModel(**about, results=own))
     return ModelOverview(
         model=name,
-        findings=list(strongest_first(found)),
+        findings=_in_turn(chapters),
         glance=glance,
         captions=captions,
         chapters=chapters,
         report=app.report is not None,
     )
+
+
+def _in_turn(chapters: list[ChapterOfModel]) -> list[Found]:
+    """As the report tells them: clear ones first; among equals the headline of each chapter, then its others."""
+    told = [
+        [
+            Found(text=each.text, status=each.status, result=summary.id, title=summary.title)
+            for summary in chapter.results
+            for each in strongest_first(summary.findings)
+        ]
+        for chapter in chapters
+    ]
+    return list(strongest_first(each for turn in zip_longest(*told) for each in turn if each is not None))
 
 
 def _newest(app: AppState, name: str) -> list[Entry]:
