@@ -64,7 +64,9 @@ def take(browser: Any, address: str, picture: Picture, out: Path = OUT) -> Path:
     page.set_default_timeout(_PATIENCE)
     page.goto(address + picture.address)
     page.locator(picture.there).first.wait_for()
-    page.wait_for_function("![...document.querySelectorAll('main [aria-busy=true]')].some((box) => box.getBoundingClientRect().top < innerHeight)")
+    page.wait_for_function(
+        "![...document.querySelectorAll('main [aria-busy=true]')].some((box) => box.getBoundingClientRect().top < innerHeight)"
+    )
     page.wait_for_timeout(_STILL)
     path = out / f"{picture.name}.png"
     page.screenshot(path=path)

@@ -94,7 +94,8 @@ def curves(result: Result, *, twin: bool) -> pd.DataFrame:
     Example:
         >>> import pandas as pd
         >>> from lamina.results import Provenance, Result
-        >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8), ("m (random)", 0, "size", 0.1, 0, 0.2)]
+        >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8)]
+        >>> rows += [("m (random)", 0, "size", 0.1, 0, 0.2)]
         >>> table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])
         >>> result = Result("geometry", {"layers": table}, Provenance({"name": "m"}, {}, {}))
         >>> curves(result, twin=False)[["series", "layer", "relative_depth"]].values.tolist()

@@ -157,8 +157,8 @@ def compared(app: State, several: Several) -> Comparison:
             found.append((analysis, made))
         elif why:
             unlike.append(Unlike(analysis, why))
-    scores = [row for analysis, made in found for row in _scores(app, analysis, made, sides)]
-    differences = [row for analysis, made in found for row in _differences(app, analysis, made, sides)]
+    scores = [row for analysis, made in found for row in _scores(analysis, made, sides)]
+    differences = [row for analysis, made in found for row in _differences(analysis, made, sides)]
     beside, apart = _twins(app, sides, scores)
     probed = next((made for analysis, made in found if analysis == "probe"), None)
     left_out = [NotCompared(what="", why=said) for _, made in found for said in made.provenance.skipped]
@@ -268,7 +268,7 @@ def _rows(found: Result, table: str) -> Iterator[dict]:
     yield from own[own["statistic"].isin(_SCORES)].to_dict("records")
 
 
-def _scores(app: AppState, analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
+def _scores(analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
     names = _names(sides)
     return [_score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(found, "compare")]
 
@@ -288,7 +288,7 @@ def _score(analysis: str, row: dict) -> Score:
     )
 
 
-def _differences(app: AppState, analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
+def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
     """Each model minus the baseline: rows of the table are a - b."""
     names, baseline, told = _names(sides), sides[0].name, []
     for row in _rows(found, "differences"):
