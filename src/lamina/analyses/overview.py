@@ -24,14 +24,25 @@ class ChapterCard(NamedTuple):
     name: Chapter
     title: str
     question: str
+    leads: tuple[tuple[str, str], ...]
+    """Analysis and chart that the chapter opens with: the first of these that there is, else the first there is."""
 
 
 CHAPTERS = (
-    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?"),
-    ChapterCard("abilities", "Abilities", "Which linguistic questions can be answered, and at which layers?"),
-    ChapterCard("heads", "Heads", "What does each attention head do, and does the model need it?"),
-    ChapterCard("words", "Words", "What does the model make of a word in its context?"),
-    ChapterCard("answering", "Answering", "How does the model come to an answer?"),
+    ChapterCard("layers", "Layers", "What happens to word vectors from layer to layer?", (("geometry", "layers"),)),
+    ChapterCard(
+        "abilities",
+        "Abilities",
+        "Which linguistic questions can be answered, and at which layers?",
+        (("probe", "pipeline"), ("pairs", "terms")),
+    ),
+    ChapterCard(
+        "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
+    ),
+    ChapterCard(
+        "words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)
+    ),
+    ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
 )
 """In the order of the report."""
 

@@ -25,6 +25,9 @@ def report(
     replace: Annotated[
         bool, typer.Option("--replace", help="Overwrite results in OUT of another model, corpus or other settings.")
     ] = False,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Put images and tables into the page; it then needs no other file.")
+    ] = False,
     store: options.StoreOption = None,
     device: options.DeviceOption = None,
     keep: options.KeepOption = None,
@@ -37,8 +40,12 @@ def report(
 ) -> None:
     """Run all analyses of a model and write one page to read, print or send.
 
-    The page needs no network and no other file. Results in OUT for the same model, corpus and settings are reused. Run
-    again with nothing changed, the command finds the page up to date within seconds, without loading the model.
+    OUT/index.html needs no network; tables and still images lie beside it (with --single-file, inside it). It is there
+    after the first analysis and is written again after each: reload it to see more. A run that is stopped leaves it,
+    and the same command goes on from there.
+
+    Results in OUT for the same model, corpus and settings are reused. Run again with nothing changed, the command finds
+    the page up to date within seconds, without loading the model.
 
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
@@ -49,7 +56,7 @@ def report(
 
     wanted = [name.strip() for name in only.split(",") if name.strip()] if only else None
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    of_all = data | {"dtype": dtype, "chat": chat}
+    of_all = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     if not dry_run and not trust_remote_code:
         page = find_report(model, corpus, out, only=wanted, options=of_all)
         if page is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["captions_for", "captions_of", "chart_script", "colour_tokens", "draw", "spec_of", "to_svg"]
+__all__ = ["captions_for", "captions_of", "chart_script", "colour_tokens", "draw", "smaller_svg", "spec_of", "to_svg"]
 
 
 def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
@@ -113,6 +113,13 @@ def to_svg(chart: altair.TopLevelMixin | dict[str, Any]) -> str:
 
     spec = chart if isinstance(chart, dict) else spec_of(chart)
     return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+
+
+def smaller_svg(svg: str) -> str:
+    """The same picture in a third of the bytes, for an <img>: without what scripts and screen readers use."""
+    from lamina.figures._still import smaller
+
+    return smaller(svg)
 
 
 @cache

@@ -66,8 +66,8 @@ def _map(model: str, rows: Table, tasks: list[str]) -> alt.LayerChart:
         shade = alt.when(alt.datum.normalised > 0.55).then(alt.value("white")).otherwise(alt.value(INK))
         cells.append(base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"), color=shade))
     if "beside" in rows:
-        ends = alt.Chart(rows.drop_duplicates("task")).mark_text(align="left", fontSize=11, color=INK)
-        cells.append(ends.encode(x=alt.value(PANEL_WIDTH + 8), y=base.encoding.y, text=alt.Text("beside:N")))
+        ends = alt.Chart(rows.drop_duplicates("task")).mark_text(align="left", dx=8, fontSize=11, color=INK)
+        cells.append(ends.encode(x=alt.value("width"), y=base.encoding.y, text=alt.Text("beside:N")))
     return alt.LayerChart(layer=cells, title=model)
 
 

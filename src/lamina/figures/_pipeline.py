@@ -30,6 +30,8 @@ from lamina.figures.theme import (
 
 _ROW = 46
 """Height of one task."""
+_SQUARE = {"keepShape": True}
+"""Of matrices: pages make them wider and higher together."""
 _BARS = 350
 """Width of the bars: with the columns of numbers, the figure fits on a page."""
 _COLUMN = 50
@@ -74,6 +76,7 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
         spacing=10,
         title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=[*_spread(tables), *_said_of(marks)]),
         description=_pipeline_in_words(tables, summary, tasks),
+        usermeta={"oneRow": True},
     )
 
 
@@ -168,7 +171,7 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
     layers: list[alt.Chart] = [
         base.mark_bar(strokeWidth=2).encode(x=x, x2=alt.X2("zero:Q"), fill=fill, stroke=stroke, tooltip=tooltip),
         spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value(_BARS), text=alt.Text("said:N")),
+        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value("width"), text=alt.Text("said:N")),
         untold.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
             x=alt.value(0), text=alt.Text("why:N"), tooltip=tooltip
         ),
@@ -335,7 +338,8 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
     said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
     panels = [_matrix(name, group, names) for name, group in told]
     columns = 2 if len(names) < _MANY_TASKS else 1
-    return alt.concat(*panels, columns=columns, spacing=30, title=said, description=_order_in_words(rows))
+    words = _order_in_words(rows)
+    return alt.concat(*panels, columns=columns, spacing=30, title=said, description=words, usermeta=_SQUARE)
 
 
 def _untold(rows: Table) -> list[str]:

@@ -14,17 +14,16 @@ from lamina.results import Result
 
 CAPTIONS = {
     "diagnostics": (
-        "Top panel: share of contexts in which an expected word (of negated sentences: the true one) is among the 5 "
-        "likeliest. Middle panel: share of items in which the good word is likelier than the bad ones. Lines: 95 % "
+        "An expected word is among the first 5: share of contexts (of negated sentences: the true word). The good word is "
+        "the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % "
         "intervals over items. The dark tick is chance; compare the model with its twin with random weights. A model "
-        "that heeds negation is as far to the right in negative contexts as in affirmative ones. Bottom panel: by how "
-        "many bits the false word is more surprising than the true one; to the left of 0 the false word is the easier "
-        "one. People's N400 in bare sentences (SIMP) is to the left in negative contexts too, where negation is "
-        "licensed (NAT) it is not."
+        "that heeds negation has as high a share in negative contexts as in affirmative ones. Surprisal of the false "
+        "word minus that of the true one: in bits; below 0 the false word is the easier one. People's N400 in bare "
+        "sentences (SIMP) is below 0 in negative contexts too, where negation is licensed (NAT) it is not."
     ),
     "relations": (
-        "First panel: share of facts whose object is the likeliest of all objects of the relation, over all patterns, "
-        "one row per relation, the best first. Second panel: share of pairs of paraphrases that get the same object. "
+        "The right object comes first: share of facts whose object is the likeliest of all objects of the relation, over all patterns, "
+        "one row per relation, the best first. Paraphrases get the same object: share of pairs of patterns. "
         "Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most frequent object "
         "of the other facts gives, or chance. A model that says the same object to everything is consistent and knows "
         "nothing: compare both panels, and the twin with random weights."
@@ -117,7 +116,7 @@ def _relations(result: Result) -> alt.ConcatChart:
     if same:
         title, axis = "Paraphrases get the same object", "share of pairs of patterns"
         panels.append(_panel(result, same, title, axis, _SHARE, legend=False))
-    said = "dark tick: the most frequent object (first panel), chance (second panel)"
+    said = "dark tick: the most frequent object (where the object comes first), chance (of paraphrases)"
     return _stacked(result, panels, "Facts by relation", said, right)
 
 

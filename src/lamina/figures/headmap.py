@@ -43,7 +43,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     panels = [_by_layer(points), _by_behaviour(points)]
     chart = alt.concat(*panels, columns=2, spacing=40, title=title, description=describe(points, stress))
     chart = chart.resolve_scale(color="independent", shape="independent")
-    return {"map": themed(chart.properties(usermeta={"panelWidth": PANEL}))}
+    return {"map": themed(chart.properties(usermeta={"panelWidth": PANEL, "keepShape": True}))}
 
 
 def _width(divergences: Table | None) -> list[str]:

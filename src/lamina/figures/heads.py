@@ -84,7 +84,7 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         spacing=90,
         title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes, offset=12),
         description=describe(shown),
-        usermeta={"panelWidth": PANEL_WIDTH},
+        usermeta={"panelWidth": PANEL_WIDTH, "oneRow": True},
     ).resolve_scale(color="independent", shape="independent")
 
 
@@ -195,4 +195,6 @@ def examples(table: Table, title: str) -> alt.ConcatChart:
         spacing=24,
         title=alt.TitleParams(f"Heads at work: {title}", subtitle=note),
         description=said,
+        # Places are in pixels: lines end where words begin.
+        usermeta={"fixed": True},
     )

@@ -97,7 +97,7 @@ def lines(
         spacing=_BETWEEN,
         title=alt.TitleParams(title, subtitle=note) if title else alt.Undefined,
         description=description,
-        usermeta={"panelWidth": width},
+        usermeta={"panelWidth": width, "fixed": True},
     )
 
 

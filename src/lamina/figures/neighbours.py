@@ -187,7 +187,7 @@ def senses_chart(senses: Table, separation: Table, contexts: Table, title: str) 
         f"Sense map: {title}", subtitle="one point per context, by the first two principal components of each layer"
     )
     words = _separated_in_words(separation, len(set(senses["context"])))
-    meta = {"panelWidth": _MAP}
+    meta = {"panelWidth": _MAP, "keepShape": True}
     return alt.concat(*panels, columns=4, spacing=22, title=said, description=words, usermeta=meta)
 
 

@@ -126,7 +126,8 @@ def curves(tables: Tables, title: str) -> alt.ConcatChart | None:
         spacing=24,
         title=alt.TitleParams(f"{what} by layer: {title}", subtitle=subtitle),
         description=_curves_in_words(rows, names, metric),
-        usermeta={"panelWidth": PANEL_WIDTH},
+        # A task's two panels stay beside each other.
+        usermeta={"panelWidth": PANEL_WIDTH, "together": 2 if both else 1},
     )
 
 

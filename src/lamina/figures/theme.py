@@ -29,6 +29,23 @@ GREY = "#9a9a9a"
 FAINT = "#dddddd"
 SHADES = ("#ffffff", "#08458c")
 """Of heat maps. One hue, from light to dark: the order holds in grey and for all eyes."""
+DARK = {
+    "white": "#16181b",
+    "#ffffff": "#16181b",
+    INK: "#e8e8e8",
+    GREY: "#949494",
+    FAINT: "#3a3e44",
+    SHADES[1]: "#7cc4f5",
+    **dict(zip(COLOURS, ("#4aa3e0", "#ff9a57", "#35c99b", "#e6a3c6", "#f0b73d", "#9bd6ff", "#ffffff"), strict=True)),
+    "black": "#e8e8e8",
+    "#000": "#e8e8e8",
+    "#f7f7f7": "#22252a",
+    "#bbbbbb": "#5a5f66",
+    "#8c6d1f": "#c9a85c",
+    "#707070": "#a8a8a8",
+    "#b4b4b4": "#8a8a8a",
+}
+"""Colour of a chart on white -> its colour on dark paper; the hues are those of tokens.css."""
 # All three have nearly the same widths: text measured here fits on the reader's machine.
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
@@ -102,7 +119,7 @@ def themed(chart: alt.ConcatChart) -> alt.ConcatChart:
         font=FONT,
         padding=8,
         axis={**axis, "gridColor": FAINT, "domainColor": INK, "tickColor": INK},
-        legend={"labelFontSize": 13, "labelColor": INK, "columnPadding": 24},
+        legend={"labelFontSize": 13, "labelColor": INK, "titleColor": INK, "columnPadding": 24},
         title={
             "fontSize": 14,
             "subtitleFontSize": 12,

@@ -76,7 +76,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     words = _in_words(result)
     moving = _panel(rows, shown, SIZE, legend=True).transform_filter("datum.layer == layer")
     above = alt.TitleParams(title, subtitle=[*reading, "drag the slider to go through the layers"])
-    one = alt.concat(moving, title=above, description=words).add_params(slider, colouring)
+    one = alt.concat(moving, title=above, description=words, usermeta={"keepShape": True}).add_params(slider, colouring)
     panels = []
     for layer, shares in zip(projection["layer"], _shares(projection), strict=True):
         own = rows[rows["layer"] == layer]
@@ -87,7 +87,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         spacing=20,
         title=alt.TitleParams(title, subtitle=reading),
         description=words,
-        usermeta={"panelWidth": SMALL},
+        usermeta={"panelWidth": SMALL, "keepShape": True},
     ).add_params(colouring)
     return {"map": themed(one), "layers": themed(page)}
 

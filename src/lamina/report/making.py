@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lamina.analyses import all_analyses
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
-from lamina.report.page import write_report
+from lamina.report.growing import GrowingPage
+from lamina.report.page import ReportPage
 from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record_report
 
 if TYPE_CHECKING:
@@ -65,8 +66,12 @@ def make_report(
     chat: bool = False,
     runtime: Runtime | None = None,
     replace: bool = False,
+    single_file: bool = False,
 ) -> Path:
     """Answer every question, keep the answers in `out/results`, write `out/index.html` and return its path.
+
+    The page is there after the first analysis and is written again after each, with what is still to come; a run that
+    is stopped leaves it.
 
     An answer already kept for the same model, data and settings is reused. A question that the model or the data cannot
     answer is left out, and the page says so; asked for by name, it is an error. Analyses that watch attention maps
@@ -86,13 +91,14 @@ def make_report(
         chat: put each text as the user's message into the model's chat template.
         runtime: where activations are kept and models run.
         replace: overwrite results of other questions that lie in `out/results`.
+        single_file: put still images and tables into the page, which then needs no other file.
 
     Example:
         >>> lamina.make_report("minilm", "ewt", "report")  # doctest: +SKIP
         PosixPath('report/index.html')
     """
     of_data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    how = of_data | {"dtype": dtype, "chat": chat}
+    how = of_data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     trusts = runtime is not None and runtime.trust_remote_code
     key = None if trusts else _key(model, data, only, how)
     page = None if key is None else page_up_to_date(Path(out), key)
@@ -160,9 +166,11 @@ class _Report:
         *,
         dtype: Precision,
         replace: bool,
+        single_file: bool = False,
     ) -> None:
         self.encoder, self.texts, self.train, self.out, self.runtime = encoder, texts, train, out, runtime
         self._dtype: Precision = dtype
+        self._single_file = single_file
         self._replace = replace
         self._made: dict[str, Result] = {}
         self._notes: dict[str, str] = {}
@@ -186,27 +194,39 @@ class _Report:
         encoder = as_encoder(model, options, where)
         # Every analysis reads them, most several times.
         texts, train = held(texts), None if train is None else held(train)
-        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), replace=replace)
+        kept = {"replace": replace, "single_file": bool(options.get("single_file"))}
+        return cls(encoder, texts, train, out, where, dtype=options.get("dtype", _FULL), **kept)
 
     def write(self, names: Sequence[str], *, asked_for: bool) -> Path:
-        """Answer, and write the page."""
+        """Answer, and write the page, which grows meanwhile."""
         if not asked_for:
             names = self._without_behaviour(names)
-        watching = [name for name in names if _watches(name)]
-        for name in names:
-            if name in self._made:
-                continue
-            if name in watching:
-                self._watch_together(watching)
-                watching = []
-            if name not in self._made:
-                self._tolerant(name, names, asked_for, lambda name=name: self._answer({name: self.question(name)}))
-        made = {name: self._made[name] for name in in_report() if name in self._made}
-        if not made:
-            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
         title = f"{self.encoder.name} on {self.texts.name} ({self.texts.split})"
-        notes = [*self._notes.values(), *self._lacking]
-        return write_report(list(made.values()), self.out, title=title, notes=notes, folders=self.folders)
+        page = ReportPage(self.out, title, single_file=self._single_file)
+        watching = [name for name in names if _watches(name)]
+        with GrowingPage(page, {name: in_report()[name].title for name in names}) as growing:
+            for name in names:
+                if name in self._made:
+                    continue
+                if name in watching:
+                    self._watch_together(watching)
+                    watching = []
+                if name not in self._made:
+                    self._tolerant(name, names, asked_for, lambda name=name: self._answer({name: self.question(name)}))
+                growing.grow(self._results, self.folders, self._said, [*self._made, *self._notes])
+        if not self._made:
+            raise CorpusError("; ".join(self._notes.values()) or "nothing was asked")
+        return page.write(self._results, notes=self._said, folders=self.folders)
+
+    @property
+    def _results(self) -> list[Result]:
+        """What was answered so far, in the order of the page."""
+        return [self._made[name] for name in in_report() if name in self._made]
+
+    @property
+    def _said(self) -> list[str]:
+        """What was left out, and why."""
+        return [*self._notes.values(), *self._lacking]
 
     @property
     def left_out(self) -> list[str]:

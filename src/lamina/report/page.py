@@ -1,71 +1,144 @@
-"""Results gathered into one HTML page that needs nothing beside itself: no network, no other file."""
+"""Results gathered into one page: written whole, light, and readable from a folder without a network."""
 
 from __future__ import annotations
 
 import base64
-import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from lamina.analyses import get_analysis
 from lamina.analyses.passport_notes import passport_notes
-from lamina.errors import InputError, ResultError
-from lamina.figures import captions_for, chart_script, colour_tokens, draw, spec_of, to_svg
+from lamina.errors import ResultError
+from lamina.figures import chart_script, colour_tokens, smaller_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
-from lamina.result_folder import is_as_saved
-from lamina.results import Finding, Provenance, Result, strongest_first
+from lamina.report.chapters import (
+    Figure,
+    Part,
+    Sheet,
+    about_the_run,
+    at_a_glance,
+    chapters_of,
+    paired,
+    part_of,
+    strongest,
+)
+from lamina.results import Result
 
-if TYPE_CHECKING:
-    import pandas
-
-SHOWN_ROWS = 500
-"""Of a table on the page; the file beside it always has all."""
+FIGURES, TABLES = "figures", "tables"
+"""Folders beside the page: still images, and tables of results that are not saved beside it."""
+FIRST = 6
+"""Findings on the first screen; the others are folded below them."""
 
 _MARK = '<meta name="generator" content="lamina">'
 
 
-class Figure(NamedTuple):
-    """One chart: to play with, and as a still image for print and for readers without scripts."""
+class Coming(NamedTuple):
+    """An analysis that is still to come."""
 
-    id: str
-    name: str
-    """Of the file when a reader saves the chart."""
-    spec: Mapping[str, Any]
-    still: str
-    summary: str
-    """The chart in words."""
-    caption: str
-    """How to read it."""
-
-
-class Sheet(NamedTuple):
-    """One table: what the page shows of it, and all of it to download."""
-
-    name: str
-    columns: list[str]
-    rows: list[list[str]]
-    total: int
-    csv: str
-    """Empty where the result keeps the table as Parquet: a row per item is too much for the page."""
-    filename: str
-
-
-class Chapter(NamedTuple):
-    """One result as the page shows it."""
-
-    id: str
     title: str
-    question: str
-    method: str
-    findings: tuple[Finding, ...]
-    provenance: Provenance
-    figures: list[Figure]
-    sheets: list[Sheet]
+    seconds: float | None = None
+    """How long it will take, where that is known."""
+
+    @property
+    def in_words(self) -> str:
+        """With the time, as people say it.
+
+        Example:
+            >>> Coming("Edge probing", 100).in_words, Coming("Heads", 20).in_words, Coming("Map of heads").in_words
+            ('Edge probing (about 2 min)', 'Heads (under a minute)', 'Map of heads')
+        """
+        if self.seconds is None:
+            return self.title
+        minutes = round(self.seconds / 60)
+        return f"{self.title} ({f'about {minutes} min' if self.seconds >= 60 else 'under a minute'})"
+
+
+class ReportPage:
+    """One page that is written again as results come in; what was drawn once is kept."""
+
+    def __init__(self, out: str | os.PathLike[str], title: str, *, single_file: bool = False) -> None:
+        self.out, self.title, self._single = Path(out), title, single_file
+        self._parts: dict[str, Part] = {}
+
+    def write(
+        self,
+        results: Sequence[Result],
+        *,
+        notes: Sequence[str] = (),
+        folders: Sequence[Path] = (),
+        coming: Sequence[Coming] = (),
+        stopped: bool = False,
+    ) -> Path:
+        """Write the page; see `write_report`. `coming` is what is still being made, or was not when a run `stopped`."""
+        if not results:
+            raise ResultError("a report needs at least one result; name an analysis")
+        page = self.out / "index.html"
+        _refuse_other(page)
+        times: Counter[str] = Counter()
+        parts = []
+        for result, folder in paired(results, folders):
+            times[result.analysis] += 1
+            parts.append(self._part(result, folder, times[result.analysis]))
+        chapters, glance = chapters_of(parts), at_a_glance(results)
+        figures = [*glance, *(figure for part in parts for figure in part.figures)]
+        of_models = dict.fromkeys(note for each in results for note in passport_notes(each.provenance.model))
+        found = strongest(chapters)
+        html = _template().render(
+            title=self.title,
+            about=about_the_run(results),
+            notes=[*of_models, *notes],
+            coming=[each.in_words for each in coming],
+            left=sum(each.seconds or 0 for each in coming),
+            stopped=stopped,
+            glance=glance,
+            findings=found[:FIRST],
+            further=found[FIRST:],
+            chapters=chapters,
+            stills={figure.id: self._still(figure) for figure in figures},
+            links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
+            css=colour_tokens() + _file("report.css"),
+            script=_file("report.js"),
+            dark=_dark(),
+            bundle=chart_script() if figures else "",
+        )
+        return _write_whole(page, html)
+
+    def _part(self, result: Result, folder: Path | None, time: int) -> Part:
+        """The result, drawn; the second of the same analysis has a name of its own."""
+        name = result.analysis if time == 1 else f"{result.analysis}-{time}"
+        known = self._parts.get(name)
+        if known is None or known.result is not result:
+            self._parts[name] = part_of(name, result, folder)
+        return self._parts[name]
+
+    def _still(self, figure: Figure) -> str:
+        """The address of a figure's still image, which is written beside the page."""
+        svg = smaller_svg(figure.svg)
+        if self._single:
+            return _data_uri("image/svg+xml", svg)
+        name = f"{FIGURES}/{figure.id}.svg"
+        _write_beside(self.out / name, svg)
+        return name
+
+    def _link(self, part: Part, sheet: Sheet) -> str:
+        """The address of a table with all of its rows; none where one row per item would be too much for the page."""
+        if self._single:
+            large = sheet.filename.endswith(".parquet")
+            return "" if large else _data_uri("text/csv;charset=utf-8", sheet.table.to_csv(index=False))
+        root = self.out.resolve()
+        if part.folder is not None and part.folder.resolve().is_relative_to(root):
+            saved = part.folder.resolve() / sheet.filename
+            if saved.is_file():
+                return saved.relative_to(root).as_posix()
+        if sheet.filename.endswith(".parquet"):
+            return ""
+        name = f"{TABLES}/{part.id}-{sheet.name}.csv"
+        _write_beside(self.out / name, sheet.table.to_csv(index=False))
+        return name
 
 
 def write_report(
@@ -75,107 +148,36 @@ def write_report(
     title: str,
     notes: Sequence[str] = (),
     folders: Sequence[Path] = (),
+    single_file: bool = False,
 ) -> Path:
-    """Write `out/index.html` with every result's charts, tables, method and provenance; return its path.
+    """Write `out/index.html` with every result's findings, charts, tables, method and provenance; return its path.
+
+    Still images are written to `out/figures`, tables to `out/tables` unless the results are saved below `out`; with
+    `single_file` all of it is put into the page.
 
     `notes` stand below the title: what a reader should know that no result says. `folders` say where the results
     are saved, in their order: still images that lie there are not drawn again.
 
     Example:
         >>> import pandas as pd, tempfile
+        >>> from lamina.results import Provenance
         >>> provenance = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
         >>> result = Result("demo", {"scores": pd.DataFrame({"layer": [0, 1]})}, provenance)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_report([result], folder, title="A demonstration").name
         'index.html'
     """
-    if not results:
-        raise ResultError("a report needs at least one result; name an analysis")
-    chapters = [
-        _chapter(f"r{number}-{result.analysis}", result, folder)
-        for number, (result, folder) in enumerate(zip_longest(results, folders), start=1)
-    ]
-    of_models = dict.fromkeys(note for each in results for note in passport_notes(each.provenance.model))
-    html = _template().render(
-        title=title,
-        notes=[*of_models, *notes],
-        chapters=chapters,
-        findings=strongest_first(found for chapter in chapters for found in _linked(chapter)),
-        css=colour_tokens() + _part("report.css"),
-        script=_part("report.js"),
-        bundle=chart_script() if any(chapter.figures for chapter in chapters) else "",
-    )
-    return _write_whole(Path(out) / "index.html", html)
-
-
-def _chapter(id: str, result: Result, folder: Path | None) -> Chapter:
-    title, question, method = words_of(result.analysis)
-    captions = captions_for(result)
-    figures = []
-    for name, chart in draw(result).items():
-        spec = spec_of(chart)
-        still = _data_uri("image/svg+xml", (folder and saved_svg(spec, folder, name)) or to_svg(spec))
-        caption, summary = captions.get(name, ""), str(spec.get("description", ""))
-        figures.append(Figure(f"{id}-{name}", f"{result.analysis}-{name}", spec, still, summary, caption))
-    sheets = [_sheet(result, name, table) for name, table in result.tables.items()]
-    return Chapter(id, title, question, method, result.findings, result.provenance, figures, sheets)
-
-
-def words_of(analysis: str) -> tuple[str, str, str]:
-    """Title, question and method of an analysis; the bare name where nobody declares it.
-
-    Example:
-        >>> words_of("geometry")[0], words_of("head_roles")[0]
-        ('Geometry of the layers', 'Head roles')
-    """
-    try:
-        declared = get_analysis(analysis)
-    except InputError:
-        return analysis.replace("_", " ").capitalize(), "", ""
-    return declared.title, declared.question, declared.method
-
-
-class _Linked(NamedTuple):
-    """A finding on top of the page, and the chapter it comes from."""
-
-    text: str
-    status: str
-    chapter: str
-    title: str
-
-
-def _linked(chapter: Chapter) -> list[_Linked]:
-    return [_Linked(each.text, each.status, chapter.id, chapter.title) for each in chapter.findings]
-
-
-def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
-    """The still image saved with a result, where the chart saved beside it is this very chart."""
-    try:
-        same = json.loads(read_regular(folder / f"{name}.vl.json")) == spec and is_as_saved(folder, f"{name}.svg")
-        return read_regular(folder / f"{name}.svg").decode("utf-8") if same else None
-    except (OSError, ValueError, RecursionError, InputError):
-        return None
-
-
-def _sheet(result: Result, name: str, table: pandas.DataFrame) -> Sheet:
-    columns = [str(column) for column in table.columns]
-    rows = [[_cell(value) for value in row] for row in table.head(SHOWN_ROWS).itertuples(index=False)]
-    if name in result.parquet:
-        return Sheet(name, columns, rows, len(table), "", f"{name}.parquet")
-    csv = _data_uri("text/csv;charset=utf-8", table.to_csv(index=False))
-    return Sheet(name, columns, rows, len(table), csv, f"{result.analysis}-{name}.csv")
-
-
-def _cell(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    if value != value:
-        return ""
-    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
+    return ReportPage(out, title, single_file=single_file).write(results, notes=notes, folders=folders)
 
 
 def _data_uri(kind: str, text: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _dark() -> Mapping[str, str]:
+    from lamina.figures.theme import DARK
+
+    return DARK
 
 
 def _template():
@@ -183,19 +185,37 @@ def _template():
 
     # Names of models and corpora are the user's: everything is escaped except our own style and script.
     environment = Environment(
-        loader=PackageLoader("lamina", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("lamina", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template("report.html")
 
 
-def _part(name: str) -> str:
+def _file(name: str) -> str:
     return files("lamina.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _write_whole(path: Path, text: str) -> Path:
-    """All of it or nothing: a kill never leaves half a page, and a page of somebody else's is never replaced."""
+def _refuse_other(path: Path) -> None:
+    """A page of somebody else's is never replaced."""
     if path.exists() and _MARK not in read_regular(path).decode("utf-8", errors="replace"):
         raise ResultError(f"{path} is not a report of lamina; name another folder with --out")
+
+
+def _write_beside(path: Path, text: str) -> None:
+    """What is there already is not written again."""
+    try:
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            return
+    except (OSError, ValueError):
+        pass
+    _write_whole(path, text)
+
+
+def _write_whole(path: Path, text: str) -> Path:
+    """All of it or nothing: a kill never leaves half a page."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):

@@ -19,6 +19,7 @@ from lamina.analyses import GROUP
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, hash_file, read_json, sha256_of, write_json
+from lamina.report.page import FIGURES
 from lamina.result_folder import HEAD, read_head
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 RECORD = "report.json"
 """Beside the page: what it was made from."""
-_FORMAT = 1
+_FORMAT = 2
 """Raised when an older record would say something else."""
 
 
@@ -55,6 +56,7 @@ def page_up_to_date(out: Path, key: str) -> Path | None:
         if record.get("inputs") != key or hash_file(page) != record.get("page"):
             return None
         whole = all(_is_whole(out / "results" / name, sha256) for name, sha256 in record["results"].items())
+        whole = whole and all(hash_file(out / name) == sha256 for name, sha256 in record["beside"].items())
     except (OSError, DamagedError, InputError, ResultError, LookupError, AttributeError):
         return None
     return page if whole else None
@@ -64,7 +66,9 @@ def record_report(out: Path, key: str, results: Sequence[Path]) -> None:
     """Write down what the page in `out` was made from; where that cannot be written, the next report looks again."""
     with suppress(OSError, WriteError):
         heads = {folder.name: hash_file(folder / HEAD) for folder in results}
-        write_json(out / RECORD, {"inputs": key, "page": hash_file(out / "index.html"), "results": heads})
+        beside = {f"{FIGURES}/{path.name}": hash_file(path) for path in sorted((out / FIGURES).glob("*.svg"))}
+        page = hash_file(out / "index.html")
+        write_json(out / RECORD, {"inputs": key, "page": page, "results": heads, "beside": beside})
 
 
 def _is_whole(folder: Path, sha256: str) -> bool:

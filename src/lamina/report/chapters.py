@@ -1,0 +1,318 @@
+"""Results as the page shows them: five chapters, each with a headline, one figure and how sure it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lamina.analyses import get_analysis
+from lamina.analyses.findings import number
+from lamina.analyses.overview import CHAPTERS, ChapterCard, ability_layers, chapter_of, head_roles
+from lamina.errors import InputError
+from lamina.figures import captions_for, draw, spec_of, to_svg
+from lamina.files.reading import read_regular
+from lamina.result_folder import is_as_saved
+from lamina.results import Finding, Provenance, Result, strongest_first
+
+if TYPE_CHECKING:
+    import pandas
+
+SHOWN_ROWS = 10
+"""Of a table on the page; the file beside it has all."""
+SHORT = 360
+"""Letters of a chart's description that is shown as it is; a longer one is folded."""
+_SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
+
+
+class Figure(NamedTuple):
+    """One chart: to play with, and as a still image for print and for readers without scripts."""
+
+    id: str
+    name: str
+    """Of the file when a reader saves the chart."""
+    title: str
+    subtitle: list[str]
+    spec: Mapping[str, Any]
+    svg: str
+    width: float
+    """Of the still image, in pixels: how much room the chart takes beside its panels."""
+    height: float
+    summary: str
+    """The chart in words."""
+    caption: str
+    """How to read it."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it takes the whole width of a printed page."""
+        return self.width > 1.2 * self.height
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its words are shown as they are."""
+        return len(self.summary) <= SHORT
+
+
+class Sheet(NamedTuple):
+    """One table: what the page shows of it."""
+
+    name: str
+    columns: list[str]
+    rows: list[list[str]]
+    total: int
+    filename: str
+    """Of the file with all rows, in the folder of the result."""
+    table: pandas.DataFrame
+
+
+@dataclass(frozen=True)
+class Part:
+    """One result, drawn and described."""
+
+    id: str
+    analysis: str
+    title: str
+    question: str
+    method: str
+    findings: tuple[Finding, ...]
+    provenance: Provenance
+    figures: list[Figure]
+    sheets: list[Sheet]
+    folder: Path | None
+    """Where the result is saved."""
+    result: Result
+
+
+class Told(NamedTuple):
+    """A finding on the page, and where it comes from."""
+
+    text: str
+    status: str
+    chapter: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One screen: a headline, a figure and how sure it is; the rest is folded."""
+
+    id: str
+    title: str
+    question: str
+    headline: Told | None
+    figure: Figure | None
+    sure: list[str]
+    others: list[Told]
+    """Its further findings."""
+    parts: list[Part]
+    command: str
+    """Makes this chapter again."""
+
+
+def part_of(id: str, result: Result, folder: Path | None) -> Part:
+    """A result with its charts as specifications and still images; those saved with it are not drawn again."""
+    title, question, method = words_of(result.analysis)
+    captions = captions_for(result)
+    figures = [
+        figure_of(f"{id}-{name}", spec_of(chart), captions.get(name, ""), folder, name)
+        for name, chart in draw(result).items()
+    ]
+    sheets = [_sheet(result, name, table) for name, table in result.tables.items()]
+    words = (title, question, method, result.findings, result.provenance)
+    return Part(id, result.analysis, *words, figures, sheets, folder, result)
+
+
+def figure_of(id: str, spec: dict[str, Any], caption: str, folder: Path | None = None, name: str = "") -> Figure:
+    """A chart with its still image."""
+    svg = (folder and saved_svg(spec, folder, name)) or to_svg(spec)
+    found = _SIZE.search(svg)
+    title, subtitle = _titles(spec.get("title"))
+    size = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    return Figure(id, id, title, subtitle, spec, svg, *size, str(spec.get("description", "")), caption)
+
+
+def at_a_glance(results: Sequence[Result]) -> list[Figure]:
+    """Abilities by layer and heads by role, in one chart: a layer pointed at lights up in both."""
+    from lamina.figures import overview
+
+    abilities, roles = ability_layers(results), head_roles(results)
+    panels, captions = [], []
+    for name, table in (("abilities", abilities), ("roles", roles)):
+        if not table.empty:
+            panels.append(getattr(overview, name)(table))
+            captions.append(f"{panels[-1].title['text']}: {overview.CAPTIONS[name]}")
+    if not panels:
+        return []
+    spec = spec_of(overview.beside(*panels))
+    spec["description"] = " ".join(str(each.description) for each in panels)
+    return [figure_of("overview", spec, " ".join(captions))]
+
+
+def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
+    """The chapters that have a result, in their order."""
+    placed = {card.name: [part for part in parts if chapter_of(part.analysis) == card.name] for card in CHAPTERS}
+    return [_chapter(card, placed[card.name]) for card in CHAPTERS if placed[card.name]]
+
+
+def _chapter(card: ChapterCard, parts: list[Part]) -> Chapter:
+    lead, figure = _lead(card, parts)
+    ordered = [lead, *(part for part in parts if part is not lead)]
+    found = [(finding, part) for part in ordered for finding in strongest_first(part.findings)]
+    told = [Told(finding.text, finding.status, card.name, part.title) for finding, part in found]
+    best = found[0][0] if found else None
+    return Chapter(
+        card.name,
+        card.title,
+        card.question,
+        told[0] if told else None,
+        figure,
+        how_sure(best, [finding for finding, _ in found], [part.provenance for part in ordered]),
+        told[1:],
+        ordered,
+        own_command([part.provenance.command for part in ordered], [part.analysis for part in ordered]),
+    )
+
+
+def _lead(card: ChapterCard, parts: list[Part]) -> tuple[Part, Figure | None]:
+    """What the chapter opens with."""
+    named = {figure.id: (part, figure) for part in parts for figure in part.figures}
+    wanted = [f"{analysis}-{chart}" for analysis, chart in card.leads]
+    leading = {analysis for analysis, _ in card.leads}
+    drawn = [(part, part.figures[0]) for part in parts if part.figures]
+    drawn.sort(key=lambda each: each[0].analysis not in leading)
+    return next((named[each] for each in wanted if each in named), drawn[0] if drawn else (parts[0], None))
+
+
+def strongest(chapters: Sequence[Chapter]) -> list[Told]:
+    """All findings: clear ones first, then open ones and nulls; among equals the headline of each chapter first."""
+    turns = [
+        (turn, place, told)
+        for place, chapter in enumerate(chapters)
+        for turn, told in enumerate(filter(None, [chapter.headline, *chapter.others]))
+    ]
+    return list(strongest_first(told for _, _, told in sorted(turns, key=lambda each: each[:2])))
+
+
+def how_sure(best: Finding | None, findings: Sequence[Finding], about: Sequence[Provenance]) -> list[str]:
+    """How far a chapter can be trusted, in sentences: interval, further findings, sample, warnings.
+
+    Example:
+        >>> found = Finding("Layer 3 is best.", "clear", 0.9, 0.89, 0.91, against=0.51)
+        >>> plain = Provenance({}, {"scored": {"pos": 1200}}, {"samples": 500}, warnings=("Small sample.",))
+        >>> " ".join(how_sure(found, [found], [plain]))
+        "The headline's 95 % interval, .89 to .91, lies above what it is compared with (.51). Scored: 1,200 (pos). \
+Bootstrap samples: 500. Small sample."
+    """
+    said = [_interval(best)] if best is not None else []
+    counts = {status: sum(each.status == status for each in findings) for status in ("clear", "open", "null")}
+    if len(findings) > 1:
+        told = ", ".join(f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count)
+        said.append(f"Of the chapter's {len(findings)} findings {told}.")
+    scored = {what: count for each in about for what, count in each.corpus.get("scored", {}).items()}
+    if scored:
+        said.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
+    samples = sorted({int(each.parameters["samples"]) for each in about if each.parameters.get("samples")})
+    if samples:
+        said.append(f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}.")
+    seeds = {len(each.seeds) for each in about if len(each.seeds) > 1}
+    said += [f"Seeds: {max(seeds)}."] if seeds else []
+    return [*said, *dict.fromkeys(warning for each in about for warning in each.warnings)]
+
+
+def _interval(best: Finding) -> str:
+    if best.value is None or best.against is None:
+        return "The headline has no single number to compare."
+    against = number(best.against)
+    if best.low is None or best.high is None:
+        return f"The headline's number, {number(best.value)}, is compared with {against}; it has no interval."
+    ends = f"{number(best.low)} to {number(best.high)}"
+    if best.low > best.against:
+        where = "lies above"
+    else:
+        where = "lies below" if best.high < best.against else "includes"
+    return f"The headline's 95 % interval, {ends}, {where} what it is compared with ({against})."
+
+
+def own_command(commands: Sequence[str], analyses: Sequence[str]) -> str:
+    """The command that makes a chapter alone; of results that were made one by one, their commands.
+
+    Example:
+        >>> own_command(["lamina report minilm --out here"] * 2, ["heads", "headmap"])
+        'lamina report minilm --out here --only heads,headmap'
+    """
+    known = list(dict.fromkeys(filter(None, commands)))
+    if len(known) == 1 and re.match(r"\S*lamina report ", known[0]) and " --only" not in known[0]:
+        return f"{known[0]} --only {','.join(analyses)}"
+    return "\n".join(known)
+
+
+def words_of(analysis: str) -> tuple[str, str, str]:
+    """Title, question and method of an analysis; the bare name where nobody declares it.
+
+    Example:
+        >>> words_of("geometry")[0], words_of("head_roles")[0]
+        ('Geometry of the layers', 'Head roles')
+    """
+    try:
+        declared = get_analysis(analysis)
+    except InputError:
+        return analysis.replace("_", " ").capitalize(), "", ""
+    return declared.title, declared.question, declared.method
+
+
+def about_the_run(results: Sequence[Result]) -> str:
+    """Model and corpus in a line."""
+    first = next((each.provenance for each in results if each.analysis == "geometry"), results[0].provenance)
+    heads = head_roles(results)
+    said = []
+    if not heads.empty:
+        said.append(f"{heads['layer'].max()} layers of {heads['head'].max()} heads")
+    corpus = first.corpus
+    said += [f"one text per {corpus['unit']}"] if corpus.get("unit") else []
+    said += [str(corpus["scheme"])] if corpus.get("scheme") else []
+    said.append(f"lamina {first.versions.get('lamina', '')}, {first.created[:10]}")
+    return "; ".join(said)
+
+
+def saved_svg(spec: Mapping[str, Any], folder: Path, name: str) -> str | None:
+    """The still image saved with a result, where the chart saved beside it is this very chart."""
+    try:
+        same = json.loads(read_regular(folder / f"{name}.vl.json")) == spec and is_as_saved(folder, f"{name}.svg")
+        return read_regular(folder / f"{name}.svg").decode("utf-8") if same else None
+    except (OSError, ValueError, RecursionError, InputError):
+        return None
+
+
+def _titles(title: Any) -> tuple[str, list[str]]:
+    """Title and lines below it, of a chart's specification."""
+    told = title if isinstance(title, Mapping) else {"text": title or ""}
+    return " ".join(_lines(told.get("text"))), _lines(told.get("subtitle"))
+
+
+def _lines(said: Any) -> list[str]:
+    return [str(each) for each in said] if isinstance(said, list) else [str(said)] if said else []
+
+
+def _sheet(result: Result, name: str, table: pandas.DataFrame) -> Sheet:
+    columns = [str(column) for column in table.columns]
+    rows = [[_cell(value) for value in row] for row in table.head(SHOWN_ROWS).itertuples(index=False)]
+    kept = "parquet" if name in result.parquet else "csv"
+    return Sheet(name, columns, rows, len(table), f"{name}.{kept}", table)
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if value != value:
+        return ""
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.4g}"
+
+
+def paired(results: Iterable[Result], folders: Iterable[Path]) -> Iterable[tuple[Result, Path | None]]:
+    """Results with the folders that they are saved in, as far as these are known."""
+    return zip_longest(results, folders)
