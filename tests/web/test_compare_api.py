@@ -99,7 +99,9 @@ def test_a_twin_is_a_model_and_its_difference_is_not_called_paired(server):
     assert found["by_head"] == ["tiny", "tiny (random)"]
     assert [each["analysis"] for each in found["curves"]] == ["geometry"]  # whose fixture has a twin
     sentence = {"model": "tiny (random)", "sentence": "dogs bark"}
-    own, twin = (server.post("/api/heads/atlas", json=sentence | {"model": name}).json() for name in ("tiny", "tiny (random)"))
+    own, twin = (
+        server.post("/api/heads/atlas", json=sentence | {"model": name}).json() for name in ("tiny", "tiny (random)")
+    )
     assert own["measures"][0]["values"] != twin["measures"][0]["values"]
     assert server.post("/api/heads/atlas", json=sentence | {"model": "gpt (random)"}).status_code == 404
 

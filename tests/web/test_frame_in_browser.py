@@ -207,13 +207,14 @@ class TestWaiting:
         page.locator("h1", has_text="Overview").wait_for()
 
 
+JOB = {
+    "id": "1", "state": "running", "command": "lamina geometry tiny", "what": "encoding", "done": 1, "total": 4,
+    "message": "", "elapsed": 30.0, "estimate": 180.0,
+}  # fmt: skip
+
+
 class TestTheTray:
     """Computations with what is known of their time, and no more."""
-
-    JOB = {
-        "id": "1", "state": "running", "command": "lamina geometry tiny", "what": "encoding", "done": 1, "total": 4,
-        "message": "", "elapsed": 30.0, "estimate": 180.0,
-    }  # fmt: skip
 
     @pytest.mark.parametrize(
         ("changed", "said"),
@@ -227,7 +228,7 @@ class TestTheTray:
         ids=["on time", "late", "unknown", "queued", "failed"],
     )
     def test_its_time(self, page, address, changed, said):
-        page.route("**/api/jobs", lambda route: route.fulfill(json=[self.JOB | changed]))
+        page.route("**/api/jobs", lambda route: route.fulfill(json=[JOB | changed]))
         page.goto(f"{address}/runs")
         page.locator("#tray").click()
         page.locator("#jobs p", has_text=said).wait_for()

@@ -203,5 +203,17 @@ def test_models_without_heads_are_told_apart(client, tmp_path):
 
 def test_the_page_has_what_its_script_fills(client):
     page = client().get("/heads").text
-    for id in ("atlas", "measure", "weights", "legend", "lines", "links", "card", "examples", "chosen", "missing", "least"):
+    for id in (
+        "atlas",
+        "measure",
+        "weights",
+        "legend",
+        "lines",
+        "links",
+        "card",
+        "examples",
+        "chosen",
+        "missing",
+        "least",
+    ):
         assert f'id="{id}"' in page

@@ -1,4 +1,4 @@
-"""Heads and Compare as a person uses them, in a real Chromium: with tiny models, and as many heads as large ones have."""
+"""Heads and Compare as a person uses them, in a real Chromium: tiny models, some with as many heads as large ones."""
 
 from __future__ import annotations
 
@@ -164,7 +164,10 @@ def test_any_number_of_models_share_a_scale_and_one_is_pinned(page, address):
     assert page.locator("#differences [data-panel]").all_inner_texts()[0].startswith("tiny (random) minus tiny")
     assert page.locator("#differences [data-panel]").count() == 1
     assert "No difference head by head for other" in page.locator("#differences").inner_text()
-    assert "Not offered" in page.locator("#changed").inner_text() or "Not computed" in page.locator("#changed").inner_text()
+    assert (
+        "Not offered" in page.locator("#changed").inner_text()
+        or "Not computed" in page.locator("#changed").inner_text()
+    )
     page.get_by_role("button", name="Pin tiny, random twin as the baseline").click()
     page.wait_for_function("location.search.includes('baseline=')")
     page.locator("#differences", has_text="tiny minus tiny (random)").wait_for()

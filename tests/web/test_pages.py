@@ -18,7 +18,7 @@ STATIC = Path(str(files("lamina.web"))) / "static"
 PARTS = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("view", (*VIEWS, QUESTIONS), ids=lambda view: view.name)
+@pytest.mark.parametrize("view", [*VIEWS, QUESTIONS], ids=lambda view: view.name)
 def test_every_view_has_a_page_that_names_nothing_elsewhere(client, view):
     answer = client().get(view.path)
     assert answer.status_code == 200
@@ -66,8 +66,9 @@ def test_tokens_are_those_of_the_charts_on_light_paper(client):
     defined = set(re.findall(r"(--[\w-]+):", light))
     own = {"--heads", "--dot", "--role", "--hue"}
     for path in [*STATIC.rglob("*.css"), *STATIC.rglob("*.js"), *Path(str(files("lamina.report"))).glob("*.css")]:
-        used = set(re.findall(r"var\((--[\w-]+)", path.read_text(encoding="utf-8")))
-        assert used - {"--hue-"} <= defined | own, path
+        text = path.read_text(encoding="utf-8")
+        used, here = (set(re.findall(what, text)) for what in (r"var\((--[\w-]+)", r"(--[\w-]+):"))
+        assert used - {"--hue-"} <= defined | own | here, path
 
 
 def test_what_things_look_like_is_what_charts_say(client):

@@ -47,7 +47,14 @@ _MANY, _SMALL_ROW = 30, 9
 """... and where there are many tasks, as there are paradigms of a test suite."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
 SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer", "items": "mean over items"}
-_METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation", "value": "value"}
+_METRICS = {
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "r2": "R2",
+    "correlation": "correlation",
+    "value": "value",
+}
 _ALL_PAIRS = 4
 """With more models there are too many pairs to draw: only those with the first model are."""
 

@@ -94,7 +94,8 @@ def curves(result: Result, *, twin: bool) -> pd.DataFrame:
     Example:
         >>> import pandas as pd
         >>> from lamina.results import Provenance, Result
-        >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8), ("m (random)", 0, "size", 0.1, 0, 0.2)]
+        >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8)]
+        >>> rows += [("m (random)", 0, "size", 0.1, 0, 0.2)]
         >>> table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])
         >>> result = Result("geometry", {"layers": table}, Provenance({"name": "m"}, {}, {}))
         >>> curves(result, twin=False)[["series", "layer", "relative_depth"]].values.tolist()
@@ -163,13 +164,14 @@ def difference(a: tuple[float, float, float], b: tuple[float, float, float]) -> 
     return value, value - below, value + above
 
 
-def twin_scores(result: Result) -> list[dict[str, Any]]:
-    """The scores of the twin's probe of all layers, one per task."""
-    found = []
+def full_scores(result: Result, *, twin: bool) -> list[dict[str, Any]]:
+    """The scores of the probe of all layers, of the model or of its twin, one per task."""
     table = result.tables.get("scores")
     if table is None or "of" not in table:
         return []
-    own = table[(table["of"] == _TWIN) & (table["probe"] == "cumulative") & (table["seed"].astype(str) == "all")]
+    whose = table["of"] == (_TWIN if twin else "model")
+    own = table[whose & (table["probe"] == "cumulative") & (table["seed"].astype(str) == "all")]
+    found = []
     for task, rows in own.groupby("task", sort=False):
         rows = rows[rows["metric"] == rows["metric"].iloc[0]]
         row = rows.loc[rows["layer"].astype(float).idxmax()]

@@ -12,7 +12,7 @@ from lamina.analyses.findings import number, rows_of, status_of
 from lamina.results import Status
 
 _NAN = float("nan")
-_UNITS = {name: SHARE for name in TITLES.values()} | {TITLES["entropy"]: NATS, TITLES["entropy_first"]: NATS}
+_UNITS = dict.fromkeys(TITLES.values(), SHARE) | {TITLES["entropy"]: NATS, TITLES["entropy_first"]: NATS}
 
 
 class Evidence(NamedTuple):

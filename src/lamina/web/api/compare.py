@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from lamina.analyses import get_analysis
 from lamina.analyses.probing.contenders import tasks_of
-from lamina.errors import InputError
+from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.result_index import Entry, ResultIndex, using
 from lamina.results import Result
@@ -19,7 +19,7 @@ from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State
 from lamina.web.models import TWIN
-from lamina.web.side_by_side import NONE, Side, Unlike, curves, difference, newest, shared, twin_scores
+from lamina.web.side_by_side import NONE, Side, Unlike, curves, difference, full_scores, newest, shared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,8 +157,8 @@ def compared(app: State, several: Several) -> Comparison:
             found.append((analysis, made))
         elif why:
             unlike.append(Unlike(analysis, why))
-    scores = [row for analysis, made in found for row in _scores(app, analysis, made, sides)]
-    differences = [row for analysis, made in found for row in _differences(app, analysis, made, sides)]
+    scores = [row for analysis, made in found for row in _scores(analysis, made, sides)]
+    differences = [row for analysis, made in found for row in _differences(analysis, made, sides)]
     beside, apart = _twins(app, sides, scores)
     probed = next((made for analysis, made in found if analysis == "probe"), None)
     left_out = [NotCompared(what="", why=said) for _, made in found for said in made.provenance.skipped]
@@ -194,7 +194,8 @@ def _offer(app: AppState, baseline: Side, name: str) -> Offer:
     try:
         side = _side(app, name)
         blank = base is not None and not app.examined(base).blocks
-    except Exception as error:  # a model that cannot be loaded is named, and the others are offered
+    except LaminaError as error:
+        # A model that cannot be loaded is named, and the others are offered.
         return Offer(name=name, title=title, twin=base is not None, shares=[], why=f"{name} cannot be loaded: {error}")
     if blank:
         return Offer(name=name, title=title, twin=True, shares=[], why=f"{base} has no blocks, so no random twin")
@@ -268,7 +269,7 @@ def _rows(found: Result, table: str) -> Iterator[dict]:
     yield from own[own["statistic"].isin(_SCORES)].to_dict("records")
 
 
-def _scores(app: AppState, analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
+def _scores(analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
     names = _names(sides)
     return [_score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(found, "compare")]
 
@@ -288,7 +289,7 @@ def _score(analysis: str, row: dict) -> Score:
     )
 
 
-def _differences(app: AppState, analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
+def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
     """Each model minus the baseline: rows of the table are a - b."""
     names, baseline, told = _names(sides), sides[0].name, []
     for row in _rows(found, "differences"):
@@ -305,45 +306,36 @@ def _differences(app: AppState, analysis: str, found: Result, sides: Sequence[Si
 
 def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tuple[list[Score], list[Apart]]:
     """Scores of random twins, whose predictions are not saved: differences have intervals as if independent."""
+    twins = {side.name for side in sides if side.twin}
+    known = {each.model for each in scores if each.statistic == "score_full"}
     beside: list[Score] = []
     for side in sides:
         entry = side.entries.get("probe")
-        if side.twin and entry is not None:
-            with using(entry):
-                told = twin_scores(app.results.result(entry.id))
-            more = {"statistic": "score_full", "model": side.name, "reason": ""}
-            beside += [_score("probe", row | more) for row in told]
-    if any(side.twin for side in sides) and not any(each.analysis == "probe" for each in scores):
-        beside = [*_alone(app, sides), *beside]
+        # A model that no other is compared with still has its twin beside it.
+        if entry is None or not twins or side.name in known:
+            continue
+        with using(entry):
+            told = full_scores(app.results.result(entry.id), twin=side.twin)
+        more = {"statistic": "score_full", "model": side.name, "reason": ""}
+        beside += [_score("probe", row | more) for row in told]
     full = {(each.task, each.model): each for each in (*scores, *beside) if each.statistic == "score_full"}
-    twins, apart = {side.name for side in sides if side.twin}, []
+    apart = []
     for (task, model), own in full.items():
         other = full.get((task, sides[0].name))
-        if model == sides[0].name or other is None or not twins & {model, sides[0].name}:
+        if model == sides[0].name or other is None or not twins & {model, sides[0].name} or own.metric != other.metric:
             continue
-        both = [(each.value, each.low, each.high) for each in (own, other)]
-        if any(None in each for each in both) or own.metric != other.metric:
-            continue
-        value, low, high = (round(each, 6) for each in difference(*both))
-        about = own.model_dump() | {"value": value, "low": low, "high": high}
-        apart.append(Apart(**about, p=None, paired=False))
+        a, b = _interval(own), _interval(other)
+        if a is not None and b is not None:
+            value, low, high = (round(each, 6) for each in difference(a, b))
+            about = own.model_copy(update={"value": value, "low": low, "high": high})
+            apart.append(Apart(**about.model_dump(), p=None, paired=False))
     return beside, apart
 
 
-def _alone(app: AppState, sides: Sequence[Side]) -> list[Score]:
-    """The full probes of models that no other model is compared with, only twins."""
-    found = []
-    for side in sides:
-        entry = side.entries.get("probe")
-        if side.twin or entry is None:
-            continue
-        table = app.results.result(entry.id).tables["scores"]
-        own = table[(table["of"] == "model") & (table["probe"] == "cumulative") & (table["seed"].astype(str) == "all")]
-        for _, rows in own.groupby("task", sort=False):
-            rows = rows[rows["metric"] == rows["metric"].iloc[0]]
-            row = rows.loc[rows["layer"].astype(float).idxmax()].to_dict()
-            found.append(_score("probe", row | {"statistic": "score_full", "model": side.name, "reason": ""}))
-    return found
+def _interval(score: Score) -> tuple[float, float, float] | None:
+    if score.value is None or score.low is None or score.high is None:
+        return None
+    return score.value, score.low, score.high
 
 
 def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:

@@ -19,9 +19,9 @@ from lamina.web.app_state import AppState, State
 if TYPE_CHECKING:
     from lamina.analyses.attention_maps.atlas import Measure as Measured
     from lamina.analyses.attention_maps.examples import Example, Sought
-    from lamina.corpora import Corpus
     from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
     from lamina.analyses.attention_maps.sentences import Links
+    from lamina.corpora import Corpus
     from lamina.encoders import Encoder
     from lamina.result_index import Entry
 
@@ -301,7 +301,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
 
 @router.post("/examples")
 def examples(app: State, wanted: CardWanted) -> ExamplesOfHead:
-    """The five sentences of the server's first corpus (dev) with the head's strongest links of the kind it is known for.
+    """The five sentences of the server's first corpus (dev) with the head's strongest links of its kind.
 
     The first head of a model takes seconds: all heads are looked at in one pass.
     """
@@ -423,7 +423,7 @@ def links_of(head: str, links: Links) -> HeadLinks:
     )
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     """Numbers of tables as JSON has them; anything else as it is."""
     return _number(float(value)) if isinstance(value, float) else value
 

@@ -74,7 +74,7 @@ export function showScores(found) {
   const most = farthest(found.differences.map(({ value }) => value));
   const some = others.filter((name) => found.differences.some(({ model }) => model === name));
   return [
-    matrix(found.scores, found.models, "Scores with 95 % intervals", (score) => absolute(score, scale)),
+    matrix(found.scores, found.models.filter((name) => found.scores.some(({ model }) => model === name)), "Scores with 95 % intervals", (score) => absolute(score, scale)),
     ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models"),
     some.length ? matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)) : null,
     some.length ? ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}: 0 in the middle. Bold: the interval does not hold 0. *: not paired, since predictions of twins are not saved.`) : null,

@@ -25,7 +25,7 @@ function plot({ value, low, high, beside, unit }) {
     svg("line", { x1: x(from), x2: x(to), y1: HEIGHT / 2, y2: HEIGHT / 2, class: "axis" }),
     beside === null ? null : svg("line", { x1: x(beside), x2: x(beside), y1: 2, y2: HEIGHT - 2, class: "beside" }),
     low === null || high === null ? null : svg("line", { x1: x(low), x2: x(high), y1: HEIGHT / 2, y2: HEIGHT / 2, class: "bar" }),
-    svg("circle", { cx: x(value), cy: HEIGHT / 2, r: 4, class: "dot" }),
+    svg("circle", { cx: x(value), cy: HEIGHT / 2, r: 2.5, class: "dot" }),
   );
 }
 
