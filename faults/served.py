@@ -66,6 +66,8 @@ class Server:
         save(self.results / "sound", SOUND)
         self.model, self.log, self.requests = str(campaign.tiny_model()), campaign.folder / f"{name}.log", 0
         given = ["--model", self.model, "--corpus", str(campaign.tiny_corpus()), "--port", "0", *options]
+        if not campaign.full:
+            given.append("--no-estimates")
         read, write = os.pipe()
         start = _spawned if campaign.full else _forked
         self.process = start(["serve", str(self.results), *given], variables, write, self.log)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 
@@ -235,7 +236,8 @@ def poisoned(campaign: Campaign, server: Server) -> None:
                         f"poisoned results: {name}{tail}",
                         server.ask("GET", f"/api/results/{entry['id']}{tail}").fault(),
                     )
-    for page in ("/", "/results", "/layers", "/compare", "/api"):
+    campaign.judge("poisoned results: overview", server.ask("GET", f"/api/overview/{quote(server.model)}").fault(200))
+    for page in ("/", "/sentence", "/heads", "/compare", "/runs", "/api"):
         answer = server.ask("GET", page)
         campaign.judge(f"pages: {page}", "markup of a name" if "onerror=alert" in answer.body else answer.fault(200))
 

@@ -99,7 +99,7 @@ class ResultIndex:
         for entry in self.entries():
             if entry.id == id:
                 return entry
-        raise UnknownResultError(f"there is no result {id!r} here; the page Results lists them")
+        raise UnknownResultError(f"there is no result {id!r} here; `lamina results ls` and the tab Runs list them")
 
     def result(self, id: str) -> Result:
         """The result with its tables."""

@@ -45,11 +45,18 @@ def test_it_listens_on_this_machine_alone_and_stops_with_ctrl_c(serve, tmp_path)
     address = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\n", said)[1]
     about = httpx.get(f"{address}/api/about").json()
     assert [model["name"] for model in about["models"]] == ["minilm", "mpnet"]
-    assert "Sentence lens" in httpx.get(f"{address}/").text
+    assert "<h1>Overview</h1>" in httpx.get(f"{address}/").text
     assert (tmp_path / "results").is_dir()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert "Traceback" not in errors
+
+
+def test_a_model_that_cannot_be_loaded_is_said_at_the_start(serve, tmp_path):
+    process, said = serve("--model", "no/where")
+    assert "http://127.0.0.1" in said
+    line = process.stderr.readline()
+    assert line.startswith("lamina: the model no/where cannot be loaded: ")
 
 
 def test_another_address_makes_a_token_and_says_so(serve):

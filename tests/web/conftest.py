@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,6 +13,7 @@ from starlette.testclient import TestClient
 from lamina.encoders import Encoder
 from lamina.testing import TinyEncoder
 from lamina.web import Settings, create_app
+from lamina.web.serving import make_server
 
 PORT = 8600
 
@@ -28,3 +31,50 @@ def client(monkeypatch, tmp_path) -> Callable[..., TestClient]:
         return TestClient(create_app(asked), base_url=f"http://127.0.0.1:{PORT}")
 
     return make
+
+
+PETS = (
+    ("Dogs", "NOUN", 2, "nsubj"),
+    ("chase", "VERB", 0, "root"),
+    ("{}", "NOUN", 2, "dobj"),
+    (".", "PUNCT", 2, "punct"),
+)
+
+
+@pytest.fixture(scope="session")
+def pets(tmp_path_factory) -> Path:
+    """A small corpus with dependencies: six sentences that differ in one word."""
+    folder = tmp_path_factory.mktemp("corpus") / "pets"
+    folder.mkdir()
+    lines = []
+    for number, pet in enumerate(("cats", "mice", "birds", "geese", "foxes", "hares")):
+        lines.append(f"# sent_id = {number}")
+        for at, (word, tag, head, relation) in enumerate(PETS, start=1):
+            form = word.format(pet)
+            lines.append("\t".join([str(at), form, form.lower(), tag, "_", "_", str(head), relation, "_", "_"]))
+        lines.append("")
+    (folder / "pets-dev.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Callable[..., str]]:
+    """Starts a real server with these encoders, folders and settings, in a thread; gives its address."""
+    patch, started = pytest.MonkeyPatch(), []
+
+    def start(models: dict[str, Encoder], folders: list[Path], **settings) -> str:
+        patch.setattr("lamina.web.app._load", lambda name, **_: models[name])
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        own = {"models": tuple(models), "folders": tuple(folders), "port": port, "estimates": False}
+        server = make_server(Settings(**own, **settings))
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        started.append((server, thread))
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for server, thread in started:
+        server.should_exit = True
+        thread.join(10)
+    patch.undo()

@@ -10,6 +10,7 @@ import pytest
 import lamina
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.learning import Splits
+from lamina.encoders.static import StaticEncoder
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -56,39 +57,105 @@ def server(client, encoders, kept):
     return client(models=encoders, folders=[kept])
 
 
-def test_results_stand_side_by_side_by_analysis_the_newest_of_each(server):
-    found = server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()
-    assert found["names"] == ["tiny", "other"]
-    beside = {
-        each["results"][0]["analysis"]: [result["name"] for result in each["results"]] for each in found["beside"]
-    }
-    assert set(beside) == {"geometry", "probe"}
-    assert [name.split("/")[-1] for name in beside["geometry"]] == ["geometry-tiny-new", "geometry-other-new"]
+def ask(server, *models):
+    return server.post("/api/compare", json={"models": list(models)}).json()
+
+
+def test_one_chart_per_shared_analysis_holds_all_models_on_the_same_axes(server):
+    found = ask(server, "tiny", "other")
+    assert found["models"] == ["tiny", "other"]
+    charts = {each["analysis"]: each["figure"]["spec"] for each in found["curves"]}
+    assert set(charts) == {"geometry", "probe"}
+    panel = charts["geometry"]["concat"][0]["layer"][1]["encoding"]
+    assert panel["color"]["scale"]["domain"] == ["tiny", "other"]
     assert found["diff"] is None
 
 
+def test_differences_are_from_the_baseline_with_paired_intervals(server):
+    found, turned = ask(server, "tiny", "other", "third"), ask(server, "other", "tiny")
+    assert {each["model"] for each in found["differences"]} == {"other", "third"}
+    assert all(each["paired"] for each in found["differences"])
+    full = {each["model"]: each["value"] for each in found["scores"] if each["statistic"] == "score_full"}
+    for each in found["differences"]:
+        if each["statistic"] == "score_full":
+            assert each["value"] == pytest.approx(full[each["model"]] - full["tiny"], abs=1e-5)
+            assert each["low"] <= each["value"] <= each["high"]
+    (one,) = (each for each in found["differences"] if (each["model"], each["statistic"]) == ("other", "score_full"))
+    (other,) = (each for each in turned["differences"] if each["statistic"] == "score_full")
+    assert (one["value"], one["low"], one["high"]) == pytest.approx((-other["value"], -other["high"], -other["low"]))
+
+
 def test_probed_models_are_drawn_on_relative_depth(server):
-    found = server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()
-    assert found["why_not"] == ""
-    assert found["figures"]
-    assert all(figure["spec"]["$schema"] and figure["summary"] for figure in found["figures"])
+    found = ask(server, "tiny", "other", "third")
     assert found["findings"][0]["text"]
-    assert found["left_out"] == []
-
-
-def test_three_models_are_compared(server):
-    asked = {"model": "tiny", "other": "other", "further": ["third"]}
-    found = server.post("/api/compare", json=asked).json()
-    assert found["names"] == ["tiny", "other", "third"]
-    beside = {each["results"][0]["analysis"]: len(each["results"]) for each in found["beside"]}
-    assert beside == {"geometry": 2, "probe": 3}
     depth = next(figure for figure in found["figures"] if figure["name"] == "depth")
     assert depth["spec"]["concat"][0]["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["tiny", "other", "third"]
+    assert {"what": "third", "why": "no saved result of geometry"} in found["not_compared"]
+    assert found["shapes"] == [[2, 2]] * 3
 
 
-def test_more_than_six_models_are_refused(server):
-    asked = {"model": "tiny", "other": "other", "further": ["third"] * 5}
-    assert server.post("/api/compare", json=asked).status_code == 422
+def test_a_twin_is_a_model_and_its_difference_is_not_called_paired(server):
+    found = ask(server, "tiny", "tiny (random)")
+    assert found["by_head"] == ["tiny", "tiny (random)"]
+    assert [each["analysis"] for each in found["curves"]] == ["geometry"]  # whose fixture has a twin
+    sentence = {"model": "tiny (random)", "sentence": "dogs bark"}
+    own, twin = (
+        server.post("/api/heads/atlas", json=sentence | {"model": name}).json() for name in ("tiny", "tiny (random)")
+    )
+    assert own["measures"][0]["values"] != twin["measures"][0]["values"]
+    assert server.post("/api/heads/atlas", json=sentence | {"model": "gpt (random)"}).status_code == 404
+
+
+def test_scores_of_the_twin_come_from_its_models_result(client, encoders, tmp_path):
+    splits = Splits(texts(20, "train"), texts(6, "dev"))
+    few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "steps": 20, "samples": 20}
+    lamina.probe(encoders["tiny"], splits, **few, store=tmp_path / ".store", out=tmp_path / "kept" / "probe")
+    found = ask(client(models=encoders, folders=[tmp_path / "kept"]), "tiny (random)", "tiny")
+    (apart,) = found["differences"]
+    full = {each["model"]: each for each in found["scores"]}
+    assert not apart["paired"]
+    assert apart["value"] == pytest.approx(full["tiny"]["value"] - full["tiny (random)"]["value"], abs=1e-5)
+    assert apart["low"] < apart["value"] < apart["high"]
+
+
+def test_what_cannot_be_compared_is_not_offered_and_the_reason_is_said(client, encoders, kept, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("dogs 1 2\nbark 3 4\n", encoding="utf-8")
+    models = {**encoders, "vectors": StaticEncoder.read(vectors, name="vectors")}
+    offers = client(models=models, folders=[kept]).get("/api/compare/models/tiny").json()
+    told = {each["name"]: each for each in offers}
+    assert "tiny" not in told
+    assert not told["other"]["why"]
+    assert len(told["other"]["shares"]) == 2
+    assert told["tiny (random)"]["twin"]
+    assert "no analysis that both tiny and vectors have" in told["vectors"]["why"]
+    assert "no random twin" in told["vectors (random)"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"corpus": {"name": "birds", "fingerprint": "x"}}, "different texts"),
+        ({"parameters": {"layers": 7}}, "different settings: layers"),
+    ],
+    ids=["texts", "settings"],
+)
+def test_results_of_other_texts_or_settings_are_left_out(client, encoders, make_geometry, tmp_path, change, why):
+    for name in ("tiny", "other"):
+        made = make_geometry(model=name, layers=3)
+        about = replace(made.provenance, model={"name": name, "fingerprint": encoders[name].fingerprint})
+        about = replace(about, **(change if name == "other" else {}))
+        replace(made, provenance=about).save(tmp_path / "kept" / name, charts=False)
+    found = ask(client(models=encoders, folders=[tmp_path / "kept"]), "tiny", "other")
+    assert found["curves"] == []
+    (left_out,) = found["not_compared"]
+    assert left_out["what"] == "geometry of other"
+    assert why in left_out["why"]
+
+
+def test_one_model_is_not_compared_with_itself(server):
+    assert "pick another" in server.post("/api/compare", json={"models": ["tiny", "tiny"]}).json()["error"]
+    assert server.post("/api/compare", json={"models": ["tiny"]}).status_code == 422
 
 
 def test_where_to_read_a_task_is_told(server, encoders, kept, monkeypatch):
@@ -99,9 +166,10 @@ def test_where_to_read_a_task_is_told(server, encoders, kept, monkeypatch):
         columns=["task", "model", "layer", "value", "low", "high", "tied"],
     )
     about = Provenance({"name": "x", "fingerprint": "x"}, {"name": "c", "fingerprint": "c"}, {})
-    made = Result("compare", {"best_layers": table}, about)
+    none = pd.DataFrame(columns=["statistic"])
+    made = Result("compare", {"best_layers": table, "compare": none, "differences": none}, about)
     monkeypatch.setattr("lamina.web.api.compare._comparison", lambda *_: made)
-    found = server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()
+    found = server.post("/api/compare", json={"models": ["tiny", "other"]}).json()
     assert [(each["model"], each["layer"], each["tied"]) for each in found["layers"]] == [
         ("other", 2, True),
         ("tiny", 1, False),
@@ -109,9 +177,8 @@ def test_where_to_read_a_task_is_told(server, encoders, kept, monkeypatch):
 
 
 def test_what_is_missing_is_said(client, encoders, tmp_path):
-    found = client(models=encoders).post("/api/compare", json={"model": "tiny", "other": "other"}).json()
-    assert found["beside"] == []
-    assert "have to be probed" in found["why_not"]
+    found = client(models=encoders).post("/api/compare", json={"models": ["tiny", "other"]}).json()
+    assert found["curves"] == found["scores"] == found["differences"] == []
 
 
 def test_a_difference_that_was_computed_is_found(client, encoders, tmp_path):
@@ -119,9 +186,9 @@ def test_a_difference_that_was_computed_is_found(client, encoders, tmp_path):
     table = pd.DataFrame({"layer": [0], "value": [1.0]})
     Result("diff", {"diff": table}, about).save(tmp_path / "kept" / "diff", charts=False)
     server = client(models=encoders, folders=[tmp_path / "kept"])
-    assert server.post("/api/compare", json={"model": "tiny", "other": "other"}).json()["diff"]["analysis"] == "diff"
-    assert server.post("/api/compare", json={"model": "other", "other": "tiny"}).json()["diff"] is None
+    assert server.post("/api/compare", json={"models": ["tiny", "other"]}).json()["diff"]["analysis"] == "diff"
+    assert server.post("/api/compare", json={"models": ["other", "tiny"]}).json()["diff"] is None
 
 
 def test_a_model_that_was_not_allowed_is_refused(server):
-    assert server.post("/api/compare", json={"model": "tiny", "other": "gpt"}).status_code == 404
+    assert server.post("/api/compare", json={"models": ["tiny", "gpt"]}).status_code == 404

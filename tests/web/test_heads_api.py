@@ -113,6 +113,44 @@ def test_a_card_says_what_results_say(client, results):
     assert found["relations"] == found["coreference"] == []
 
 
+def test_a_card_begins_with_a_sentence_and_three_rows(client, results):
+    found = client(folders=[results]).post("/api/heads/card", json={"model": "tiny", "head": "2-1"}).json()
+    assert found["says"].endswith(".")
+    finds, looks, matters = found["evidence"]
+    assert [row["kind"] for row in found["evidence"]] == ["finds", "looks", "matters"]
+    assert (finds["status"], finds["needs"], finds["value"]) == ("missing", ["heads"], None)
+    assert matters["needs"] == ["roles", "ablate"]
+    # The number of the row is that of the saved table.
+    (own,) = (row for row in found["pattern"] if row["title"] == looks["title"])
+    assert [looks[name] for name in ("value", "low", "high")] == pytest.approx(
+        [own[name] for name in ("value", "low", "high")], abs=1e-4
+    )
+    assert looks["beside"] == pytest.approx(own["baseline"], abs=1e-4)
+
+
+def test_the_best_examples_are_the_strongest_links_of_the_corpus(client, pets):
+    asking = client(corpora=(str(pets),))
+    found = asking.post("/api/heads/examples", json={"model": "tiny", "head": "2-1"}).json()
+    assert (found["corpus"], found["sentences"], found["sought"]) == ("pets", 6, "between any two words")
+    weights = [each["weight"] for each in found["examples"]]
+    assert len(weights) == 5
+    assert weights == sorted(weights, reverse=True)
+    best = found["examples"][0]
+    lines = asking.post(
+        "/api/heads/lines", json={"model": "tiny", "sentence": " ".join(best["words"]), "heads": ["2-1"]}
+    ).json()
+    row = 1 + best["source"]  # after the special token
+    start = sum(lines["heads"][0]["counts"][:row])
+    links = dict(
+        zip(
+            lines["heads"][0]["to"][start : start + lines["heads"][0]["counts"][row]],
+            lines["heads"][0]["weight"][start:],
+            strict=False,
+        )
+    )
+    assert links[1 + best["target"]] == pytest.approx(best["weight"], abs=1e-4)
+
+
 def test_a_card_without_results_says_what_is_missing(client):
     found = client().post("/api/heads/card", json={"model": "tiny", "head": "1-1"}).json()
     assert found["missing"] == ["attention", "heads", "corefheads", "headmap"]
@@ -165,5 +203,17 @@ def test_models_without_heads_are_told_apart(client, tmp_path):
 
 def test_the_page_has_what_its_script_fills(client):
     page = client().get("/heads").text
-    for id in ("atlas", "measure", "weights", "legend", "lines", "links", "card", "chosen", "missing", "least"):
+    for id in (
+        "atlas",
+        "measure",
+        "weights",
+        "legend",
+        "lines",
+        "links",
+        "card",
+        "examples",
+        "chosen",
+        "missing",
+        "least",
+    ):
         assert f'id="{id}"' in page

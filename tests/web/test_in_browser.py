@@ -14,8 +14,16 @@ import pytest
 import lamina
 from lamina import load_corpus
 from lamina.corpora.learning import Splits
+from lamina.report.page import write_report
+from lamina.results import Result
 
-VIEWS = ["/", "/heads", "/questions", "/layers", "/compare", "/results"]
+VIEWS = ["/", "/sentence", "/sentence/question", "/heads", "/compare", "/runs"]
+COUNT = """
+addEventListener("click", (event) => {
+  if (event.isTrusted && event.detail > 0) sessionStorage.clicks = Number(sessionStorage.clicks ?? 0) + 1;
+}, true);
+"""
+"""Counts what a person clicks, from page to page."""
 
 pytestmark = [pytest.mark.browser, pytest.mark.real]
 
@@ -32,12 +40,13 @@ def results(chromium, real_encoder, tmp_path_factory) -> Path:
     lamina.headmap(real_encoder, dev, samples=20, out=root / "headmap")
     steps = {"task": "babi", "max_steps": 2, "limit": 20, "babi_tasks": [1], "batch": 4}
     lamina.finetune("minilm", "stories", **steps, out=root / "stories")
+    write_report([Result.load(root / "heads")], root, title="What was found")
     return root
 
 
 @pytest.fixture(scope="module")
 def address(results) -> Iterator[str]:
-    command = [sys.executable, "-m", "lamina", "serve", str(results), "--port", "0"]
+    command = [sys.executable, "-m", "lamina", "serve", str(results), "--port", "0", "--no-estimates"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield re.match(r"http://[^/]+", process.stdout.readline())[0]
         process.terminate()
@@ -64,82 +73,106 @@ def page(browser, address):
 
 
 def settled(page) -> None:
+    """Nothing is said to be under way, and no box of the view waits."""
     page.wait_for_function("document.getElementById('status').textContent === ''")
+    page.wait_for_function("!document.querySelector('main [aria-busy=true]:not(.estimate)')")
 
 
-def test_a_first_visit_shows_beliefs_and_a_word_typed_nothing(page, address):
+def word(page, at: int):
+    return page.locator(f'#strip [data-word="{at}"]')
+
+
+def chosen(page) -> str:
+    """The chosen words in the strip."""
+    return " ".join(page.locator('#strip [aria-selected="true"] .name').all_inner_texts())
+
+
+def test_home_is_the_models_card(page, address):
     page.goto(f"{address}/")
+    page.locator("#findings .findings li").first.wait_for()
+    page.wait_for_selector("#glance .chart svg")
+    assert page.locator("#chapters details").count() == 5
+    page.locator("#unmeasured td", has_text=lamina.geometry.title).wait_for()
+    assert page.locator("#examples a").count() >= 3
+    # The layer is one in both figures and in the address.
+    page.fill("#layer", "2")
+    page.wait_for_function("location.search.includes('layer=2')")
+    page.locator('#chapters [data-chapter="heads"] > summary').click()
+    page.wait_for_selector('#chapters [data-analysis="heads"] .chart svg')
+
+
+def test_a_layer_pointed_at_lights_up_in_both_figures(page, address):
+    page.goto(f"{address}/")
+    cells = page.locator("#glance svg .mark-rect path")
+    cells.first.wait_for()
+    cells.nth(1).hover(force=True)
+    page.wait_for_function("document.getElementById('layer-said').textContent !== '6 of 6'")
+    lit = page.evaluate("""() => [...document.querySelectorAll('#glance svg .mark-rect')].map(
+        (group) => new Set([...group.querySelectorAll('path')].map(
+            (each) => `${each.getAttribute('opacity')} ${each.getAttribute('fill-opacity')}`)).size)""")
+    assert lit.count(2) >= 2, lit
+
+
+def test_a_sentence_shows_beliefs_and_a_word_unasked(page, address):
+    page.goto(f"{address}/sentence")
     page.wait_for_selector("button.word .bars")
     assert page.locator("button.word[aria-pressed=true]").count() == 1
+    assert len(chosen(page).split()) == 1
+    page.locator("#turns b").first.wait_for()
     page.wait_for_selector("#near table.brief")
-    page.locator('button.word[data-word="3"]').click()
+    word(page, 3).click()
     page.wait_for_function("location.search.includes('word=3')")
     page.fill("#layer", "2")
     assert "2 of 6" in page.locator("#layer-said").inner_text()
+    # What each word is at this layer stands in the strip.
+    assert page.locator("#strip .noted").count() == page.locator("#strip [role=option]").count()
 
 
 def test_a_sentence_is_typed_and_a_script_in_it_is_text(page, address):
-    page.goto(f"{address}/")
+    page.goto(f"{address}/sentence")
     page.wait_for_selector("button.word .bars")
     page.fill("#sentence", "Dogs <script>document.title='gone'</script> bark")
     page.click("#ask button[type=submit]")
     page.locator("button.word", has_text="script").first.wait_for()
-    assert "Sentence lens" in page.title()
+    page.locator("#strip", has_text="script").wait_for()
+    assert "Sentence" in page.title()
     assert "sentence=Dogs" in page.url
 
 
 def test_a_span_is_marked_and_asked_about(page, address):
-    page.goto(f"{address}/?sentence=Dogs chase cats .")
+    page.goto(f"{address}/sentence?sentence=Dogs chase cats .")
     page.wait_for_selector("button.word .bars")
     page.select_option("#task", "dep")
-    page.locator('fieldset[data-span="1"] button[data-at="2"]').click()
-    page.locator('fieldset[data-span="2"] button[data-at="1"]').click()
+    word(page, 2).click()
+    page.locator('input[name="slot"][value="word2"]').check()
+    word(page, 1).click()
+    assert page.locator("[data-slot]").all_inner_texts() == ["cats", "chase"]
     page.click("#mark button[type=submit]")
     page.wait_for_selector('[data-mark="dep:2:1"]')
+    page.go_back()
+    page.wait_for_selector('[data-mark="dep:2:1"]', state="detached")
 
 
-def test_a_head_is_clicked_and_its_lines_are_drawn(page, address):
-    page.goto(f"{address}/heads?sentence=Dogs chase cats .")
-    page.locator('[data-head="3-9"]').first.click()
-    page.wait_for_function("location.search.includes('head=3-9')")
-    page.locator("#card-title", has_text="3-9").wait_for()
-    page.wait_for_selector("#lines canvas")
-    page.locator("#links summary").click()
-    page.locator("#links td", has_text="[CLS]").first.wait_for()
-    page.uncheck("#special")
-    page.locator("#links td", has_text="[CLS]").first.wait_for(state="detached")
-    page.locator("#links td", has_text="chase").first.wait_for()
-    page.select_option("#level", "piece")
-    page.wait_for_function("location.search.includes('level=piece')")
+def test_an_address_of_an_earlier_version_leads_to_the_same_view(page, address):
+    page.goto(f"{address}/?sentence=Dogs chase cats .&word=1&layer=2")
+    page.wait_for_url("**/sentence?*")
+    page.locator("#token-title", has_text="chase").wait_for()
+    assert "2 of 6" in page.locator("#layer-said").inner_text()
 
 
-def test_norm_weighted_maps_and_their_rollout_are_shown(page, address):
-    page.goto(f"{address}/heads?sentence=Dogs chase cats .&measure=sentence.to_separator&head=3-9")
-    page.wait_for_selector("#lines canvas")
-    settled(page)
-    cell = page.locator('[data-head="3-9"]').first
-    before = cell.get_attribute("aria-label")
-    page.select_option("#weights", "norm")
-    page.wait_for_function("location.search.includes('weights=norm')")
-    page.wait_for_function(f"document.querySelector('[data-head=\"3-9\"]').getAttribute('aria-label') !== {before!r}")
-    settled(page)
-    page.select_option("#layout", "rollout")
-    page.wait_for_function("location.search.includes('lines=rollout')")
-    page.locator("#links summary").click()
-    page.locator("#links td", has_text="rollout").first.wait_for()
-
-
-def test_arrow_keys_move_over_the_heads(page, address):
-    page.goto(f"{address}/heads?head=2-2")
-    page.locator('[data-head="2-2"]').first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    page.wait_for_function("location.search.includes('head=3-3')")
+def test_the_report_is_shown_and_its_scripts_reach_nothing(browser, address, results):
+    page = browser.new_page()
+    page.goto(f"{address}/report")
+    page.wait_for_selector(".chart svg")
+    tried = "fetch('/api/about').then(() => 'reached', () => 'kept out')"
+    assert page.evaluate(tried) == "kept out"
+    page.get_by_role("link", name="Overview").click()
+    page.wait_for_selector("#findings .findings li")
+    page.close()
 
 
 def test_the_slider_moves_the_tokens_of_both_models(page, address):
-    page.goto(f"{address}/questions")
+    page.goto(f"{address}/sentence/question")
     page.wait_for_selector("#maps .token")
     settled(page)
     assert page.locator(".map-column").count() == 2
@@ -154,17 +187,24 @@ def test_the_slider_moves_the_tokens_of_both_models(page, address):
 
 
 def test_a_question_is_typed_and_its_script_is_text(page, address):
-    page.goto(f"{address}/questions")
+    page.goto(f"{address}/sentence/question")
     page.wait_for_selector("#maps .token")
     page.fill("#question", "Who barks?")
     page.fill("#context", "Dogs bark <script>document.title='gone'</script>. Cats mew.")
     page.click("#asking button[type=submit]")
     page.locator("#text", has_text="<script>").wait_for()
-    assert "Questions" in page.title()
+    assert "A question" in page.title()
+    page.go_back()
+    page.locator("#text", has_text="<script>").wait_for(state="detached")
+
+
+def result_of(address: str, analysis: str) -> dict:
+    (found,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == analysis)
+    return found
 
 
 def test_a_chart_is_downloaded_in_every_kind(page, address):
-    page.goto(f"{address}/layers?analysis=probe")
+    page.goto(f"{address}/runs?result={result_of(address, 'probe')['id']}")
     page.wait_for_selector('[data-chart="curves"] .chart svg')
     for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("PDF", b"%PDF"), ("scores.csv", b"model,task")):
         with page.expect_download() as download:
@@ -172,32 +212,36 @@ def test_a_chart_is_downloaded_in_every_kind(page, address):
         assert Path(download.value.path()).read_bytes().startswith(start)
     page.select_option("#task", "pos")
     page.wait_for_function("location.search.includes('task=pos')")
-    settled(page)
+    page.wait_for_selector('[data-chart="curves"] .chart svg')
     assert "dep" not in page.locator('[data-chart="curves"] .chart').inner_text()
+    page.go_back()
+    page.wait_for_function("document.getElementById('task')?.value === ''")
 
 
-def test_results_tell_where_they_came_from(page, address):
-    page.goto(f"{address}/results")
+def test_runs_tell_where_they_came_from(page, address):
+    page.goto(f"{address}/runs")
     page.get_by_role("link", name=lamina.probe.title).click()
     page.wait_for_selector("#one .command")
-    (probed,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == "probe")
+    probed = result_of(address, "probe")
     assert page.locator("#one .command code").inner_text() == probed["command"]
     page.locator("#one details.provenance summary").click()
     assert "fingerprint" in page.locator("#one details.provenance").inner_text()
     assert [each["text"] for each in probed["findings"]]
     assert page.locator("#one .findings li").count() == len(probed["findings"])
+    page.go_back()
+    page.wait_for_selector("#one .command", state="detached")
 
 
 def test_a_chart_stands_below_what_was_found(page, address):
-    page.goto(f"{address}/layers?analysis=heads")
+    page.goto(f"{address}/overview?analysis=heads")
     page.wait_for_selector('[data-analysis="heads"] .chart svg')
-    (scored,) = (each for each in httpx.get(f"{address}/api/results").json() if each["analysis"] == "heads")
+    scored = result_of(address, "heads")
     told = page.locator('[data-analysis="heads"] .findings li').all_inner_texts()
-    assert told == [f"{each['status']} {each['text']}" for each in scored["findings"]]
+    assert [each.strip() for each in told] == [f"{each['status']} {each['text']}" for each in scored["findings"]]
 
 
 def test_the_form_has_the_settings_that_the_analysis_declares(page, address):
-    page.goto(f"{address}/results")
+    page.goto(f"{address}/runs")
     page.select_option("#analysis", "geometry")
     page.locator(".settings summary").click()
     page.fill("#setting-samples", "0")
@@ -212,6 +256,13 @@ def test_the_form_has_the_settings_that_the_analysis_declares(page, address):
     page.locator("#jobs code", has_text="lamina geometry minilm --limit 20 --samples 10 --no-twin --out").wait_for()
     page.wait_for_selector('#jobs li[data-state="done"]', timeout=180_000)
     page.locator("#list", has_text=lamina.geometry.title).wait_for()
+    # The tray can be closed, and what is over can be dismissed.
+    page.keyboard.press("Escape")
+    assert page.locator("#jobs").is_hidden()
+    assert page.locator("#tray").inner_text() == "Jobs: 1 done"
+    page.click("#tray")
+    page.locator("#jobs").get_by_role("button", name="Dismiss").click()
+    page.wait_for_selector("#tray", state="hidden")
     page.select_option("#analysis", "finetune")
     assert page.locator("#input-data").input_value() == "stories"
     page.select_option("#analysis", "diff")
@@ -220,7 +271,7 @@ def test_the_form_has_the_settings_that_the_analysis_declares(page, address):
 
 def test_what_the_server_refuses_is_said_beside_the_button(browser, address):
     page = browser.new_page()
-    page.goto(f"{address}/results")
+    page.goto(f"{address}/runs")
     page.select_option("#analysis", "probe")
     page.locator(".settings summary").click()
     page.fill("#setting-probes", "crystal ball")
@@ -231,7 +282,7 @@ def test_what_the_server_refuses_is_said_beside_the_button(browser, address):
 
 def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page, address):
     card = httpx.get(f"{address}/api/models/minilm", timeout=60).json()
-    page.goto(f"{address}/results")
+    page.goto(f"{address}/runs")
     page.locator("#model-card summary").click()
     page.locator("#model-card summary", has_text=re.compile(r"minilm: all \d+ checks hold")).wait_for()
     told = page.locator("#model-card tbody tr td:first-child").all_inner_texts()
@@ -243,7 +294,7 @@ def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page,
         "refused": {"heads": why},
     }
     page.route("**/api/models/minilm", lambda route: route.fulfill(json=wrong))
-    page.goto(f"{address}/results")
+    page.goto(f"{address}/runs")
     page.select_option("#analysis", "heads")
     page.get_by_role("alert").get_by_text(f"Not possible with minilm: {why}").wait_for()
     assert page.get_by_role("button", name="Compute").is_disabled()
@@ -251,31 +302,19 @@ def test_the_card_of_a_model_shows_its_checks_and_the_form_what_it_refuses(page,
     page.wait_for_function("!document.querySelector('#start button.job').disabled")
 
 
-def test_the_map_of_heads_is_drawn_with_the_looks_of_the_report(page, address):
-    page.goto(f"{address}/heads?measure=headmap.role&head=3-1")
-    page.wait_for_selector("#card .headmap .mark")
-    assert page.locator("#card .headmap .mark").count() == 72
-    page.wait_for_selector("#legend .kind")
-    page.locator("#card .neighbours button").first.click()
-    page.wait_for_function("!location.search.includes('head=3-1')")
-
-
 def test_a_computation_runs_in_the_background_and_is_cancelled(page, address):
-    page.goto(f"{address}/results")
+    page.goto(f"{address}/runs")
     page.select_option("#analysis", "probe")
     page.get_by_role("button", name="Compute").click()
     page.wait_for_selector('#jobs li[data-state="running"]')
-    page.goto(f"{address}/heads")
+    # Nobody tried it, and nobody says how long it will take.
+    page.locator("#jobs", has_text="so far; nobody estimated it").wait_for()
+    page.goto(f"{address}/sentence")
+    page.click("#tray")
     page.locator("#jobs").get_by_role("button", name="Cancel").click()
     page.wait_for_selector('#jobs li[data-state="cancelled"]')
-
-
-def test_two_models_are_compared(page, address):
-    page.goto(f"{address}/compare")
-    page.wait_for_selector("#atlases .grid button")
-    settled(page)
-    assert page.locator("#atlases .grid").count() == 3
-    assert "no trained probes of results/stories" in page.locator("#beliefs").inner_text()
+    page.locator("#jobs").get_by_role("button", name="Dismiss").click()
+    page.wait_for_selector("#tray", state="hidden")
 
 
 @pytest.mark.parametrize("path", VIEWS)
@@ -288,3 +327,80 @@ def test_no_view_scrolls_sideways_on_a_phone(page, address, path):
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, scheme
+
+
+class TestAFreshPersonsTasks:
+    """What somebody new wants to do, from the first page, in the fewest clicks; typing is not counted, Enter is one."""
+
+    @pytest.fixture
+    def first(self, page, address):
+        page.add_init_script(COUNT)
+        page.goto(f"{address}/")
+        page.wait_for_selector("#glance .chart svg")
+        page.evaluate("sessionStorage.clicks = 0")
+        return page
+
+    def clicks(self, page) -> int:
+        return int(page.evaluate("sessionStorage.clicks"))
+
+    def test_where_does_to_become_a_preposition(self, first):
+        first.fill("#typed", "She went to the store .")
+        first.get_by_role("button", name="Look", exact=True).click()
+        first.wait_for_selector("button.word .bars")
+        word(first, 2).click()
+        first.locator("#turns q", has_text="to").wait_for()
+        assert (
+            "at layer" in first.locator("#turns").inner_text() or "from P(0) on" in first.locator("#turns").inner_text()
+        )
+        assert self.clicks(first) == 2
+
+    def test_which_head_finds_objects_and_where_does_it_fail(self, first):
+        first.get_by_role("navigation", name="Views").get_by_role("link", name="Heads").click()
+        first.wait_for_selector("#lines canvas")
+        settled(first)
+        objects = first.locator("#measure option", has_text=re.compile(r"\bd?obj\b")).first
+        first.select_option("#measure", objects.get_attribute("value"))
+        first.locator("#readout", has_text=re.compile(r"\d+-\d+")).wait_for()
+        layer, head = re.search(r"(\d+)-(\d+)", first.locator("#readout").inner_text()).groups()
+        size = first.evaluate("JSON.parse(document.querySelector('#atlas .atlas-grid').dataset.cell)")
+        place = {
+            axis: size[start] + (int(at) - 0.5) * size[step]
+            for axis, start, step, at in (("x", "left", "wide", head), ("y", "top", "tall", layer))
+        }
+        first.locator("#atlas canvas").first.click(position=place)
+        first.locator("#card-title", has_text=f"{layer}-{head}").wait_for()
+        # How often it is right is on its card; on a sentence of one's own one sees where it looks instead.
+        first.locator("#card", has_text="accuracy").wait_for()
+        first.fill("#sentence", "What did the dog chase ?")
+        first.click("#ask button[type=submit]")
+        first.locator("#strip", has_text="What").wait_for()
+        first.locator("#links summary").click()
+        first.locator("#links td", has_text="chase").first.wait_for()
+        # Beside these, one choice in the list of measures.
+        assert self.clicks(first) == 4
+
+    def test_two_models_are_compared(self, first):
+        first.get_by_role("navigation", name="Views").get_by_role("link", name="Compare").click()
+        first.wait_for_selector("main h2")
+        settled(first)
+        assert self.clicks(first) == 1
+
+    def test_the_report_is_printed(self, first):
+        first.get_by_role("link", name="The report").click()
+        first.wait_for_url("**/report")
+        first.wait_for_selector(".chart svg")
+        assert first.pdf().startswith(b"%PDF")
+        # In the sandbox of the report nothing can be counted; this was the only click.
+
+    def test_a_link_is_shared(self, first, browser):
+        first.locator("#examples a").nth(1).click()
+        first.wait_for_selector("button.word .bars")
+        word(first, 2).click()
+        first.fill("#layer", "3")
+        assert self.clicks(first) == 2
+        other = browser.new_page()
+        other.goto(first.url)
+        other.locator("#token-title", has_text="to").wait_for()
+        assert "3 of 6" in other.locator("#layer-said").inner_text()
+        assert chosen(other) == chosen(first)
+        other.close()

@@ -12,18 +12,20 @@ from lamina.analyses import names
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.figures.theme import COLOURS, GREY
 from lamina.figures.token_map import ROLES
-from lamina.web.app import VIEWS
+from lamina.web.app import QUESTIONS, VIEWS
 
 STATIC = Path(str(files("lamina.web"))) / "static"
 PARTS = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+@pytest.mark.parametrize("view", [*VIEWS, QUESTIONS], ids=lambda view: view.name)
 def test_every_view_has_a_page_that_names_nothing_elsewhere(client, view):
     answer = client().get(view.path)
     assert answer.status_code == 200
     assert f"<h1>{view.title}</h1>" in answer.text
-    assert answer.text.count('aria-current="page"') == 1
+    tabs = answer.text.split('<nav aria-label="Views">')[1].split("</nav>")[0]
+    assert tabs.count("<a ") == 5
+    assert tabs.count('aria-current="page"') == 1
     for address in re.findall(r'(?:src|href)="([^"]+)"', answer.text):
         assert address.startswith(("/", "#", "data:,")), address
 
@@ -64,8 +66,9 @@ def test_tokens_are_those_of_the_charts_on_light_paper(client):
     defined = set(re.findall(r"(--[\w-]+):", light))
     own = {"--heads", "--dot", "--role", "--hue"}
     for path in [*STATIC.rglob("*.css"), *STATIC.rglob("*.js"), *Path(str(files("lamina.report"))).glob("*.css")]:
-        used = set(re.findall(r"var\((--[\w-]+)", path.read_text(encoding="utf-8")))
-        assert used - {"--hue-"} <= defined | own, path
+        text = path.read_text(encoding="utf-8")
+        used, here = (set(re.findall(what, text)) for what in (r"var\((--[\w-]+)", r"(--[\w-]+):"))
+        assert used - {"--hue-"} <= defined | own | here, path
 
 
 def test_what_things_look_like_is_what_charts_say(client):
@@ -94,14 +97,74 @@ def test_the_api_is_described_without_a_cdn(client):
             assert f"{method.upper()} {path}" in page
 
 
-def test_what_is_not_there_is_said(client):
-    answer = client().get("/nothing")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/?sentence=Dogs+bark&word=1", "/sentence?sentence=Dogs+bark&word=1"),
+        ("/?mark=dep%3A1%3A0", "/sentence?mark=dep%3A1%3A0"),
+        ("/layers?analysis=probe", "/overview?analysis=probe"),
+        ("/layers?result=0123456789ab&task=pos", "/runs?result=0123456789ab&task=pos"),
+        ("/questions?example=squad-1", "/sentence/question?example=squad-1"),
+        ("/results", "/runs"),
+    ],
+)
+def test_addresses_of_earlier_versions_lead_to_where_things_are_now(client, old, new):
+    answer = client().get(old, follow_redirects=False)
+    assert answer.status_code == 308
+    assert answer.headers["location"] == new
+
+
+def test_the_first_page_is_the_overview(client):
+    for address in ("/", "/?model=tiny", "/overview?sentence=Dogs+bark"):
+        assert "<h1>Overview</h1>" in client().get(address).text
+
+
+def test_what_is_not_there_is_said_to_programs_and_to_people(client):
+    server = client()
+    answer = server.get("/nothing")
     assert answer.status_code == 404
     assert answer.json() == {"error": "Not Found"}
+    page = server.get("/no<thing>", headers={"accept": "text/html,*/*"})
+    assert page.status_code == 404
+    assert "There is no such page" in page.text
+    assert "<code>/no&lt;thing&gt;</code>" in page.text
+    assert 'href="/overview"' in page.text
+    assert server.get("/api/nothing", headers={"accept": "text/html"}).json() == {"error": "Not Found"}
+
+
+class TestTheReport:
+    """A file that may come from anyone: it is shown, and can do nothing to the app."""
+
+    def test_it_is_shown_with_a_way_back_and_as_of_no_site(self, client, tmp_path):
+        report = tmp_path / "report"
+        report.mkdir()
+        (report / "index.html").write_text('<html><body class="x"><h1>Ours</h1><script>1</script></body></html>')
+        answer = client(folders=[tmp_path / "results", report]).get("/report")
+        assert '<body class="x"><nav aria-label="The app"' in answer.text
+        assert 'href="/overview"' in answer.text
+        (policy,) = answer.headers.get_list("content-security-policy")
+        assert policy.startswith("sandbox allow-scripts ")
+        assert "allow-same-origin" not in policy
+        assert "default-src 'none'" in policy
+        assert "connect-src" not in policy
+
+    def test_without_one_it_is_said_how_to_make_one(self, client):
+        answer = client().get("/report")
+        assert answer.status_code == 404
+        assert "lamina report" in answer.text
+
+    def test_a_link_is_not_followed(self, client, tmp_path):
+        secret, report = tmp_path / "secret.html", tmp_path / "report"
+        secret.write_text("secret")
+        report.mkdir()
+        (report / "index.html").symlink_to(secret)
+        assert client(folders=[report]).get("/report").status_code == 404
 
 
 def test_what_a_page_begins_with(client):
     about = client(sentence="Dogs bark.").get("/api/about").json()
     assert about["sentence"] == "Dogs bark."
     assert about["corpora"] == ["ewt"]
+    assert len(about["examples"]) >= 3
+    assert all(each["why"] for each in about["examples"])
     assert [model["name"] for model in about["models"]] == ["tiny"]

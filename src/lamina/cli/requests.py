@@ -38,6 +38,7 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Output folder; by default the one in the request.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a different result.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the expected cost; compute nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the cost as JSON.")] = False,
 ) -> None:
     """Run the analysis in a request file: the same as the analysis's own command.
 
@@ -57,7 +58,8 @@ def run(
     if dry_run:
         from lamina.analyses.estimate import estimate
 
-        print(estimate(asked))
+        cost = estimate(asked)
+        print(json.dumps(dataclasses.asdict(cost)) if as_json else cost)
         return
     told = COMMAND.set(wanted.command)
     try:

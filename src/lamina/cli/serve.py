@@ -52,11 +52,15 @@ def serve(
         ),
     ] = None,
     token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
+    estimates: Annotated[
+        bool,
+        typer.Option("--estimates/--no-estimates", help="Run short trials to say how long a computation would take."),
+    ] = True,
     device: options.DeviceOption = None,
     dtype: options.PrecisionOption = "float32",
     chat: options.ChatOption = False,
 ) -> None:
-    """Look inside a model in the browser: sentences, heads, questions, layers and saved results.
+    """Look inside a model in the browser: its overview, sentences, heads, comparisons and saved runs.
 
     Listens on this machine only, unless you set `--host`; then every request needs the token, which is generated and
     printed if you give none. On a machine with other users give one too, since any of them can reach the server. Only
@@ -94,6 +98,7 @@ def serve(
             device=device,
             dtype=dtype,
             chat=chat,
+            estimates=estimates,
         )
         _run(settings, listener)
 

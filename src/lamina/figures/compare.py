@@ -48,7 +48,14 @@ _MANY, _SMALL_ROW = 30, 9
 """... and where there are many tasks, as there are paradigms of a test suite."""
 PLACES = {"center_of_gravity": "centre of gravity", "expected_layer": "expected layer"}
 SCORES = {"score_full": "all layers mixed", "score_best_layer": "best single layer", "items": "mean over items"}
-_METRICS = {"f1": "F1", "macro_f1": "macro-F1", "accuracy": "accuracy", "r2": "R2", "correlation": "correlation"}
+_METRICS = {
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "r2": "R2",
+    "correlation": "correlation",
+    "value": "value",
+}
 _ALL_PAIRS = 4
 """With more models there are too many pairs to draw: only those with the first model are."""
 
@@ -322,9 +329,13 @@ def _depth_in_words(rows: Table, models: list[str]) -> str:
 
 
 def by_task(rows: Table, title: str, models: list[str] | None = None) -> alt.ConcatChart:
-    """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`."""
+    """One panel per task, one curve per model; `rows` have `model`, `task`, `layer`, `value`, `low` and `high`.
+
+    By layer, or where they have a `relative_depth` and models of different depth, by share of the depth.
+    """
     models = models or list(dict.fromkeys(rows["model"]))
-    x = layer_axis(int(rows["layer"].max()))
+    unlike = "relative_depth" in rows and rows.groupby("model")["layer"].max().nunique() > 1
+    x = _relative() if unlike else layer_axis(int(rows["layer"].max()))
     panels = [_curves(title_of(str(task)), group, models, x) for task, group in rows.groupby("task", sort=False)]
     return alt.concat(
         *panels,

@@ -195,4 +195,4 @@ def _hover() -> alt.Parameter:
 
 
 def _lit(hover: alt.Parameter) -> alt.Opacity:
-    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.35))
+    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.7))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
@@ -13,15 +15,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens
+from lamina.files.reading import open_regular
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
-from lamina.web.app_state import AppState, BusyError, TooLongError
-from lamina.web.guarding import Guard
+from lamina.web.app_state import AppState, BusyError, State, TooLongError
+from lamina.web.estimates import Estimates
+from lamina.web.guarding import REPORT_POLICY, Guard
 from lamina.web.jobs import Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
 from lamina.web.requests import UnfitRequestError
@@ -40,41 +44,102 @@ class View(NamedTuple):
     title: str
     about: str
     """What it shows, in one sentence."""
-    asks: Literal["sentence", "model", "nothing"]
-    """What the header asks for; `sentence` includes the model."""
+    asks: Literal["sentence", "layer", "model", "nothing"]
+    """What can be chosen above it; each includes what follows it."""
+    tab: str = ""
+    """The tab that it belongs to, where it has none of its own."""
 
 
 VIEWS = (
-    View("lens", "/", "Sentence lens", "What each layer makes of every word of a sentence.", "sentence"),
+    View("overview", "/overview", "Overview", "What this model knows, and where.", "layer"),
+    View("sentence", "/sentence", "Sentence", "What each layer makes of every word of a sentence.", "sentence"),
     View("heads", "/heads", "Heads", "Where every attention head looks, and what it is good at.", "sentence"),
-    View("questions", "/questions", "Questions", "How a model comes to its answer, layer by layer.", "model"),
-    View("layers", "/layers", "Layers", "What was measured: at which layer each ability lives.", "nothing"),
     View("compare", "/compare", "Compare", "Models side by side, and where they differ.", "sentence"),
-    View("results", "/results", "Results", "What was run, where it came from, and how to run it again.", "model"),
+    View("runs", "/runs", "Runs", "What was run, where it came from, and how to run it again.", "model"),
 )
+"""The tabs."""
+
+QUESTIONS = View(
+    "questions", "/sentence/question", "A question", "How a model comes to its answer.", "layer", "sentence"
+)
+"""A mode of the tab Sentence."""
+
+_NO_REPORT = View(
+    "no_report",
+    "",
+    "There is no report here",
+    "None of the folders that this server was started with holds one.",
+    "nothing",
+)
+_MISSING = View(
+    "missing", "", "There is no such page", "The address may be mistyped, or of another version.", "nothing"
+)
+_LONGEST_REPORT = 256 * 1024**2
+"""Bytes."""
+
+_LENS = ("sentence", "word", "mark")
+"""What an address of the first page had when that page was the sentence lens."""
+_MOVED = {"/layers": "/overview", "/questions": "/sentence/question", "/results": "/runs"}
+"""Where pages of earlier versions are now: links that were shared keep working."""
 
 
 def _add_pages(app: FastAPI) -> None:
     """Add the pages, their scripts and the description of the API."""
-    for view in VIEWS:
+    for view in (*VIEWS, QUESTIONS):
         app.add_api_route(view.path, _page(view), include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route("/", _home, include_in_schema=False, response_class=HTMLResponse)
+    for old, new in _MOVED.items():
+        app.add_api_route(old, partial(_moved, new), include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route("/report", _report, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/api", _api_page, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/static/vega.js", _vega, include_in_schema=False)
     app.add_api_route("/static/tokens.css", _tokens, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(files("lamina.web").joinpath("static"))))
 
 
+def _home(request: Request) -> Response:
+    """The overview; an address of the sentence lens, which was here once, leads there."""
+    if any(name in request.query_params for name in _LENS):
+        return _moved("/sentence", request)
+    return _page(VIEWS[0])()
+
+
+def _moved(path: str, request: Request) -> Response:
+    query = request.url.query
+    if path == "/overview" and "result" in request.query_params:
+        path = "/runs"
+    return RedirectResponse(f"{path}?{query}" if query else path, status_code=308)
+
+
+def _report(app: State) -> HTMLResponse:
+    """The report in the first named folder that has one, with a way back."""
+    if app.report is None:
+        return _rendered(_NO_REPORT, status=404)
+    with open_regular(app.report) as file:
+        page = file.read(_LONGEST_REPORT + 1).decode("utf-8", "replace")
+    if len(page) > _LONGEST_REPORT:
+        raise InputError(f"the report has more than {_LONGEST_REPORT:,} bytes; open its index.html itself")
+    way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
+    linked = re.sub(r"<body[^>]*>", lambda body: body[0] + way_back, page, count=1)
+    return HTMLResponse(linked, headers={"content-security-policy": REPORT_POLICY})
+
+
 def _page(view: View):
     def page() -> HTMLResponse:
-        return HTMLResponse(_templates().get_template(f"{view.name}.html").render(view=view, views=VIEWS))
+        return _rendered(view)
 
     return page
+
+
+def _rendered(view: View, status: int = 200, **more: object) -> HTMLResponse:
+    page = _templates().get_template(f"{view.name}.html").render(view=view, views=VIEWS, **more)
+    return HTMLResponse(page, status_code=status)
 
 
 def _api_page(request: Request) -> HTMLResponse:
     described = request.app.openapi()
     view = View("api", "/api", "The API", "What programs can ask this server.", "nothing")
-    return HTMLResponse(_templates().get_template("api.html").render(view=view, views=VIEWS, api=described))
+    return _rendered(view, api=described)
 
 
 def _vega() -> Response:
@@ -125,13 +190,15 @@ def create_app(settings: Settings) -> FastAPI:
     )
     limits = settings.limits
     jobs = Jobs(most=limits.jobs, memory=limits.job_memory)
-    state = AppState(settings, models, results, jobs, BoundedSemaphore(limits.waiting))
+    estimates = Estimates(lambda: jobs.busy, on=settings.estimates)
+    state = AppState(settings, models, results, jobs, estimates, BoundedSemaphore(limits.waiting))
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         # While the first page is opened: the script that draws charts, the first model, the analyses.
         Thread(target=partial(_warm, state), daemon=True).start()
         yield
+        estimates.close()
         jobs.close()
 
     # The page of the API is our own, without scripts from a CDN.
@@ -156,9 +223,13 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _warm(app: AppState) -> None:
     chart_script()
-    # If the model cannot be loaded, the first request for it says why.
-    with suppress(LaminaError), app.models.use(app.settings.models[0]):
-        pass
+    # As many as are kept in memory anyway. One that cannot be loaded is said here, and on every page.
+    for name in app.settings.models[: app.settings.limits.loaded]:
+        try:
+            with app.models.use(name):
+                pass
+        except LaminaError as error:
+            print(f"lamina: the model {name} cannot be loaded: {error}", file=sys.stderr, flush=True)
     app.words_of("")
 
 
@@ -175,9 +246,12 @@ async def _told(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, status_code=status, headers=headers)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    """No such address, or not with this method."""
+async def _refused(request: Request, error: Exception) -> Response:
+    """No such address, or not with this method: a page for people, JSON for programs."""
     known = error if isinstance(error, HTTPException) else HTTPException(500)
+    wants_page = "text/html" in request.headers.get("accept", "") and request.method == "GET"
+    if known.status_code == 404 and wants_page and not request.url.path.startswith(("/api", "/static")):
+        return _rendered(_MISSING, status=404, path=request.url.path)
     return JSONResponse({"error": known.detail}, status_code=known.status_code, headers=known.headers)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from fastapi import Depends, Request
 
 from lamina.errors import InputError
 from lamina.result_index import ResultIndex
+from lamina.web.estimates import Estimates
 from lamina.web.jobs import Jobs
 from lamina.web.models import Models
 from lamina.web.settings import Settings
@@ -39,6 +41,7 @@ class AppState:
     models: Models
     results: ResultIndex
     jobs: Jobs
+    estimates: Estimates
     places: BoundedSemaphore
 
     @contextmanager
@@ -75,10 +78,16 @@ class AppState:
 
     def words_of(self, analysis: str) -> tuple[str, str, str]:
         """Title, question and method of an analysis; of an unknown one, its name."""
-        from lamina.report.page import words_of
+        from lamina.report.chapters import words_of
 
         known = {each.name: (each.title, each.question, each.method) for each in self.analyses}
         return known.get(analysis) or words_of(analysis)
+
+    @property
+    def report(self) -> Path | None:
+        """The page of the first report in the named folders."""
+        pages = (folder / "index.html" for folder in self.settings.folders)
+        return next((page for page in pages if page.is_file() and not page.is_symlink()), None)
 
     def check_length(self, *texts: str) -> None:
         """Refuse more text than one request may have."""

@@ -30,6 +30,14 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-downloads allow-modals allow-popups; default-src 'none'; script-src 'unsafe-inline' "
+    "'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Of a report, which is a file that may come from anyone: its scripts run as those of no site, so they can neither ask
+this server nor read its pages, and nothing can be loaded or sent."""
+
 
 class Guard:
     """Refuses requests that are not for this server, and adds security headers to every response."""
@@ -161,6 +169,8 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            fresh = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message = {**message, "headers": [*message.get("headers", []), *fresh]}
+            own = message.get("headers", [])
+            said = {name.decode("latin-1").lower() for name, _ in own}
+            fresh = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in said]
+            message = {**message, "headers": [*own, *fresh]}
         await self._send(message)

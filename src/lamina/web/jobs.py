@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,11 +60,23 @@ class Job:
     total: float | None = None
     message: str = ""
     """Why it failed, in one sentence."""
+    estimate: float | None = None
+    """Seconds that it was expected to take; None if nobody tried."""
+    started: float | None = None
+    """When it began, by the clock of `time.monotonic`."""
+    ended: float | None = None
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     @property
     def over(self) -> bool:
         return self.state in ("done", "failed", "cancelled")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that it has run, or ran."""
+        if self.started is None:
+            return 0.0
+        return (time.monotonic() if self.ended is None else self.ended) - self.started
 
 
 class Jobs:
@@ -81,8 +94,8 @@ class Jobs:
         self._lifeline: tuple[int, ...] = ()
         """Both ends of a pipe: jobs get the first, and end when the second is closed, if only by this process's end."""
 
-    def start(self, request: Mapping[str, Any], command: str) -> Job:
-        """Queue a request; `command` is shown to people."""
+    def start(self, request: Mapping[str, Any], command: str, estimate: float | None = None) -> Job:
+        """Queue a request; `command` is shown to people, and `estimate`, the seconds it is expected to take."""
         with self._changed:
             if sum(not job.over for job in self._jobs.values()) >= self._most:
                 raise TooManyJobsError(
@@ -93,7 +106,7 @@ class Jobs:
                 worker = Thread(target=self._work, name="jobs", daemon=True)
                 worker.start()
                 self._worker = worker
-            job = Job(secrets.token_hex(6), request, command)
+            job = Job(secrets.token_hex(6), request, command, estimate=estimate)
             self._jobs[job.id] = job
             self._forget_old()
             self._queue.append(job)
@@ -117,13 +130,27 @@ class Jobs:
         job = self.get(id)
         with self._changed:
             if not job.over:
-                job.state = "cancelled"
+                job.state, job.ended = "cancelled", time.monotonic()
                 if job in self._queue:
                     self._queue.remove(job)
             process = job.process
         if process is not None:
             _end(process)
         return job
+
+    def dismiss(self, id: str) -> Job:
+        """Take a job that is over off the list."""
+        job = self.get(id)
+        with self._changed:
+            if job.over:
+                self._jobs.pop(id, None)
+        return job
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs or waits."""
+        with self._changed:
+            return any(not job.over for job in self._jobs.values())
 
     def close(self) -> None:
         """Stop everything."""
@@ -158,7 +185,7 @@ class Jobs:
             if self._closed:
                 return None
             job = self._queue.popleft()
-            job.state = "running"
+            job.state, job.started = "running", time.monotonic()
             return job
 
     def _run(self, job: Job) -> None:
@@ -202,7 +229,7 @@ class Jobs:
         with self._changed:
             # A cancelled job stays cancelled.
             if job.state == "running":
-                job.state, job.message = state, message
+                job.state, job.message, job.ended = state, message, time.monotonic()
 
 
 def _read_progress(lines: Iterable[str], job: Job) -> list[str]:

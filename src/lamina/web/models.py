@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lamina.errors import ModelError
+from lamina.errors import LaminaError, ModelError
 
 if TYPE_CHECKING:
     from lamina.encoders import Encoder
     from lamina.encoders.passports import Examined
+
+
+TWIN = " (random)"
+"""What is put behind a model's name for its random twin, as in results."""
 
 
 class UnknownModelError(ModelError):
@@ -59,6 +63,8 @@ class Models:
         """Held while transformers is imported: two threads that import it at once break it."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         self._examined: dict[str, Examined] = {}
+        self._fingerprints: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
 
     def names(self, *, seeds: bool = False) -> list[str]:
         """All available models; with `seeds`, also the folders with the models of several."""
@@ -68,6 +74,22 @@ class Models:
         """The models in memory."""
         with self._lock:
             return [name for name, slot in self._slots.items() if slot.encoder is not None]
+
+    def twin_of(self, name: str) -> str | None:
+        """The model whose random twin is meant by `NAME (random)`; None for any other name."""
+        base = name.removesuffix(TWIN)
+        return base if base != name and name not in self._allowed() and base in self._allowed() else None
+
+    def fingerprint(self, name: str) -> str:
+        """The model's fingerprint; a model that has never been loaded is loaded for it."""
+        if name not in self._fingerprints:
+            with self.use(name):
+                pass
+        return self._fingerprints[name]
+
+    def trouble(self, name: str) -> str | None:
+        """Why the model could not be loaded when that was last tried; None if it could, or was not tried."""
+        return self._failed.get(name)
 
     def source(self, name: str) -> str:
         """What is loaded for a name: an alias, a Hugging Face id or a path."""
@@ -81,16 +103,23 @@ class Models:
 
     @contextmanager
     def use(self, name: str) -> Iterator[Encoder]:
-        """The model, for one request at a time: two at once on the same cores would only slow each other."""
-        source = self.source(name)
+        """The model, for one request at a time: two at once on the same cores would only slow each other.
+
+        `NAME (random)` is the model's twin with random weights.
+        """
+        base = self.twin_of(name)
+        source = self.source(base or name)
         if name in self._seeds():
             raise ModelError(f"{name} is several models, one per seed; take one of them, such as {name}/seed-0")
         slot = self._slot(name)
         with slot.lock:
             if slot.encoder is None:
-                with self.importing:
-                    slot.encoder = self._load(source)
+                with self.importing, self._noting_failure(name):
+                    loaded = self._load(source)
+                    # The twin of results: drawn with seed 0, embeddings too.
+                    slot.encoder = loaded if base is None else loaded.random_twin()
                     self._examined[name] = _examined(slot.encoder)
+                    self._fingerprints[name] = slot.encoder.fingerprint
             yield slot.encoder
 
     def examined(self, name: str) -> Examined:
@@ -99,6 +128,15 @@ class Models:
             with self.use(name):
                 pass
         return self._examined[name]
+
+    @contextmanager
+    def _noting_failure(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except LaminaError as error:
+            self._failed[name] = str(error)
+            raise
+        self._failed.pop(name, None)
 
     def _slot(self, name: str) -> _Slot:
         with self._lock:

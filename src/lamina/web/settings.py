@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
 """The example sentence: words whose part of speech is ambiguous at first."""
+EXAMPLES = (
+    (EXAMPLE, "“man” is a verb here, and “to” could be a particle or a preposition"),
+    ("She wanted to walk to the store .", "the same word twice: a particle, then a preposition"),
+    ("Time flies like an arrow , but fruit flies like a banana .", "“flies” and “like” change their part of speech"),
+    ("The lawyer who the judges saw left the court early .", "subject and verb stand far apart"),
+    ("The bank by the river had no cash , so they sat on its bank .", "one word, two senses"),
+)
+"""Sentences worth trying, and why."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Settings:
     chat: bool = False
     """Whether texts are put into the chat template, unless a job's request says otherwise."""
     sentence: str = EXAMPLE
+    estimates: bool = True
+    """Whether trials are run to say what a computation would take."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

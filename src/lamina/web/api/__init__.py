@@ -1,7 +1,32 @@
 """The JSON API: one module per view, each with a router."""
 
-from lamina.web.api import about, analyses, behaviour, compare, heads, interventions, jobs, lens, questions, results
+from lamina.web.api import (
+    about,
+    analyses,
+    behaviour,
+    compare,
+    heads,
+    interventions,
+    jobs,
+    lens,
+    overview,
+    questions,
+    results,
+)
 
 ROUTERS = tuple(
-    each.router for each in (about, analyses, lens, heads, questions, behaviour, interventions, compare, results, jobs)
+    each.router
+    for each in (
+        about,
+        overview,
+        analyses,
+        lens,
+        heads,
+        questions,
+        behaviour,
+        interventions,
+        compare,
+        results,
+        jobs,
+    )
 )

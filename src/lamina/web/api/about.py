@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from lamina.web.api.answers import ERRORS
 from lamina.web.app_state import State
+from lamina.web.settings import EXAMPLES
 
 router = APIRouter(tags=["about"], responses={code: ERRORS[code] for code in (401, 403)})
 
@@ -24,6 +25,15 @@ class ModelCard(BaseModel):
     """Whether it is in memory; otherwise the first request waits for it."""
     finetuned: bool
     """Whether it is a fine-tuned model from the result folders."""
+    trouble: str | None
+    """Why it could not be loaded; null if it could, or was not tried yet."""
+
+
+class ExampleSentence(BaseModel):
+    """A sentence worth trying."""
+
+    sentence: str
+    why: str
 
 
 class About(BaseModel):
@@ -32,6 +42,7 @@ class About(BaseModel):
     models: list[ModelCard]
     corpora: list[str]
     sentence: str
+    examples: list[ExampleSentence]
 
 
 @router.get("/about")
@@ -44,10 +55,12 @@ def about(app: State) -> About:
             title=f"{name} (fine-tuned)" if name in own else name,
             loaded=name in loaded,
             finetuned=name in own,
+            trouble=app.models.trouble(name),
         )
         for name in app.models.names()
     ]
-    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence)
+    examples = [ExampleSentence(sentence=sentence, why=why) for sentence, why in EXAMPLES]
+    return About(models=cards, corpora=list(app.settings.corpora), sentence=app.settings.sentence, examples=examples)
 
 
 class CheckCard(BaseModel):

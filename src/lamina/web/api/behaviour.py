@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import exp, isnan
+from math import exp, isnan, log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -154,6 +154,8 @@ class LogitLens(BaseModel):
     """[token][layer]"""
     reached: list[int]
     """For each token, the layer from which on the most likely piece is the final one."""
+    surprisal: list[float | None]
+    """Of each token under the last layer, in bits; null after the end of the text, or where its probability is 0."""
 
 
 @router.post("/pairs")
@@ -198,8 +200,11 @@ def logit_lens(app: State, asked: TypedLens) -> LogitLens:
         rows = list(token_table(model, asked.text, None, asked.top))
     tokens: dict[int, str] = {}
     grid: dict[tuple[int, int], GridCell] = {}
+    surprisal: dict[int, float | None] = {}
     for token, index, layer, _, _, piece, probability, actual, kl in rows:
         tokens[index] = token
+        # Of the last layer, which comes last.
+        surprisal[index] = round(-log2(actual), _DIGITS) if actual > 0 else None
         known = None if isnan(actual) else round(actual, _DIGITS)
         cell = grid.setdefault((index, layer), GridCell(top=[], actual=known, kl=round(kl, _DIGITS)))
         cell.top.append(Said(piece=piece, probability=round(probability, _DIGITS)))
@@ -211,6 +216,7 @@ def logit_lens(app: State, asked: TypedLens) -> LogitLens:
         layers=layers,
         cells=cells,
         reached=[_reached([cell.top[0].piece for cell in each]) for each in cells],
+        surprisal=[surprisal[index] for index in tokens],
     )
 
 

@@ -1,23 +1,28 @@
-"""Several models: their saved results side by side, and the differences."""
+"""Several models and one baseline: their saved results side by side, the differences, and what cannot be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from lamina.analyses import get_analysis
 from lamina.analyses.probing.contenders import tasks_of
-from lamina.errors import InputError
+from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.result_index import Entry, ResultIndex, using
 from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State
+from lamina.web.models import TWIN
+from lamina.web.side_by_side import NONE, Side, Unlike, curves, difference, full_scores, newest, shared
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 router = APIRouter(
     prefix="/compare",
@@ -25,23 +30,55 @@ router = APIRouter(
     responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)},
 )
 
-_FURTHER = 4
-"""Beside the first two: six models can be told apart in print."""
+MOST = 100
+"""Models of one comparison: a bound on one request, not on what can be drawn."""
+ITEMS = ("pairs", "cloze")
+"""Analyses whose answers are paired item by item."""
 _Name = Annotated[Typed, Field(max_length=1000)]
+_SCORES = ("score_full", "score_best_layer", "items")
 
 
 class Several(BaseModel):
-    """Models to compare, by their names in the list of models."""
+    """Models to compare; the first is the baseline. `NAME (random)` is a model's twin with random weights."""
 
-    model: _Name
-    other: _Name
-    further: list[_Name] = Field(default=[], max_length=_FURTHER)
+    models: list[_Name] = Field(min_length=2, max_length=MOST)
 
 
-class Beside(BaseModel):
-    """The same analysis of several models: the newest result of each that has one."""
+class Offer(BaseModel):
+    """A model that can be compared with the baseline, or the reason why not."""
 
-    results: list[Summary]
+    name: str
+    title: str
+    twin: bool
+    """Whether it is the random twin of another."""
+    shares: list[str]
+    """Titles of the analyses that both have, on the same texts with the same settings."""
+    why: str
+    """Why it is not offered; empty if it is."""
+
+
+class Score(BaseModel):
+    """The score of one model at one task; null where it is not available."""
+
+    analysis: str
+    task: str
+    title: str
+    metric: str
+    statistic: Literal["score_full", "score_best_layer", "items"]
+    model: str
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str
+
+
+class Apart(Score):
+    """A model's score minus the baseline's."""
+
+    p: float | None
+    """Corrected by Holm; null where there is no paired test."""
+    paired: bool
+    """Whether the interval is of the same draws of the same texts; otherwise as if both were independent."""
 
 
 class ReadAt(BaseModel):
@@ -57,81 +94,140 @@ class ReadAt(BaseModel):
     """Whether it is as good as the best layer of all models, as far as the texts tell."""
 
 
+class Curves(BaseModel):
+    """One analysis of several models in one chart: all on the same axes."""
+
+    analysis: str
+    title: str
+    figure: Figure
+
+
+class NotCompared(BaseModel):
+    """What cannot be compared, and why."""
+
+    what: str
+    why: str
+
+
 class Comparison(BaseModel):
     """What the saved results say about several models."""
 
-    names: list[str]
-    """Their names in the results."""
-    beside: list[Beside]
+    models: list[str]
+    """The baseline first."""
+    shapes: list[tuple[int, int]]
+    """Blocks of each, and heads per block."""
+    scores: list[Score]
+    differences: list[Apart]
+    curves: list[Curves]
     figures: list[Figure]
-    """Probing results of all by relative depth, with differences; none if fewer than two were probed."""
+    """Of the probing results: as `lamina compare` draws them."""
     findings: list[FindingCard]
     layers: list[ReadAt]
     """For each task the best layer of every model, the best of all first."""
-    left_out: list[str]
-    """Tasks of models that could not be compared, each with the reason."""
-    why_not: str
-    """Why there are no figures."""
+    heads_of: list[str]
+    """Analyses of heads whose results are alike for all of the models."""
+    by_head: list[str]
+    """Models whose heads are at the same places as the baseline's: it, its twin and those fine-tuned from it."""
+    not_compared: list[NotCompared]
     diff: Summary | None
-    """The newest `diff` result of the first two, if there is one."""
+    """The newest `diff` result of the baseline and the second model, if there is one."""
+
+
+@router.get("/models/{baseline:path}")
+def offers(app: State, baseline: Annotated[str, Path(max_length=1000)]) -> list[Offer]:
+    """Every model and random twin of this server: what it shares with the baseline, or why it is not offered."""
+    own = _side(app, baseline)
+    names = app.models.names()
+    every = [*names, *(f"{name}{TWIN}" for name in names)]
+    return [_offer(app, own, name) for name in every if name != baseline]
 
 
 @router.post("")
 def compared(app: State, several: Several) -> Comparison:
-    """The saved results of several models, side by side by analysis, and the figures that show their differences."""
-    models = [several.model, several.other, *several.further]
-    own = [_results_of(app, model) for model in models]
-    names = [_name(app, model) for model in models]
-    newest = [{entry.analysis: entry for entry in reversed(entries)} for entries in own]
-    shared = [name for name in dict.fromkeys(name for each in newest for name in each)
-              if sum(name in each for each in newest) > 1]  # fmt: skip
-    beside = [Beside(results=[summary_of(app, each[name]) for each in newest if name in each]) for name in shared]
-    diff = app.results.newest("diff", " and ".join(names[:2]))
-    found, why_not = _compared(app, [_probed(app, entries) for entries in own])
+    """Saved results of several models: scores, differences from the first, and curves by layer, on shared scales."""
+    names = list(dict.fromkeys(several.models))
+    if len(names) < 2:
+        raise InputError("a comparison needs two models; pick another")
+    sides = [_side(app, name) for name in names]
+    alike, unlike = shared(sides)
+    found: list[tuple[str, Result]] = []
+    for analysis in ("probe", *ITEMS):
+        made, why = _compared(app, analysis, sides)
+        if made is not None:
+            found.append((analysis, made))
+        elif why:
+            unlike.append(Unlike(analysis, why))
+    scores = [row for analysis, made in found for row in _scores(analysis, made, sides)]
+    differences = [row for analysis, made in found for row in _differences(analysis, made, sides)]
+    beside, apart = _twins(app, sides, scores)
+    probed = next((made for analysis, made in found if analysis == "probe"), None)
+    left_out = [NotCompared(what="", why=said) for _, made in found for said in made.provenance.skipped]
+    diff = app.results.newest("diff", " and ".join(_shown(side) for side in sides[:2]))
     return Comparison(
-        names=names,
-        beside=beside,
-        figures=[] if found is None else _figures(found),
-        findings=[] if found is None else [FindingCard(text=each.text, status=each.status) for each in found.findings],
-        layers=[] if found is None else _layers(found),
-        left_out=[] if found is None else list(found.provenance.skipped),
-        why_not=why_not,
+        models=names,
+        shapes=[(shape.blocks, shape.heads) for shape in map(app.examined, names)],
+        scores=[*scores, *beside],
+        differences=[*differences, *apart],
+        curves=list(_curves(app, alike)),
+        figures=[] if probed is None else _figures(probed),
+        findings=[FindingCard(text=each.text, status=each.status) for _, made in found for each in made.findings],
+        layers=[] if probed is None else _layers(probed),
+        heads_of=[name for name, own in alike.items() if len(own) == len(sides) and not any(s.twin for s in sides)],
+        by_head=_by_head(app, names),
+        not_compared=[*(NotCompared(what=each.what, why=each.why) for each in unlike), *left_out],
         diff=None if diff is None else summary_of(app, diff),
     )
 
 
-def _name(app: AppState, model: str) -> str:
-    with app.model(model) as encoder:
-        return encoder.name
+def _side(app: AppState, name: str) -> Side:
+    """The model's results, matched by its weights; those of a twin are in the results of its model."""
+    base = app.models.twin_of(name)
+    entries = app.results.of_model(app.models.fingerprint(base or name))
+    if base is not None:
+        entries = [each for each in entries if each.parameters.get("twin")]
+    return Side(name, base is not None, newest(entries))
 
 
-def _results_of(app: AppState, model: str) -> list[Entry]:
-    """The newest first."""
-    with app.model(model) as encoder:
-        return app.results.of_model(encoder.fingerprint)
+def _offer(app: AppState, baseline: Side, name: str) -> Offer:
+    base = app.models.twin_of(name)
+    title = f"{base}, random twin" if base else name
+    try:
+        side = _side(app, name)
+        blank = base is not None and not app.examined(base).blocks
+    except LaminaError as error:
+        # A model that cannot be loaded is named, and the others are offered.
+        return Offer(name=name, title=title, twin=base is not None, shares=[], why=f"{name} cannot be loaded: {error}")
+    if blank:
+        return Offer(name=name, title=title, twin=True, shares=[], why=f"{base} has no blocks, so no random twin")
+    alike, unlike = shared([baseline, side])
+    heads = app.examined(base or name).heads and app.examined(_base(app, baseline.name)).heads
+    reasons = [f"{each.what}: {each.why}" for each in unlike if not each.why.startswith(NONE)]
+    nothing = "; ".join(reasons) or f"there is no analysis that both {baseline.name} and {name} have"
+    shares = [app.words_of(analysis)[0] for analysis in alike]
+    return Offer(name=name, title=title, twin=base is not None, shares=shares, why="" if shares or heads else nothing)
 
 
-def _probed(app: AppState, entries: Sequence[Entry]) -> list[Entry]:
-    """The newest probing results that have no task of a corpus in common."""
-    found: list[Entry] = []
-    covered: set[tuple[str, str]] = set()
-    for entry in entries:
-        if entry.analysis != "probe":
-            continue
-        with using(entry):
-            asked = tasks_of(app.results.result(entry.id))
-        if covered.isdisjoint(asked):
-            found.append(entry)
-            covered.update(asked)
-    return found
+def _base(app: AppState, name: str) -> str:
+    return app.models.twin_of(name) or name
 
 
-def _compared(app: AppState, probed: Sequence[Sequence[Entry]]) -> tuple[Result | None, str]:
-    """The comparison of all that were probed, or why there is none."""
+def _shown(side: Side) -> str:
+    """The model's name in results."""
+    entry = next(iter(side.entries.values()), None)
+    own = side.name.removesuffix(TWIN) if entry is None else entry.model
+    return f"{own}{TWIN}" if side.twin else own
+
+
+def _compared(app: AppState, analysis: str, sides: Sequence[Side]) -> tuple[Result | None, str]:
+    """The paired comparison of one analysis, or why there is none; both empty where nobody has it."""
+    probed = [_asked(app, analysis, side.name) for side in sides if not side.twin]
     # Models of the same weights have the same results.
     entries = list({entry.id: entry for own in probed for entry in own}.values())
+    if not entries:
+        return None, ""
     if sum(bool(own) for own in probed) < 2:
-        return None, "At least two of the models have to be probed on the same corpus first."
+        # Of whom there is none is said already.
+        return None, ""
     try:
         with using(*entries):
             return _comparison(app.results, tuple((each.id, each.saved) for each in entries)), ""
@@ -139,10 +235,143 @@ def _compared(app: AppState, probed: Sequence[Sequence[Entry]]) -> tuple[Result 
         return None, str(error)
 
 
+def _asked(app: AppState, analysis: str, name: str) -> list[Entry]:
+    """The model's newest results of an analysis that have no task of a corpus in common."""
+    found: list[Entry] = []
+    covered: set[tuple[str, str]] = set()
+    for entry in app.results.of_model(app.models.fingerprint(name)):
+        if entry.analysis != analysis:
+            continue
+        if analysis == "probe":
+            with using(entry):
+                asked = tasks_of(app.results.result(entry.id))
+        else:
+            asked = [(analysis, str(entry.corpus.get("name", "")))]
+        if covered.isdisjoint(asked):
+            found.append(entry)
+            covered.update(asked)
+    return found
+
+
 @lru_cache(maxsize=8)
 def _comparison(results: ResultIndex, ids: tuple[tuple[str, int], ...]) -> Result:
     """Cached as long as the folders hold the same results: reading all predictions takes seconds."""
     return get_analysis("compare")([results.result(id) for id, _ in ids])
+
+
+def _names(sides: Sequence[Side]) -> dict[str, str]:
+    """Names in results -> names in requests."""
+    return {_shown(side): side.name for side in sides}
+
+
+def _rows(found: Result, table: str) -> Iterator[dict]:
+    own = found.tables[table]
+    yield from own[own["statistic"].isin(_SCORES)].to_dict("records")
+
+
+def _scores(analysis: str, found: Result, sides: Sequence[Side]) -> list[Score]:
+    names = _names(sides)
+    return [_score(analysis, row | {"model": names.get(row["model"], row["model"])}) for row in _rows(found, "compare")]
+
+
+def _score(analysis: str, row: dict) -> Score:
+    from lamina.figures.theme import title_of
+
+    return Score(
+        analysis=analysis,
+        task=row["task"],
+        title=title_of(row["task"]),
+        metric=row["metric"],
+        statistic=row["statistic"],
+        model=row["model"],
+        reason=row.get("reason") or "",
+        **{name: _number(row[name]) for name in ("value", "low", "high")},
+    )
+
+
+def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Apart]:
+    """Each model minus the baseline: rows of the table are a - b."""
+    names, baseline, told = _names(sides), sides[0].name, []
+    for row in _rows(found, "differences"):
+        a, b = names.get(row["a"], row["a"]), names.get(row["b"], row["b"])
+        if baseline not in (a, b):
+            continue
+        value, low, high = row["difference"], row["low"], row["high"]
+        if a == baseline:
+            value, low, high = -value, -high, -low
+        own = _score(analysis, row | {"model": b if a == baseline else a, "value": value, "low": low, "high": high})
+        told.append(Apart(**own.model_dump(), p=_number(row["p_holm"]), paired=True))
+    return told
+
+
+def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tuple[list[Score], list[Apart]]:
+    """Scores of random twins, whose predictions are not saved: differences have intervals as if independent."""
+    twins = {side.name for side in sides if side.twin}
+    known = {each.model for each in scores if each.statistic == "score_full"}
+    beside: list[Score] = []
+    for side in sides:
+        entry = side.entries.get("probe")
+        # A model that no other is compared with still has its twin beside it.
+        if entry is None or not twins or side.name in known:
+            continue
+        with using(entry):
+            told = full_scores(app.results.result(entry.id), twin=side.twin)
+        more = {"statistic": "score_full", "model": side.name, "reason": ""}
+        beside += [_score("probe", row | more) for row in told]
+    full = {(each.task, each.model): each for each in (*scores, *beside) if each.statistic == "score_full"}
+    apart = []
+    for (task, model), own in full.items():
+        other = full.get((task, sides[0].name))
+        if model == sides[0].name or other is None or not twins & {model, sides[0].name} or own.metric != other.metric:
+            continue
+        a, b = _interval(own), _interval(other)
+        if a is not None and b is not None:
+            value, low, high = (round(each, 6) for each in difference(a, b))
+            about = own.model_copy(update={"value": value, "low": low, "high": high})
+            apart.append(Apart(**about.model_dump(), p=None, paired=False))
+    return beside, apart
+
+
+def _interval(score: Score) -> tuple[float, float, float] | None:
+    if score.value is None or score.low is None or score.high is None:
+        return None
+    return score.value, score.low, score.high
+
+
+def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:
+    import pandas as pd
+
+    from lamina.figures.compare import by_task
+    from lamina.figures.theme import themed
+
+    for analysis, sides in alike.items():
+        parts = []
+        for side in sides:
+            entry = side.entries[analysis]
+            with using(entry):
+                own = curves(app.results.result(entry.id), twin=side.twin)
+            parts.append(own.assign(model=side.name, task=own["series"].str.replace("_", " "), metric="value"))
+        rows = pd.concat([part for part in parts if len(part)]) if any(map(len, parts)) else pd.DataFrame()
+        rows = _of_several(rows)
+        if rows.empty:
+            continue
+        title = app.words_of(analysis)[0]
+        models = [side.name for side in sides if side.name in set(rows["model"])]
+        with using(*(side.entries[analysis] for side in sides)):
+            spec = spec_of(themed(by_task(rows, title, models)))
+        caption = (
+            "One panel per measure; all models on the same axes. Bars: 95 % interval of each model alone, not of the "
+            "difference. Models of different depth are drawn by share of their depth."
+        )
+        figure = Figure(name="curves", spec=spec, summary=str(spec.get("description", "")), caption=caption)
+        yield Curves(analysis=analysis, title=title, figure=figure)
+
+
+def _of_several(rows: pd.DataFrame) -> pd.DataFrame:
+    """Only series that at least two models have."""
+    if rows.empty:
+        return rows
+    return rows[rows.groupby("task")["model"].transform("nunique") > 1]
 
 
 def _figures(found: Result) -> list[Figure]:
@@ -158,3 +387,27 @@ def _layers(found: Result) -> list[ReadAt]:
     table = found.tables["best_layers"]
     best = table.drop_duplicates(["task", "model"])
     return [ReadAt(**{name: row[name] for name in ReadAt.model_fields}) for row in best.to_dict("records")]
+
+
+def _by_head(app: AppState, names: Sequence[str]) -> list[str]:
+    """Models of the baseline's shape that started from the same weights, or are the random twin of such a model."""
+    own, root = app.examined(names[0]), _root(app, names[0])
+    found = []
+    for name in names:
+        shape = app.examined(name)
+        if own.heads and (shape.blocks, shape.heads) == (own.blocks, own.heads) and _root(app, name) == root:
+            found.append(name)
+    return found
+
+
+def _root(app: AppState, name: str) -> str:
+    """The fingerprint of the model that a fine-tuning started from; of any other, its own."""
+    base = _base(app, name)
+    for entry in app.results.entries():
+        if entry.analysis == "finetune" and (base == entry.name or base.startswith(f"{entry.name}/")):
+            return str(entry.head["provenance"]["model"].get("fingerprint", ""))
+    return app.models.fingerprint(base)
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else round(float(value), 6)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from pathlib import PurePath
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -15,8 +18,10 @@ from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.analyses.attention_maps.atlas import Measure as Measured
+    from lamina.analyses.attention_maps.examples import Example, Sought
     from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
     from lamina.analyses.attention_maps.sentences import Links
+    from lamina.corpora import Corpus
     from lamina.encoders import Encoder
     from lamina.result_index import Entry
 
@@ -27,6 +32,13 @@ router = APIRouter(
 MOST_TOKENS = 512
 """Per sentence: all attention maps are in memory at once, and grow with the square."""
 MOST_HEADS = 6
+SENTENCES = 200
+"""Sentences of the corpus that examples come from ..."""
+SHORTEST, LONGEST = 4, 40
+"""... with so many words: what can be read at a glance."""
+_SETS = 4
+"""Sets of examples kept in memory, one per model and kind of maps."""
+_LOOKING = Lock()
 
 Weights = Annotated[
     Literal["attention", "norm"],
@@ -149,11 +161,34 @@ class CardWanted(BaseModel):
     weights: Weights = "attention"
 
 
+class EvidenceRow(BaseModel):
+    """A number with its interval and what it is compared with; null where it was not measured."""
+
+    kind: Literal["finds", "looks", "matters"]
+    title: str
+    """What was measured; empty where nothing was."""
+    unit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    beside: float | None
+    rule: str
+    """What gives the number that it is compared with."""
+    note: str
+    status: Literal["clear", "open", "null", "missing"]
+    needs: list[str]
+    """Analyses that would tell, where nothing was measured."""
+
+
 class CardOfHead(BaseModel):
     """What saved results say about one head; lists are empty if the analysis was not run."""
 
     head: str
     role: str
+    says: str
+    """What it does, in one sentence."""
+    evidence: list[EvidenceRow]
+    """Three rows: what it finds, where it looks, what it matters for."""
     behaviours: list[dict[str, Any]]
     relations: list[dict[str, Any]]
     coreference: list[dict[str, Any]]
@@ -164,6 +199,34 @@ class CardOfHead(BaseModel):
     points: list[dict[str, Any]]
     sources: list[Source]
     missing: list[str]
+
+
+class ExampleOfHead(BaseModel):
+    """A sentence of the corpus, and the head's strongest link in it."""
+
+    id: str
+    words: list[str]
+    source: int
+    """The word that attends."""
+    target: int
+    """The word attended to."""
+    weight: float
+    relation: str
+    """The dependency between the two words in the corpus; empty if there is none."""
+
+
+class ExamplesOfHead(BaseModel):
+    """The sentences in which a head does most clearly what it is known for."""
+
+    head: str
+    sought: str
+    """Which links count, in words."""
+    corpus: str
+    sentences: int
+    """So many were looked at."""
+    limits: str
+    """Which sentences of the corpus, in words."""
+    examples: list[ExampleOfHead]
 
 
 @router.post("/atlas")
@@ -215,6 +278,7 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
 def card(app: State, wanted: CardWanted) -> CardOfHead:
     """What saved results say about one head: role, relations, what breaks without it, pattern and neighbours."""
     from lamina.analyses.attention_maps.atlas import card as card_of
+    from lamina.analyses.attention_maps.evidence import evidence, in_a_sentence
     from lamina.analyses.attention_maps.sentences import head_of
 
     with app.model(wanted.model) as encoder:
@@ -222,13 +286,66 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
     entries, results = _saved(app, encoder, wanted.weights)
     with using(*entries):
         found = card_of(layer, head, results)
+        says, rows = in_a_sentence(found), evidence(found)
     tables = {name: rows_of(table) for name, table in found._asdict().items() if name != "role"}
     return CardOfHead(
         head=f"{layer}-{head}",
         role=found.role,
+        says=says,
+        evidence=[EvidenceRow(**{name: _plain(each) for name, each in row._asdict().items()}) for row in rows],
         **tables | {"behaviours": [_doing(row) for row in tables["behaviours"]]},
         sources=[_source(entry) for entry in entries],
         missing=_missing(results),
+    )
+
+
+@router.post("/examples")
+def examples(app: State, wanted: CardWanted) -> ExamplesOfHead:
+    """The five sentences of the server's first corpus (dev) with the head's strongest links of its kind.
+
+    The first head of a model takes seconds: all heads are looked at in one pass.
+    """
+    from lamina.analyses.attention_maps.examples import sought_by
+    from lamina.analyses.attention_maps.sentences import head_of
+    from lamina.corpora import load_corpus
+
+    with app.model(wanted.model) as encoder:
+        place = head_of(encoder, wanted.head)
+    entries, results = _saved(app, encoder, wanted.weights)
+    with using(*entries):
+        sought = sought_by(results, encoder.blocks, encoder.heads)
+    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
+    # One at a time, without holding the model: its other requests do not wait for the corpus.
+    with _LOOKING:
+        found, count = _examples(encoder, corpus, tuple(sought.items()), wanted.weights)
+    return ExamplesOfHead(
+        head=wanted.head,
+        sought=sought[place].in_words(),
+        corpus=PurePath(corpus.name).name,
+        sentences=count,
+        limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
+        examples=[_example(each) for each in found[place]],
+    )
+
+
+@lru_cache(maxsize=_SETS)
+def _examples(
+    encoder: Encoder, corpus: Corpus, sought: tuple[tuple[tuple[int, int], Sought], ...], weights: Weights
+) -> tuple[dict[tuple[int, int], list[Example]], int]:
+    from lamina.analyses.attention_maps.examples import best_examples
+
+    texts = [text for text in corpus if SHORTEST <= len(text.words) <= LONGEST]
+    return best_examples(encoder, texts, dict(sought), weights=weights), len(texts)
+
+
+def _example(example: Example) -> ExampleOfHead:
+    return ExampleOfHead(
+        id=example.text.id,
+        words=list(example.text.words),
+        source=example.source,
+        target=example.target,
+        weight=round(example.weight, 4),
+        relation=example.relation,
     )
 
 
@@ -304,6 +421,11 @@ def links_of(head: str, links: Links) -> HeadLinks:
         weight=[round(weight, 4) for weight in links.weight.tolist()],
         rest=[round(rest, 4) for rest in links.rest.tolist()],
     )
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of tables as JSON has them; anything else as it is."""
+    return _number(float(value)) if isinstance(value, float) else value
 
 
 def _number(value: float) -> float | None:

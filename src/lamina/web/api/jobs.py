@@ -50,6 +50,10 @@ class Progress(BaseModel):
     done: float
     total: float | None
     message: str
+    elapsed: float
+    """Seconds that it has run, or ran."""
+    estimate: float | None
+    """Seconds that a trial expected of it; null if there was none."""
 
 
 @router.get("")
@@ -62,7 +66,8 @@ def listed(app: State) -> list[Progress]:
 def start(app: State, wanted: Wanted) -> Progress:
     """Queue a computation; its result appears among the results when it is done."""
     request = job_request(app, wanted.model_dump(exclude_unset=True))
-    return _progress(app.jobs.start(request.table(), request.command))
+    table = request.table()
+    return _progress(app.jobs.start(table, request.command, app.estimates.known(table)))
 
 
 @router.get("/{id}")
@@ -73,8 +78,9 @@ def one(app: State, id: Annotated[str, Path(max_length=40)]) -> Progress:
 
 @router.delete("/{id}")
 def cancel(app: State, id: Annotated[str, Path(max_length=40)]) -> Progress:
-    """Cancel a computation; finished parts are kept."""
-    return _progress(app.jobs.cancel(id))
+    """Cancel a computation; finished parts are kept. One that is over is taken off the list."""
+    over = app.jobs.get(id).over
+    return _progress(app.jobs.dismiss(id) if over else app.jobs.cancel(id))
 
 
 def _progress(job: Job) -> Progress:
@@ -86,4 +92,6 @@ def _progress(job: Job) -> Progress:
         done=job.done,
         total=job.total,
         message=job.message,
+        elapsed=round(job.elapsed, 1),
+        estimate=job.estimate,
     )

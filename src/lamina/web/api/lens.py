@@ -28,11 +28,22 @@ MOST_WORDS = 512
 MOST_MARKED = 32
 
 
-class Sentence(BaseModel):
+class Plain(BaseModel):
+    """A sentence, whatever the model."""
+
+    sentence: Typed = Field(max_length=1_000_000)
+
+
+class Sentence(Plain):
     """A sentence and a model."""
 
     model: Typed = Field(max_length=1000)
-    sentence: Typed = Field(max_length=1_000_000)
+
+
+class Words(BaseModel):
+    """A sentence cut into words, as every analysis of a typed sentence counts them."""
+
+    words: list[str]
 
 
 class Mark(BaseModel):
@@ -191,6 +202,12 @@ def lens(app: State, asked: MarkedSentence) -> Lens:
     )
 
 
+@router.post("/words")
+def words(app: State, asked: Plain) -> Words:
+    """The words of a sentence; no model is needed, so nothing is waited for."""
+    return Words(words=list(words_of(app, asked)))
+
+
 @router.post("/word")
 def word(app: State, asked: OneWord) -> Word:
     """One word at every layer in two dimensions, and the attention to it and from it."""
@@ -232,7 +249,7 @@ def neighbours(app: State, asked: OneWord) -> Neighbours:
     )
 
 
-def words_of(app: AppState, asked: Sentence) -> tuple[str, ...]:
+def words_of(app: AppState, asked: Plain) -> tuple[str, ...]:
     """The words of a typed sentence; too many are refused."""
     from lamina.corpora.tokenising import split_words
 

@@ -15,9 +15,10 @@ async function answered(response) {
 /**
  * @template {keyof Get} Address
  * @param {Address} address
+ * @param {AbortSignal} [signal]
  * @returns {Promise<Get[Address]>}
  */
-export const read = async (address) => answered(await fetch(`/api${address}`));
+export const read = async (address, signal) => answered(await fetch(`/api${address}`, { signal }));
 
 /**
  * @template {keyof Delete} Address

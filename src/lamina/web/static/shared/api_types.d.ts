@@ -5,6 +5,7 @@ export interface About {
   models: ModelCard[];
   corpora: string[];
   sentence: string;
+  examples: ExampleSentence[];
 }
 
 /** An analysis, as it declares itself. */
@@ -40,6 +41,22 @@ export interface Answering {
   task: string;
   answers: boolean;
   base: string | null;
+}
+
+/** A model's score minus the baseline's. */
+export interface Apart {
+  analysis: string;
+  task: string;
+  title: string;
+  metric: string;
+  statistic: "score_full" | "score_best_layer" | "items";
+  model: string;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  reason: string;
+  p: number | null;
+  paired: boolean;
 }
 
 /** An example, or a question about a context. */
@@ -84,15 +101,12 @@ export interface Belief {
   labels: Label[];
 }
 
-/** The same analysis of several models: the newest result of each that has one. */
-export interface Beside {
-  results: Summary[];
-}
-
 /** What saved results say about one head; lists are empty if the analysis was not run. */
 export interface CardOfHead {
   head: string;
   role: string;
+  says: string;
+  evidence: EvidenceRow[];
   behaviours: Record<string, any>[];
   relations: Record<string, any>[];
   coreference: Record<string, any>[];
@@ -123,6 +137,14 @@ export interface Changed {
   after: Told;
 }
 
+/** What was measured of one side of a model. */
+export interface ChapterOfModel {
+  name: string;
+  title: string;
+  question: string;
+  results: Summary[];
+}
+
 /** One thing that was tried on a model. */
 export interface CheckCard {
   name: string;
@@ -141,14 +163,40 @@ export interface ClozeAnswer {
 
 /** What the saved results say about several models. */
 export interface Comparison {
-  names: string[];
-  beside: Beside[];
+  models: string[];
+  shapes: [number, number][];
+  scores: Score[];
+  differences: Apart[];
+  curves: Curves[];
   figures: Figure[];
   findings: FindingCard[];
   layers: ReadAt[];
-  left_out: string[];
-  why_not: string;
+  heads_of: string[];
+  by_head: string[];
+  not_compared: NotCompared[];
   diff: Summary | null;
+}
+
+/** One analysis of several models in one chart: all on the same axes. */
+export interface Curves {
+  analysis: string;
+  title: string;
+  figure: Figure;
+}
+
+/** A number with its interval and what it is compared with; null where it was not measured. */
+export interface EvidenceRow {
+  kind: "finds" | "looks" | "matters";
+  title: string;
+  unit: string;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  beside: number | null;
+  rule: string;
+  note: string;
+  status: "clear" | "open" | "null" | "missing";
+  needs: string[];
 }
 
 /** A story that no model was fine-tuned on, with its answer. */
@@ -158,6 +206,32 @@ export interface Example {
   question: string;
   context: string;
   answer: string;
+}
+
+/** A sentence of the corpus, and the head's strongest link in it. */
+export interface ExampleOfHead {
+  id: string;
+  words: string[];
+  source: number;
+  target: number;
+  weight: number;
+  relation: string;
+}
+
+/** A sentence worth trying. */
+export interface ExampleSentence {
+  sentence: string;
+  why: string;
+}
+
+/** The sentences in which a head does most clearly what it is known for. */
+export interface ExamplesOfHead {
+  head: string;
+  sought: string;
+  corpus: string;
+  sentences: number;
+  limits: string;
+  examples: ExampleOfHead[];
 }
 
 /** One chart: a Vega-Lite specification, and the same in words. */
@@ -172,6 +246,14 @@ export interface Figure {
 export interface FindingCard {
   text: string;
   status: "clear" | "open" | "null";
+}
+
+/** A finding, and the result that it comes from. */
+export interface Found {
+  text: string;
+  status: "clear" | "open" | "null";
+  result: string;
+  title: string;
 }
 
 /** What one layer says in the place of one token. */
@@ -278,6 +360,7 @@ export interface LogitLens {
   layers: number;
   cells: GridCell[][];
   reached: number[];
+  surprisal: (number | null)[];
 }
 
 /** How one kind of thing is drawn. */
@@ -300,8 +383,8 @@ export interface Mark {
 
 /** A sentence with the spans that are asked about. */
 export interface MarkedSentence {
-  model: string;
   sentence: string;
+  model: string;
   marked?: Mark[];
 }
 
@@ -325,6 +408,17 @@ export interface ModelCard {
   title: string;
   loaded: boolean;
   finetuned: boolean;
+  trouble: string | null;
+}
+
+/** What was measured of a model. */
+export interface ModelOverview {
+  model: string;
+  findings: Found[];
+  glance: Figure | null;
+  captions: string[];
+  chapters: ChapterOfModel[];
+  report: boolean;
 }
 
 /** What a model is, and whether its numbers can be trusted. */
@@ -361,10 +455,25 @@ export interface Neighbours {
   layers: Neighbour[][];
 }
 
+/** What cannot be compared, and why. */
+export interface NotCompared {
+  what: string;
+  why: string;
+}
+
+/** A model that can be compared with the baseline, or the reason why not. */
+export interface Offer {
+  name: string;
+  title: string;
+  twin: boolean;
+  shares: string[];
+  why: string;
+}
+
 /** A word of a sentence. */
 export interface OneWord {
-  model: string;
   sentence: string;
+  model: string;
   word: number;
 }
 
@@ -401,6 +510,11 @@ export interface PassedOver {
   why: string;
 }
 
+/** A sentence, whatever the model. */
+export interface Plain {
+  sentence: string;
+}
+
 /** An error, in one readable sentence. */
 export interface Problem {
   error: string;
@@ -415,6 +529,8 @@ export interface Progress {
   done: number;
   total: number | null;
   message: string;
+  elapsed: number;
+  estimate: number | null;
 }
 
 /** A candidate in the gap. */
@@ -436,6 +552,20 @@ export interface ReadAt {
   tied: boolean;
 }
 
+/** The score of one model at one task; null where it is not available. */
+export interface Score {
+  analysis: string;
+  task: string;
+  title: string;
+  metric: string;
+  statistic: "score_full" | "score_best_layer" | "items";
+  model: string;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  reason: string;
+}
+
 /** How likely one sentence is. */
 export interface SentenceScore {
   logprob: number;
@@ -444,11 +574,9 @@ export interface SentenceScore {
   words: WordScore[];
 }
 
-/** Models to compare, by their names in the list of models. */
+/** Models to compare; the first is the baseline. `NAME (random)` is a model's twin with random weights. */
 export interface Several {
-  model: string;
-  other: string;
-  further?: string[];
+  models: string[];
 }
 
 /** A saved result that numbers come from. */
@@ -483,8 +611,8 @@ export interface Summary {
 
 /** A sentence, and the parts of the model that are switched off. */
 export interface SwitchedOff {
-  model: string;
   sentence: string;
+  model: string;
   marked?: Mark[];
   heads?: string[];
   layers?: number[];
@@ -576,6 +704,19 @@ export interface TypedPair {
   masking?: "piece" | "word";
 }
 
+/** An analysis that was not run for a model, and what it would take. */
+export interface Unmeasured {
+  analysis: string;
+  title: string;
+  question: string;
+  chapter: string;
+  wanted: Record<string, any>;
+  state: "waiting" | "trying" | "known" | "failed" | "off";
+  seconds: number | null;
+  memory: number | null;
+  why: string;
+}
+
 export interface ValidationError {
   loc: (string | number)[];
   msg: string;
@@ -630,6 +771,11 @@ export interface WordScore {
   logprob: number | null;
 }
 
+/** A sentence cut into words, as every analysis of a typed sentence counts them. */
+export interface Words {
+  words: string[];
+}
+
 /** A piece that a model would say. */
 export interface lamina__web__api__behaviour__Said {
   piece: string;
@@ -650,9 +796,12 @@ export interface Get {
   [address: `/models/${string}`]: ModelVerdict;
   "/passed-over": PassedOver[];
   "/theme": Theme;
+  [address: `/overview/${string}`]: ModelOverview;
+  [address: `/unmeasured/${string}`]: Unmeasured[];
   "/analyses": AnalysisCard[];
   "/questions/examples": Example[];
   "/questions/models": Answering[];
+  [address: `/compare/models/${string}`]: Offer[];
   "/results": Summary[];
   [address: `/results/${string}`]: Whole;
   "/jobs": Progress[];
@@ -661,11 +810,13 @@ export interface Get {
 
 export interface Post {
   "/lens": { takes: MarkedSentence; gives: Lens };
+  "/lens/words": { takes: Plain; gives: Words };
   "/lens/word": { takes: OneWord; gives: Word };
   "/lens/neighbours": { takes: OneWord; gives: Neighbours };
   "/heads/atlas": { takes: AtlasWanted; gives: Atlas };
   "/heads/lines": { takes: LinesWanted; gives: Lines };
   "/heads/card": { takes: CardWanted; gives: CardOfHead };
+  "/heads/examples": { takes: CardWanted; gives: ExamplesOfHead };
   "/questions": { takes: Asked; gives: Answered };
   "/behaviour/pairs": { takes: TypedPair; gives: PairVerdict[] };
   "/behaviour/cloze": { takes: TypedCloze; gives: ClozeAnswer[] };

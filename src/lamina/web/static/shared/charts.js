@@ -2,9 +2,11 @@
 // Charts from Vega-Lite specifications, with what one takes away from them.
 /** @import { Figure, Whole } from "./api_types.js" */
 import { el, message } from "./dom.js";
+import { done, skeleton } from "./waiting.js";
 
 /**
- * @typedef {{ finalize: () => void }} View
+ * @typedef {(name: string, value: any) => void} Heard
+ * @typedef {{ finalize: () => void, addSignalListener: (name: string, heard: Heard) => void, data: (name: string, values: object[]) => View, runAsync: () => Promise<View> }} View
  * @typedef {(box: HTMLElement, spec: object, options: object) => Promise<{ view: View }>} Embed
  */
 
@@ -33,8 +35,9 @@ function fitted(spec, width) {
  * Draws into the box, and again when its width changes.
  * @param {HTMLElement} box
  * @param {Figure["spec"]} spec
+ * @param {{ summary?: string, name?: string, onView?: (view: View) => void }} how `onView` hears of every view that is drawn
  */
-export async function draw(box, spec, { summary = spec.description ?? "", name = "chart" } = {}) {
+export async function draw(box, spec, { summary = spec.description ?? "", name = "chart", onView = () => {} } = {}) {
   const embed = await vega();
   /** @type {number | undefined} */
   let columns;
@@ -51,6 +54,7 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
     columns = fit.columns;
     view?.finalize();
     ({ view } = await embed(live, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
+    onView(view);
   }
 
   await redraw();
@@ -77,7 +81,7 @@ function whenSeen(box, step) {
  * @param {Figure} shown
  */
 export function figure(result, shown, query = "") {
-  const box = el("div", { class: "box" });
+  const box = el("div", { class: "box", "aria-busy": "true" }, skeleton(6));
   const base = `/api/results/${result.id}`;
   const images = ["svg", "png", "pdf"].map((kind) =>
     el("a", { href: `${base}/charts/${shown.name}.${kind}${query}`, download: `${result.analysis}-${shown.name}.${kind}` }, kind.toUpperCase()),
@@ -93,9 +97,9 @@ export function figure(result, shown, query = "") {
     el("p", { class: "downloads" }, "Download: ", ...[...images, ...tables].flatMap((link) => [link, " "])),
   );
   whenSeen(box, () =>
-    draw(box, shown.spec, { summary: shown.summary, name: `${result.analysis}-${shown.name}` }).catch((error) => {
-      box.replaceChildren(el("p", { class: "wrong" }, `the chart cannot be drawn: ${message(error)}`));
-    }),
+    draw(box, shown.spec, { summary: shown.summary, name: `${result.analysis}-${shown.name}` })
+      .catch((error) => box.replaceChildren(el("p", { class: "wrong" }, `the chart cannot be drawn: ${message(error)}`)))
+      .finally(() => done(box)),
   );
   return made;
 }

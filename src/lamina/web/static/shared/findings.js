@@ -9,12 +9,12 @@ const MEANING = {
   null: "a precise nothing",
 };
 
-/** @param {FindingCard[]} findings */
+/** @param {(FindingCard & { link?: HTMLElement })[]} findings with a link to where each comes from, if wanted */
 export function listed(findings) {
   if (!findings.length) return null;
   return el(
     "ul",
     { class: "findings", "aria-label": "What was found" },
-    findings.map(({ text, status }) => el("li", { "data-status": status }, el("span", { class: "badge", title: MEANING[status] }, status), ` ${text}`)),
+    findings.map(({ text, status, link }) => el("li", { "data-status": status }, el("span", { class: "badge", title: MEANING[status] }, status), ` ${text} `, link)),
   );
 }

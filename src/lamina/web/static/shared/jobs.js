@@ -1,8 +1,9 @@
 // @ts-check
-// Computations in the background: how far they are, and a button that stops them.
+// The tray of computations: how far each is, how long it will take as far as anyone knows, and how to end or dismiss it.
 /** @import { Progress, Wanted } from "./api_types.js" */
 import { post, read, remove } from "./api.js";
-import { byId, el, message } from "./dom.js";
+import { byId, el, message, replace } from "./dom.js";
+import { duration } from "./durations.js";
 
 const PAUSE = 1000;
 /** @type {(() => unknown)[]} */
@@ -29,6 +30,7 @@ export function button(text, wanted) {
     try {
       await post("/jobs", await wanted());
       await watch();
+      open(true);
     } catch (error) {
       said.textContent = ` ${message(error)}`;
       made.after(said);
@@ -39,35 +41,84 @@ export function button(text, wanted) {
 }
 
 /** @param {Progress} job */
+const isOn = ({ state }) => state === "running" || state === "queued";
+
+/**
+ * What is known of its time, and no more.
+ * @param {Progress} job
+ */
+function time({ state, elapsed, estimate }) {
+  if (state === "queued") return estimate === null ? "waiting for the others" : `waiting for the others; about ${duration(estimate)} once it runs`;
+  if (state !== "running") return elapsed ? `${state} after ${duration(elapsed)}` : state;
+  if (estimate === null) return `${duration(elapsed)} so far; nobody estimated it`;
+  if (elapsed > 1.2 * estimate) return `${duration(elapsed)} so far, longer than the estimated ${duration(estimate)}`;
+  return `${duration(elapsed)} of about ${duration(estimate)}`;
+}
+
+/** @param {Progress} job */
 function line(job) {
-  const bar = el("progress", { max: job.total ?? 1, value: job.total ? job.done : null, "aria-label": job.what || job.command });
-  const stop = el("button", { type: "button" }, "Cancel");
-  stop.addEventListener("click", async () => {
+  const on = isOn(job);
+  const end = el("button", { type: "button", "aria-label": `${on ? "Cancel" : "Dismiss"} ${job.command}` }, on ? "Cancel" : "Dismiss");
+  end.addEventListener("click", async () => {
     await remove(`/jobs/${job.id}`).catch(() => null);
     await watch();
   });
-  const running = job.state === "running" || job.state === "queued";
   return el(
     "li",
     { "data-state": job.state },
     el("code", {}, job.command),
-    el("p", {}, running ? `${job.state} ${job.what}` : `${job.state} ${job.message}`),
-    running ? bar : null,
-    running ? stop : null,
+    el("p", {}, time(job), job.what && on ? `: ${job.what}` : ""),
+    job.message ? el("p", { class: job.state === "failed" ? "wrong" : null }, job.message) : null,
+    on ? el("progress", { max: job.total ?? 1, value: job.total ? job.done : null, "aria-label": job.what || job.command }) : null,
+    job.state === "done" ? el("a", { href: "/runs" }, "See the result in Runs") : null,
+    el("div", { class: "controls" }, end),
   );
+}
+
+/** @param {boolean} wide */
+function open(wide) {
+  byId("tray").setAttribute("aria-expanded", String(wide));
+  byId("jobs").hidden = !wide;
+}
+
+/** @param {Progress[]} jobs */
+function summary(jobs) {
+  const counts = ["running", "queued", "failed", "done", "cancelled"].map((state) => [state, jobs.filter((job) => job.state === state).length]);
+  return counts.filter(([, count]) => count).map(([state, count]) => `${count} ${state}`).join(", ");
+}
+
+/** @param {Progress[]} jobs */
+function show(jobs) {
+  const [tray, box] = [byId("tray"), byId("jobs")];
+  tray.hidden = jobs.length === 0;
+  if (!jobs.length) open(false);
+  replace(tray, jobs.some(isOn) ? el("span", { class: "spinner", "aria-hidden": "true" }) : null, `Jobs: ${summary(jobs)}`);
+  // A button that has the keyboard's focus is not taken from under it.
+  const focused = [...box.querySelectorAll("button")].findIndex((each) => each === document.activeElement);
+  replace(box, el("ul", {}, jobs.map(line)));
+  if (focused >= 0) [...box.querySelectorAll("button")][focused]?.focus();
 }
 
 // Shows all computations, and looks again as long as one of them runs.
 export async function watch() {
   clearTimeout(timer);
   const jobs = await read("/jobs").catch(() => []);
-  const box = byId("jobs");
-  box.hidden = jobs.length === 0;
-  if (jobs.length) box.replaceChildren(el("h2", {}, "Computations"), el("ul", {}, jobs.slice(0, 5).map(line)));
+  show(jobs);
   for (const job of jobs) {
     const before = states.get(job.id);
     if (job.state === "done" && before !== undefined && before !== "done") for (const listener of finished) listener();
     states.set(job.id, job.state);
   }
-  if (jobs.some((job) => job.state === "running" || job.state === "queued")) timer = setTimeout(watch, PAUSE);
+  if (jobs.some(isOn)) timer = setTimeout(watch, PAUSE);
+}
+
+/** Begins to watch. */
+export function beginTray() {
+  byId("tray").addEventListener("click", () => open(Boolean(byId("jobs").hidden)));
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || byId("jobs").hidden) return;
+    open(false);
+    byId("tray").focus();
+  });
+  watch();
 }

@@ -73,8 +73,8 @@ export function keepCard(models) {
 
   box.hidden = false;
   box.addEventListener("toggle", fill);
-  state.onChange((values) => {
-    if ("model" in values) fill();
+  state.onChange((changed) => {
+    if ("model" in changed) fill();
   });
   fill();
 }

@@ -1,37 +1,78 @@
 // @ts-check
-// What every page has: the models, the sentence, the links that carry both, and the computations.
+// What every page has: the models, the sentence, the links that carry the selection, and the computations.
 import { read } from "./api.js";
-import { byId, el, input, message, say, select } from "./dom.js";
-import { watch } from "./jobs.js";
-import { keepCard } from "./model_card.js";
+import { byId, el, input, message, replace, say, select } from "./dom.js";
+import { beginTray } from "./jobs.js";
+import { beginLayers } from "./layer.js";
+import { keepCard, verdict } from "./model_card.js";
 import * as state from "./state.js";
+import { beginStrip } from "./strip.js";
+
+/** @import { About } from "./api_types.js" */
+
+const on = (/** @type {string} */ id) => document.getElementById(id) !== null;
+
+/**
+ * What is wrong with the model in the address, said where it stays.
+ * @param {About} about
+ */
+function warn(about) {
+  const wanted = state.get("model");
+  const card = about.models.find(({ name }) => name === wanted);
+  const tell = (/** @type {string | null | undefined} */ why) => replace(byId("trouble"), why ? el("p", { class: "wrong" }, `${wanted} cannot be loaded: ${why}`) : null);
+  tell(card?.trouble);
+  // Not tried yet, and this view needs it.
+  if (!card?.trouble && on("layer")) verdict(wanted).catch((error) => wanted === state.get("model") && tell(message(error)));
+}
+
+/**
+ * The models of the server; one that it does not have gives way to the first.
+ * @param {About} about
+ */
+function offerModels(about) {
+  const models = select("model");
+  const known = about.models.map((model) => model.name);
+  const wanted = state.get("model");
+  const model = known.includes(wanted) ? wanted : known[0];
+  models.replaceChildren(...about.models.map(({ name, title, trouble }) => el("option", { value: name }, trouble ? `${title} (cannot be loaded)` : title)));
+  models.value = model;
+  state.set({ model }, { quiet: true });
+  if (wanted && model !== wanted) {
+    const missing = `This server has no model ${wanted}; ${model} is shown. Others are named when it is started, with --model.`;
+    byId("status").before(el("p", { class: "wrong", role: "alert" }, missing)); // it stays, unlike a status
+  }
+  warn(about);
+}
 
 // Fills the form from the address, or from the example on a first visit.
 async function begin() {
   const about = await read("/about");
-  const models = select("model");
-  const field = document.getElementById("sentence") ? input("sentence") : null;
-  const known = about.models.map((model) => model.name);
-  const model = known.includes(state.get("model")) ? state.get("model") : known[0];
-  if (state.get("model") && model !== state.get("model")) {
-    const missing = `This server has no model ${state.get("model")}; ${model} is shown. Others are named when it is started, with --model.`;
-    byId("status").before(el("p", { class: "wrong", role: "alert" }, missing)); // it stays, unlike a status
+  if (!on("ask")) return about;
+  const field = on("sentence") ? input("sentence") : null;
+  offerModels(about);
+  if (field) {
+    field.value = state.get("sentence", about.sentence);
+    state.set({ sentence: field.value }, { quiet: true });
   }
-  models.replaceChildren(...about.models.map(({ name, title }) => el("option", { value: name }, title)));
-  models.value = model;
-  const sentence = state.get("sentence", about.sentence);
-  if (field) field.value = sentence;
-  state.set(field ? { model, sentence } : { model }, { quiet: true });
-  models.addEventListener("change", () => state.set({ model: models.value }));
+  select("model").addEventListener("change", () => state.set({ model: select("model").value }));
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     if (field) state.set({ sentence: field.value });
   });
-  if (document.getElementById("model-card")) keepCard(about.models);
+  state.onChange((changed) => {
+    if ("model" in changed) {
+      select("model").value = state.get("model");
+      warn(about);
+    }
+    if (field && "sentence" in changed) field.value = state.get("sentence");
+  });
+  if (on("strip")) beginStrip();
+  if (on("layer")) beginLayers();
+  keepCard(about.models);
   return about;
 }
 
 export const ready = begin();
 ready.catch((error) => say(message(error), { wrong: true }));
 state.carry();
-watch();
+beginTray();

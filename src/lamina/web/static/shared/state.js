@@ -1,42 +1,93 @@
 // @ts-check
-// What a view shows is in its address, so that the address can be sent to a colleague.
+// One selection for all views, in the address: model, sentence, word or span, layer, head, and what a view adds.
+//
+// A choice that a person would want to go back to is pushed: set(values). Scrubbing replaces the entry:
+// set(values, { replace: true }). What a view fills in by itself replaces it too, and nobody is told:
+// set(values, { quiet: true }). Back and Forward tell listeners what changed, like any other choice.
 /** @typedef {Record<string, string | number | null | undefined | string[]>} Values */
+/** @typedef {Record<string, string[]>} Changed name -> what it is now; empty if it is gone */
 
-/** @type {((values: Values) => void)[]} */
+/** What goes along from view to view. */
+export const SELECTION = ["model", "sentence", "word", "layer", "head"];
+
+/** What belongs to one sentence, and goes when another is chosen. */
+const OF_SENTENCE = ["word", "word2", "mark"];
+
+/** @type {((changed: Changed) => void)[]} */
 const listeners = [];
+let shown = location.search;
+
+const now = () => new URLSearchParams(location.search);
 
 /** @param {string} name */
-export const get = (name, otherwise = "") => new URLSearchParams(location.search).get(name) ?? otherwise;
+export const get = (name, otherwise = "") => now().get(name) ?? otherwise;
 
 /** @param {string} name */
-export const getAll = (name) => new URLSearchParams(location.search).getAll(name);
+export const getAll = (name) => now().getAll(name);
+
+/** @param {(changed: Changed) => void} listener */
+export const onChange = (listener) => listeners.push(listener);
 
 /**
  * Writes values into the address (an empty one takes its name away) and tells whoever listens.
  * @param {Values} values
+ * @param {{ quiet?: boolean, replace?: boolean }} how
  */
-export function set(values, { quiet = false } = {}) {
-  const parameters = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(values)) {
+export function set(values, how = {}) {
+  const { quiet = false } = how;
+  const { replace = quiet } = how;
+  const parameters = now();
+  const moved = "sentence" in values && values.sentence !== (parameters.get("sentence") ?? "");
+  const fresh = moved && !quiet ? Object.fromEntries(OF_SENTENCE.map((name) => [name, ""])) : {};
+  for (const [name, value] of Object.entries({ ...fresh, ...values })) {
     parameters.delete(name);
     for (const each of Array.isArray(value) ? value : [value]) {
       if (each !== "" && each !== null && each !== undefined) parameters.append(name, String(each));
     }
   }
   const query = parameters.toString();
-  history.replaceState(null, "", query ? `?${query}` : location.pathname);
-  carry();
-  if (!quiet) for (const listener of listeners) listener(values);
+  const address = query ? `?${query}` : location.pathname;
+  if (query !== now().toString()) {
+    if (replace) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
+  }
+  tell({ quiet });
 }
 
-/** @param {(values: Values) => void} listener */
-export const onChange = (listener) => listeners.push(listener);
+/** Tells what the address says now that it did not say before. */
+function tell({ quiet = false } = {}) {
+  const [before, after] = [new URLSearchParams(shown), now()];
+  shown = location.search;
+  carry();
+  /** @type {Changed} */
+  const changed = {};
+  for (const name of new Set([...before.keys(), ...after.keys()])) {
+    const values = after.getAll(name);
+    if (values.join("\n") !== before.getAll(name).join("\n")) changed[name] = values;
+  }
+  if (!quiet && Object.keys(changed).length) for (const listener of listeners) listener(changed);
+}
 
-// Model and sentence go along from view to view.
-export function carry() {
+/**
+ * The address of another view with the same selection, and more; what is empty is taken away.
+ * @param {string} path
+ * @param {Values} more
+ */
+export function address(path, more = {}) {
   const kept = new URLSearchParams();
-  for (const name of ["model", "sentence"]) if (get(name)) kept.set(name, get(name));
+  for (const name of SELECTION) for (const each of getAll(name)) kept.append(name, each);
+  for (const [name, value] of Object.entries(more)) {
+    if (value === "") kept.delete(name);
+    else kept.set(name, String(value));
+  }
+  return kept.size ? `${path}?${kept}` : path;
+}
+
+/** Links between views carry the selection. */
+export function carry() {
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-keep]"))) {
-    link.search = kept.toString();
+    link.href = address(link.pathname);
   }
 }
+
+addEventListener("popstate", () => tell());

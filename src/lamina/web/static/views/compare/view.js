@@ -1,77 +1,76 @@
 // @ts-check
-// Several models, the same views, and the differences.
-/** @import { About, Beside, Comparison, ReadAt, Summary } from "../../shared/api_types.js" */
+// Any number of models beside a pinned one: shared scales, differences with intervals, and what cannot be compared.
+/** @import { Comparison, ReadAt } from "../../shared/api_types.js" */
 import { asInReport } from "../../shared/analyses.js";
-import { ask, post, read } from "../../shared/api.js";
+import { post, read } from "../../shared/api.js";
 import { draw, figure } from "../../shared/charts.js";
-import { attempt, byId, el, replace, select, table } from "../../shared/dom.js";
+import { byId, el, replace, select, table } from "../../shared/dom.js";
 import { listed } from "../../shared/findings.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
-import { showBeliefs, showHeads } from "./sentence.js";
+import { load } from "../../shared/waiting.js";
+import { beliefs } from "./beliefs.js";
+import { showHeads } from "./heads.js";
+import { showScores } from "./matrix.js";
+import { offers, picked, showPicker } from "./picker.js";
 
 const DIFF_TEXTS = 300; // enough for narrow intervals, and about a minute for a small model
+const ALONE = "Pick another model above: a comparison needs two.";
 
-const MOST_FURTHER = 4; // six models can be told apart in print; the server takes no more
+/** @type {Comparison | null} */
+let found = null;
+/** @type {{ names: string[], atlases: import("../../shared/api_types.js").Atlas[] } | null} */
+let seen = null;
 
-const two = () => ({ model: state.get("model"), other: state.get("other") });
-
-// What is chosen above is not chosen again below.
-const further = () => state.getAll("further").filter((name) => !Object.values(two()).includes(name)).slice(0, MOST_FURTHER);
-
-/** @param {About} about */
-function offerOthers(about) {
-  const others = select("other");
-  replace(others, about.models.map(({ name, title }) => el("option", { value: name }, title)));
-  // A model beside itself shows nothing: the first other one, where there is one.
-  const other = about.models.find(({ name }) => name !== state.get("model"))?.name ?? state.get("model");
-  others.value = state.get("other", other);
-  if (!others.value) others.value = other;
-  state.set({ other: others.value }, { quiet: true });
-  others.addEventListener("change", () => state.set({ other: others.value }));
-  byId("more").toggleAttribute("open", further().length > 0);
+/** Who can be compared, and then everything about those who are. */
+async function all() {
+  const there = await load(byId("models"), async (signal) => {
+    const offered = await offers(signal);
+    showPicker(byId("models"), offered);
+  }, { saying: "Reading the models and their results …" });
+  if (there) await everything();
 }
 
-/** @param {About} about */
-function offerFurther(about) {
-  const chosen = further();
-  const left = about.models.filter(({ name }) => !Object.values(two()).includes(name));
-  const boxes = left.map(({ name, title }) => {
-    const checked = chosen.includes(name);
-    const change = () => state.set({ further: checked ? chosen.filter((each) => each !== name) : [...chosen, name] });
-    const box = el("input", { type: "checkbox", name: "further", value: name, checked, disabled: !checked && chosen.length >= MOST_FURTHER, onchange: change });
-    return el("label", {}, box, ` ${title}`);
-  });
-  replace(byId("further"), boxes.length ? boxes : el("p", { class: "soft" }, "This server has no further models; they are named when it is started, with --model."));
+async function everything() {
+  const names = picked();
+  if (names.length < 2) {
+    for (const id of ["scores", "atlases", "beliefs", "measured", "changed", "not"]) replace(byId(id), el("p", {}, ALONE));
+    return;
+  }
+  await Promise.all([measured(names), sentence(names)]);
+  heads();
 }
 
-async function sentence() {
-  const { model, other } = two();
-  const asked = [model, other].map((name) => ({ model: name, sentence: state.get("sentence") }));
-  await attempt("Reading the sentence with both models", async () => {
-    const lenses = await Promise.all(asked.map((body, side) => ask("/lens", body, `lens${side}`)));
-    if (lenses.every((lens) => lens !== null)) showBeliefs(byId("beliefs"), [model, other], lenses);
-    const atlases = await Promise.all(asked.map((body, side) => ask("/heads/atlas", body, `atlas${side}`)));
-    if (atlases.every((atlas) => atlas !== null)) showHeads(byId("atlases"), select("measure"), [model, other], atlases);
-  });
+/** @param {string[]} names */
+async function measured(names) {
+  found = null;
+  const boxes = ["measured", "changed", "not"].map((id) => byId(id));
+  for (const box of boxes) load(box, () => new Promise(() => {}), { lines: 4 });
+  await load(byId("scores"), async (signal) => {
+    const answer = await post("/compare", { models: names }, signal);
+    found = answer;
+    load(byId("measured"), async () => byLayer(answer));
+    load(byId("changed"), () => alike(answer));
+    load(byId("not"), async () => notCompared(answer));
+    return [listed(answer.findings), ...[showScores(answer)].flat()];
+  }, { lines: 8, saying: "Reading the results of the models …" });
 }
 
-/** @param {Beside} beside */
-async function besides({ results }) {
-  const whole = await Promise.all(results.map(({ id }) => read(`/results/${id}`)));
-  const [first] = whole;
-  const sides = (/** @type {(HTMLElement | null)[]} */ parts) =>
-    el("div", { class: "columns" }, whole.map((result, at) => (parts[at] ? el("div", {}, el("h3", {}, result.model), parts[at]) : null)));
-  const names = [...new Set(whole.flatMap(({ figures }) => figures.map(({ name }) => name)))];
-  const shared = names.map((name) => whole.map(({ figures }) => figures.find((shown) => shown.name === name))).filter((row) => row.filter(Boolean).length > 1);
-  return el(
-    "details",
-    { "data-analysis": first.analysis },
-    el("summary", {}, `${first.title}: side by side`),
-    whole.some(({ findings }) => findings.length) ? sides(whole.map(({ findings }) => listed(findings))) : null,
-    shared.map((row) => sides(row.map((shown, at) => (shown ? figure(whole[at], shown) : null)))),
-  );
+/** @param {string[]} names */
+async function sentence(names) {
+  seen = null;
+  const asked = names.map((model) => ({ model, sentence: state.get("sentence") }));
+  replace(byId("differences"));
+  replace(byId("heads-legend"));
+  await load(byId("atlases"), async (signal) => {
+    seen = { names, atlases: await Promise.all(asked.map((body) => post("/heads/atlas", body, signal))) };
+  }, { lines: 10 });
+  load(byId("beliefs"), async (signal) => beliefs(names, await Promise.all(asked.map((body) => post("/lens", body, signal)))));
+}
+
+function heads() {
+  if (seen && found && found.models.join() === seen.names.join()) showHeads(seen.names, seen.atlases, found);
 }
 
 /** @param {ReadAt[]} layers */
@@ -82,47 +81,51 @@ function whereToRead(layers) {
   return el("details", {}, el("summary", {}, "Which layer of which model for which task"), table(["task", "model", "layer", "score", "tied with the best"], rows, { caption: "The best layer of each model" }));
 }
 
-/** @param {Comparison} found */
-function probed(found) {
-  const drawn = found.figures.map((shown) => {
+/** @param {Comparison} answer */
+function byLayer(answer) {
+  const chart = (/** @type {Comparison["figures"][number]} */ shown) => {
     const box = el("div", { class: "box" });
-    draw(box, shown.spec, { summary: shown.summary });
+    queueMicrotask(() => draw(box, shown.spec, { summary: shown.summary }));
     return el("figure", {}, box, el("figcaption", {}, shown.caption || shown.summary));
-  });
-  const left = found.left_out.length ? el("p", { class: "soft" }, `Left out: ${found.left_out.join("; ")}.`) : null;
-  return [listed(found.findings), ...drawn, whereToRead(found.layers), left, el("p", { class: "soft" }, found.why_not)];
+  };
+  /** A chart is drawn when somebody looks. @param {string} title @param {Comparison["figures"]} figures @param {boolean} open */
+  const section = (title, figures, open) => {
+    const made = el("details", { open }, el("summary", {}, title));
+    const fill = () => made.open && made.children.length === 1 && made.append(...figures.map(chart));
+    made.addEventListener("toggle", fill);
+    return made;
+  };
+  const curves = answer.curves.map(({ title, figure: shown }, at) => section(title, [shown], at === 0));
+  if (answer.figures.length) curves.push(section("Probing, as lamina compare draws it", answer.figures, false));
+  return [curves.length ? null : el("p", {}, "No analysis by layer was run alike for two of these models."), ...curves, whereToRead(answer.layers)];
 }
 
-async function measured() {
-  await attempt("Reading the results of the models", async () => {
-    const found = await post("/compare", { ...two(), further: further() });
-    const beside = await Promise.all(found.beside.map(besides));
-    const none = beside.length ? null : el("p", {}, "No analysis was run of two of the models.");
-    replace(byId("measured"), ...probed(found), none, ...beside);
-    await changed(found.diff);
-  });
+/** @param {Comparison} answer */
+function notCompared(answer) {
+  if (!answer.not_compared.length) return el("p", {}, "Everything that two of these models have was compared.");
+  return el("ul", {}, answer.not_compared.map(({ what, why }) => el("li", {}, what ? `${what}: ${why}.` : `${why}.`)));
 }
 
-/** @param {Summary | null} diff */
-async function changed(diff) {
-  const compute = button("Compute it (about a minute)", () => asInReport("diff", { ...two(), data: { limit: DIFF_TEXTS } }));
-  if (!diff) {
-    replace(byId("changed"), el("p", {}, "Not computed yet for these two. "), compute);
-    return;
+/** @param {Comparison} answer */
+async function alike({ diff, models: [model, other], shapes: [[blocks], [others]] }) {
+  if (diff) {
+    const result = await read(`/results/${diff.id}`);
+    return [listed(result.findings), ...result.figures.map((shown) => figure(result, shown))];
   }
-  const result = await read(`/results/${diff.id}`);
-  replace(byId("changed"), listed(result.findings), ...result.figures.map((shown) => figure(result, shown)));
+  if ([model, other].some((name) => name.endsWith(" (random)"))) return el("p", {}, "Not offered: random twins are not compared in this way.");
+  if (blocks !== others) return el("p", {}, `Not offered: ${model} has ${blocks} layers, ${other} has ${others}.`);
+  const compute = button("Compute it (about a minute)", () => asInReport("diff", { model, other, data: { limit: DIFF_TEXTS } }));
+  return [el("p", {}, `Not computed yet for ${model} and ${other}. `), compute];
 }
 
-const about = await ready;
-
-async function all() {
-  offerFurther(about);
-  await sentence();
-  await measured();
-}
-
-offerOthers(about);
-state.onChange(all);
-onDone(measured);
+await ready;
+state.onChange((changed) => {
+  if ("model" in changed || "with" in changed || "baseline" in changed) all();
+  else if ("sentence" in changed) sentence(picked()).then(heads);
+  else if ("measure" in changed) {
+    heads();
+    select("measure").value = state.get("measure") || select("measure").value;
+  }
+});
+onDone(all);
 await all();

@@ -1,192 +1,370 @@
 // @ts-check
-// The atlas: layers x heads, one measure at a time. One stop for Tab, arrow keys inside.
+// The atlas: layers x heads on a canvas, one measure at a time. One stop for Tab, arrow keys inside; a wheel, two
+// fingers, + and - zoom, dragging pans. Digits and signs are drawn only where they fit.
 /** @import { Measure } from "../../shared/api_types.js" */
-import { el, replace } from "../../shared/dom.js";
-import { behaviour, behaviourColours, scaled, short } from "./style.js";
+/** @import { Scale } from "./measures.js" */
+import { el, replace, table } from "../../shared/dom.js";
+import { described, paintOf, scaleOf, textOf } from "./measures.js";
+import { behaviour, nameOf, placeOf } from "./style.js";
 
+const LEFT = 30; // pixels for the numbers of layers ...
+const TOP = 18; // ... and of heads
+const WIDEST = 46; // pixels of a cell at first
+const TALLEST = 28;
+const LOWEST = 6;
+const CLOSEST = 60; // pixels of a cell at the closest
+const ROOM = 0.72; // of the window's height
+const STEP = 1.4;
+const FONT = '11px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif';
+const SIGN = 11; // pixels of a cell that has room for a sign, where the word does not fit
 /** @type {Record<string, [number, number]>} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+let made = 0;
 
-const nameOf = (/** @type {number} */ layer, /** @type {number} */ head) => `${layer + 1}-${head + 1}`;
-
-/**
- * Where a value stands among all heads: 1 has the most.
- * @param {Measure} measure
- * @param {number} value
- */
-export function ranked(measure, value) {
-  const all = measure.values.flat().filter((each) => each !== null);
-  return `${1 + all.filter((each) => each > value).length} of ${all.length}`;
-}
-
-/**
- * @param {Measure} measure
- * @param {string} head
- */
-export function described(measure, head) {
-  const [layer, place] = head.split("-").map((part) => Number(part) - 1);
-  const value = measure.values[layer]?.[place] ?? null;
-  if (value === null) return `${head}: no number`;
-  if (measure.names.length) return `${head}: ${measure.names[value]}`;
-  return `${head}: ${value.toFixed(3)} (${measure.unit}), rank ${ranked(measure, value)}`;
-}
-
-/**
- * @param {HTMLElement} cell
- * @param {Measure} measure
- * @param {number | null} value
- */
-function paint(cell, measure, value) {
-  const kind = measure.names.length && value !== null ? measure.names[value] : null;
-  const [low, high] = [measure.low ?? 0, measure.high ?? 0];
-  if (value === null) {
-    cell.style.background = "transparent";
-    cell.style.color = "";
-  } else {
-    const { fill, text } = kind === null ? scaled((value - low) / (high - low || 1)) : behaviourColours(kind);
-    cell.style.background = fill;
-    cell.style.color = text;
-  }
-  cell.textContent = kind === null ? short(value) : behaviour(kind).short;
-  cell.setAttribute("aria-label", described(measure, headOf(cell)));
-}
-
-/** @param {HTMLElement} cell */
-const headOf = (cell) => cell.dataset.head ?? "";
+/** @param {number} value @param {number} low @param {number} high */
+const within = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
 
 /**
  * `onChoose` when a head is clicked or Enter is pressed on it; `onLook` when it is pointed at.
  * @param {HTMLElement} box
- * @param {{ onChoose: (head: string, add: boolean) => void, onLook: (head: string) => void }} listeners
+ * @param {{ label: string, onChoose?: (head: string, add: boolean) => void, onLook?: (head: string) => void }} options
  */
-export function makeAtlas(box, { onChoose, onLook }) {
-  /** @type {HTMLButtonElement[]} */
-  let cells = [];
-  let size = [0, 0];
+export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }) {
+  const id = `atlas-cell-${(made += 1)}`;
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const cell = el("div", { role: "gridcell", id, "aria-selected": "false" });
+  const row = el("div", { role: "row", class: "unseen" }, cell);
+  const grid = el("div", { class: "atlas-grid", role: "grid", tabindex: "0", "aria-label": label, "aria-activedescendant": id }, canvas, row);
+  const tool = (/** @type {string} */ text, /** @type {string} */ said, /** @type {() => void} */ act) => el("button", { type: "button", "aria-label": said, title: said, onclick: act }, text);
+  const tools = el("div", { class: "atlas-tools", role: "group", "aria-label": `Zoom of ${label}` }, tool("−", "zoom out", () => zoom(1 / STEP)), tool("+", "zoom in", () => zoom(STEP)), tool("Fit", "Fit all heads", () => fit()));
+  const asTable = el("details", {}, el("summary", {}, "The same as a table"), el("div", {}));
+  replace(box, tools, grid, asTable);
 
-  const at = (/** @type {number} */ layer, /** @type {number} */ head) => cells[layer * size[1] + head];
+  /** @type {Measure | null} */
+  let measure = null;
+  /** @type {Scale} */
+  let scale = { low: 0, high: 0 };
+  let [layers, heads] = [0, 0];
+  let [wide, tall] = [1, 1]; // of a cell that is not zoomed
+  let [zoomed, left, top] = [1, 0, 0]; // how close, and what is out of sight
+  let active = [0, 0];
+  /** @type {string[]} */
+  let chosen = [];
+  let waiting = false;
 
-  /** @param {HTMLElement} cell */
-  function focusable(cell) {
-    for (const each of cells) each.tabIndex = each === cell ? 0 : -1;
+  const view = () => [grid.clientWidth - LEFT, grid.clientHeight - TOP];
+  const closest = () => Math.max(1, CLOSEST / wide);
+
+  function measureCells() {
+    wide = Math.min(WIDEST, (grid.clientWidth - LEFT) / heads);
+    tall = within(wide * 0.9, LOWEST, Math.min(TALLEST, Math.max(LOWEST, (window.innerHeight * ROOM) / layers)));
+    grid.style.height = `${Math.ceil(layers * tall + TOP + 2)}px`;
+    grid.dataset.cell = JSON.stringify({ left: LEFT, top: TOP, wide, tall });
+    bound();
   }
 
-  /** @param {KeyboardEvent} event */
-  function move(event) {
-    const index = cells.findIndex((cell) => cell === event.target);
-    if (index < 0) return;
-    const [layer, head] = [Math.floor(index / size[1]), index % size[1]];
-    let [to, place] = [layer, head];
-    if (event.key in STEPS) [to, place] = [layer + STEPS[event.key][0], head + STEPS[event.key][1]];
-    else if (event.key === "Home") place = 0;
-    else if (event.key === "End") place = size[1] - 1;
-    else return;
-    event.preventDefault();
-    const next = to >= 0 && to < size[0] && place >= 0 && place < size[1] ? at(to, place) : null;
-    if (!next) return;
-    focusable(next);
-    next.focus();
+  function bound() {
+    const [width, height] = view();
+    zoomed = within(zoomed, 1, closest());
+    left = within(left, 0, heads * wide * zoomed - width);
+    top = within(top, 0, layers * tall * zoomed - height);
+    grid.classList.toggle("zoomed", zoomed > 1);
+    redraw();
   }
 
   /**
-   * @param {number} layers
-   * @param {number} heads
+   * Around a point of the view, by default its middle.
+   * @param {number} by
    */
-  function build(layers, heads) {
-    size = [layers, heads];
-    cells = [];
-    const top = el("tr", {}, el("td", {}), Array.from({ length: heads }, (_, head) => el("th", { scope: "col" }, String(head + 1))));
-    const rows = Array.from({ length: layers }, (_, layer) =>
-      el(
-        "tr",
-        {},
-        el("th", { scope: "row" }, String(layer + 1)),
-        Array.from({ length: heads }, (_unused, head) => {
-          const cell = el("button", { type: "button", "data-head": nameOf(layer, head), tabindex: "-1", "aria-pressed": "false" });
-          cells.push(cell);
-          return el("td", {}, cell);
-        }),
-      ),
-    );
-    const caption = el("caption", {}, "Rows are layers, columns are heads.");
-    replace(box, el("table", { style: `--heads: ${heads}` }, caption, el("thead", {}, top), el("tbody", {}, rows)));
-    cells[0].tabIndex = 0;
+  function zoom(by, x = view()[0] / 2, y = view()[1] / 2) {
+    const before = zoomed;
+    zoomed = within(zoomed * by, 1, closest());
+    left = (left + x) * (zoomed / before) - x;
+    top = (top + y) * (zoomed / before) - y;
+    bound();
   }
 
-  box.addEventListener("keydown", move);
-  box.addEventListener("click", (event) => {
-    const cell = cellAt(event);
-    if (!cell) return;
-    focusable(cell);
-    onChoose(headOf(cell), event.shiftKey || event.ctrlKey || event.metaKey);
-  });
-  for (const kind of ["mouseover", "focusin"]) {
-    box.addEventListener(kind, (event) => {
-      const cell = cellAt(event);
-      if (cell) onLook(headOf(cell));
-    });
+  function fit() {
+    [zoomed, left, top] = [1, 0, 0];
+    bound();
   }
+
+  function redraw() {
+    if (!waiting) requestAnimationFrame(draw);
+    waiting = true;
+  }
+
+  function draw() {
+    waiting = false;
+    if (!measure || !grid.clientWidth) return;
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [grid.clientWidth, grid.clientHeight];
+    Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+    const context = canvas.getContext("2d");
+    if (!context) return;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const style = getComputedStyle(grid);
+    const [across, down] = [wide * zoomed, tall * zoomed];
+    context.font = FONT;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.save();
+    context.beginPath();
+    context.rect(LEFT, TOP, width - LEFT, height - TOP);
+    context.clip();
+    const [first, last] = [Math.floor(top / down), Math.min(layers, Math.ceil((top + height) / down))];
+    const [begin, end] = [Math.floor(left / across), Math.min(heads, Math.ceil((left + width) / across))];
+    for (let layer = first; layer < last; layer++) {
+      for (let head = begin; head < end; head++) drawCell(context, layer, head, across, down, style);
+    }
+    drawMarks(context, across, down, style);
+    context.restore();
+    drawNumbers(context, across, down, style);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} layer
+   * @param {number} head
+   * @param {number} across
+   * @param {number} down
+   * @param {CSSStyleDeclaration} style
+   */
+  function drawCell(context, layer, head, across, down, style) {
+    if (!measure) return;
+    const gap = across > 8 && down > 8 ? 1 : across > 4 ? 0.5 : 0;
+    const [x, y] = [LEFT + head * across - left, TOP + layer * down - top];
+    const value = measure.values[layer][head];
+    if (value === null) {
+      context.strokeStyle = style.getPropertyValue("--line");
+      context.strokeRect(x + gap + 0.5, y + gap + 0.5, across - 2 * gap - 1, down - 2 * gap - 1);
+      return;
+    }
+    const { fill, text } = paintOf(measure, scale, value);
+    context.fillStyle = fill;
+    context.fillRect(x + gap, y + gap, across - 2 * gap, down - 2 * gap);
+    context.fillStyle = text;
+    const said = textOf(measure, scale, value);
+    if (down >= 13 && context.measureText(said).width <= across - 5) {
+      context.fillText(said, x + across / 2, y + down / 2 + 0.5);
+    } else if (measure.names.length && Math.min(across, down) >= SIGN) {
+      // Told apart without colour too.
+      const size = Math.min(across, down) * 0.28;
+      context.save();
+      context.translate(x + across / 2, y + down / 2);
+      context.scale(size, size);
+      context.fill(new Path2D(behaviour(measure.names[value]).shape));
+      context.restore();
+    }
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} across
+   * @param {number} down
+   * @param {CSSStyleDeclaration} style
+   */
+  function drawMarks(context, across, down, style) {
+    const frame = (/** @type {number[]} */ [layer, head], /** @type {string} */ colour, /** @type {number} */ wider, /** @type {number[]} */ dash) => {
+      context.setLineDash(dash);
+      context.lineWidth = wider;
+      context.strokeStyle = style.getPropertyValue(colour);
+      context.strokeRect(LEFT + head * across - left, TOP + layer * down - top, across, down);
+      context.setLineDash([]);
+    };
+    for (const name of chosen) {
+      frame(placeOf(name), "--paper", 6, []);
+      frame(placeOf(name), "--ink", 3, []);
+    }
+    if (grid.matches(":focus-visible")) frame(active, "--second", 3, [4, 2]);
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} across
+   * @param {number} down
+   * @param {CSSStyleDeclaration} style
+   */
+  function drawNumbers(context, across, down, style) {
+    context.fillStyle = style.getPropertyValue("--soft");
+    const every = (/** @type {number} */ size, /** @type {number} */ least) => [1, 2, 4, 8, 16, 32].find((step) => step * size >= least) ?? 64;
+    const [width, height] = [grid.clientWidth, grid.clientHeight];
+    for (let head = 0; head < heads; head += every(across, 22)) {
+      const x = LEFT + (head + 0.5) * across - left;
+      if (x > LEFT && x < width) context.fillText(String(head + 1), x, TOP / 2);
+    }
+    context.textAlign = "right";
+    for (let layer = 0; layer < layers; layer += every(down, 13)) {
+      const y = TOP + (layer + 0.5) * down - top;
+      if (y > TOP && y < height) context.fillText(String(layer + 1), LEFT - 6, y);
+    }
+  }
+
+  /**
+   * The head at a point of the page.
+   * @param {{ clientX: number, clientY: number }} point
+   */
+  function at({ clientX, clientY }) {
+    const { x, y } = grid.getBoundingClientRect();
+    const [across, down] = [clientX - x - LEFT, clientY - y - TOP];
+    const [layer, head] = [Math.floor((down + top) / (tall * zoomed)), Math.floor((across + left) / (wide * zoomed))];
+    return across >= 0 && down >= 0 && layer < layers && head < heads ? [layer, head] : null;
+  }
+
+  function say() {
+    if (!measure) return;
+    const name = nameOf(active[0], active[1]);
+    cell.textContent = described(measure, name, scale);
+    cell.setAttribute("aria-selected", String(chosen.includes(name)));
+    cell.setAttribute("aria-colindex", String(active[1] + 1));
+    row.setAttribute("aria-rowindex", String(active[0] + 1));
+  }
+
+  /** @param {number[]} place */
+  function go(place) {
+    active = place;
+    const [x, y] = [active[1] * wide * zoomed, active[0] * tall * zoomed];
+    const [width, height] = view();
+    left = within(left, x + wide * zoomed - width, x);
+    top = within(top, y + tall * zoomed - height, y);
+    say();
+    bound();
+    onLook(nameOf(active[0], active[1]));
+  }
+
+  /** @param {KeyboardEvent} event */
+  function key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const [layer, head] = active;
+    if (event.key in STEPS) {
+      const [down, across] = STEPS[event.key];
+      go([within(layer + down, 0, layers - 1), within(head + across, 0, heads - 1)]);
+    } else if (event.key === "Home") go([layer, 0]);
+    else if (event.key === "End") go([layer, heads - 1]);
+    else if (event.key === "+" || event.key === "=") zoom(STEP, ...middle());
+    else if (event.key === "-") zoom(1 / STEP, ...middle());
+    else if (event.key === "0") fit();
+    else if (event.key === "Enter" || event.key === " ") onChoose(nameOf(layer, head), event.shiftKey);
+    else return;
+    event.preventDefault();
+  }
+
+  /** @returns {[number, number]} of the active head, in the view */
+  const middle = () => [(active[1] + 0.5) * wide * zoomed - left, (active[0] + 0.5) * tall * zoomed - top];
+
+  listen(grid, {
+    at,
+    look: (place) => onLook(nameOf(place[0], place[1])),
+    choose(place, add) {
+      active = place;
+      say();
+      onChoose(nameOf(place[0], place[1]), add);
+      redraw();
+    },
+    zoom: (by, clientX, clientY) => {
+      const { x, y } = grid.getBoundingClientRect();
+      zoom(by, clientX - x - LEFT, clientY - y - TOP);
+    },
+    pan(across, down) {
+      left -= across;
+      top -= down;
+      bound();
+    },
+    close: () => zoomed > 1,
+  });
+  grid.addEventListener("keydown", key);
+  for (const kind of ["focus", "blur"]) grid.addEventListener(kind, redraw);
+  new ResizeObserver(() => layers && measureCells()).observe(box);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+  function fill() {
+    if (!asTable.open || !measure) return;
+    const own = measure;
+    const said = (/** @type {number | null} */ value) => (value === null ? "–" : own.names.length ? own.names[value] : textOf(own, scale, value));
+    const rows = own.values.map((values, layer) => [layer + 1, ...values.map(said)]);
+    const names = ["layer", ...own.values[0].map((_, head) => `head ${head + 1}`)];
+    replace(asTable.lastElementChild ?? asTable, table(names, rows, { caption: `${label}: ${own.title}` }));
+  }
+  asTable.addEventListener("toggle", fill);
 
   return {
     /**
-     * @param {Measure} measure
-     * @param {number} layers
-     * @param {number} heads
+     * @param {Measure} shown
+     * @param {Scale} [on]
      */
-    show(measure, layers, heads) {
-      if (size[0] !== layers || size[1] !== heads) build(layers, heads);
-      cells.forEach((cell, index) => paint(cell, measure, measure.values[Math.floor(index / heads)][index % heads]));
+    show(shown, on = scaleOf(shown)) {
+      const [down, across] = [shown.values.length, shown.values[0]?.length ?? 0];
+      const anew = down !== layers || across !== heads;
+      [measure, scale, layers, heads] = [shown, on, down, across];
+      grid.setAttribute("aria-rowcount", String(layers));
+      grid.setAttribute("aria-colcount", String(heads));
+      if (anew) {
+        active = [0, 0];
+        measureCells();
+        fit();
+      }
+      say();
+      fill();
+      redraw();
     },
-    /** @param {string[]} chosen */
-    mark(chosen) {
-      for (const cell of cells) cell.setAttribute("aria-pressed", String(chosen.includes(headOf(cell))));
-      if (chosen.length) focusable(cells.find((cell) => headOf(cell) === chosen.at(-1)) ?? cells[0]);
+    /** @param {string[]} names */
+    mark(names) {
+      chosen = names;
+      if (names.length) active = placeOf(names[names.length - 1]);
+      say();
+      redraw();
     },
   };
 }
 
 /**
- * @param {Event} event
- * @returns {HTMLElement | null}
+ * Pointers: one that does not move chooses, one that moves pans, two zoom. A wheel zooms with Ctrl, or where the atlas
+ * has the focus: otherwise it would catch a page that is scrolled.
+ * @param {HTMLElement} grid
+ * @param {{ at: (point: PointerEvent) => number[] | null, look: (place: number[]) => void, choose: (place: number[], add: boolean) => void, zoom: (by: number, x: number, y: number) => void, pan: (across: number, down: number) => void, close: () => boolean }} acts
  */
-const cellAt = ({ target }) => (target instanceof Element ? target.closest("[data-head]") : null);
+function listen(grid, acts) {
+  /** @type {Map<number, PointerEvent>} */
+  const down = new Map();
+  let moved = 0;
 
-/**
- * @param {HTMLElement} box
- * @param {Measure} measure
- */
-export function legend(box, measure) {
-  if (measure.names.length) {
-    const present = new Set(measure.values.flat());
-    const kinds = measure.names.filter((_, at) => present.has(at));
-    replace(box, kinds.map((name) => el("span", { class: "kind" }, swatch(name), behaviour(name).short === name ? name : `${name} (${behaviour(name).short})`)));
-    return;
+  const apart = () => {
+    const [one, other] = [...down.values()];
+    return Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+  };
+
+  grid.addEventListener("pointerdown", (event) => {
+    if (event.button > 0) return;
+    down.set(event.pointerId, event);
+    moved = down.size > 1 ? Infinity : 0;
+    grid.setPointerCapture(event.pointerId);
+  });
+  grid.addEventListener("pointermove", (event) => {
+    const before = down.get(event.pointerId);
+    if (!before) {
+      const place = acts.at(event);
+      if (place) acts.look(place);
+      return;
+    }
+    const wide = down.size === 2 ? apart() : 0;
+    down.set(event.pointerId, event);
+    const [across, downwards] = [event.clientX - before.clientX, event.clientY - before.clientY];
+    moved += Math.hypot(across, downwards);
+    if (down.size === 2) {
+      const [one, other] = [...down.values()];
+      acts.zoom(apart() / (wide || 1), (one.clientX + other.clientX) / 2, (one.clientY + other.clientY) / 2);
+    } else if (acts.close() && moved > 4) acts.pan(across, downwards);
+  });
+  for (const kind of /** @type {const} */ (["pointerup", "pointercancel"])) {
+    grid.addEventListener(kind, (event) => {
+      const alone = down.delete(event.pointerId) && down.size === 0;
+      const place = acts.at(event);
+      if (kind === "pointerup" && alone && moved <= 4 && place) acts.choose(place, event.shiftKey || event.ctrlKey || event.metaKey);
+    });
   }
-  const known = measure.low !== null;
-  const baseline = measure.baseline === null ? "" : `; ${measure.rule}: ${short(measure.baseline)}`;
-  replace(
-    box,
-    el("span", {}, known ? short(measure.low) : "–"),
-    el("span", { class: "scale" }),
-    el("span", {}, known ? short(measure.high) : "–"),
-    el("span", { class: "soft" }, known ? `${measure.unit}${baseline}` : "nothing to measure here: this sentence or model has no such token"),
-  );
-}
-
-/** @param {string} name */
-function swatch(name) {
-  return el("span", { class: "swatch", style: `background: ${behaviour(name).colour}` });
-}
-
-/**
- * The highest head of a measure, or null where it is a kind or has no numbers.
- * @param {Measure} measure
- */
-export function highest(measure) {
-  if (measure.names.length || measure.high === null) return null;
-  for (const [layer, row] of measure.values.entries()) {
-    const head = row.indexOf(measure.high);
-    if (head >= 0) return nameOf(layer, head);
-  }
-  return null;
+  grid.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && document.activeElement !== grid) return;
+    event.preventDefault();
+    acts.zoom(Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
+  }, { passive: false });
 }

@@ -1,10 +1,11 @@
 // @ts-check
-// One head's card: what it does on the sentence, and what saved results say of it.
+// Everything that is known about one head: on the sentence, and what saved results say of it.
 /** @import { CardOfHead, Measure } from "../../shared/api_types.js" */
 import { el, replace, table } from "../../shared/dom.js";
-import { ranked } from "./atlas.js";
+import { short } from "../../shared/scales.js";
 import { headMap } from "./map.js";
-import { short } from "./style.js";
+import { ranked } from "./measures.js";
+import { placeOf } from "./style.js";
 
 /** @typedef {Record<string, any>} Row of a table of a saved result */
 /** @typedef {(head: string) => void} OnMove */
@@ -27,8 +28,8 @@ function does(row) {
 /** @param {CardOfHead} card */
 function role(card) {
   if (!card.role) return [];
-  if (!card.behaviours.length) return [el("p", {}, "No role: nothing it does passes a threshold.")];
-  return [el("p", { class: "role" }, "Role: ", el("strong", {}, card.role), "."), el("ul", {}, card.behaviours.map(does))];
+  if (!card.behaviours.length) return [];
+  return [el("h3", {}, "Why it has its role"), el("ul", {}, card.behaviours.map(does))];
 }
 
 /** @param {Row} row */
@@ -127,7 +128,7 @@ function sources(card) {
  * @param {Measure[]} measures
  */
 function onSentence(card, measures) {
-  const [layer, place] = card.head.split("-").map((part) => Number(part) - 1);
+  const [layer, place] = placeOf(card.head);
   const rows = measures.map((measure) => {
     const value = measure.values[layer][place];
     return [measure.title, short(value), short(measure.baseline), value === null ? "" : ranked(measure, value)];

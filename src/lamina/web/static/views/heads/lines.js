@@ -2,8 +2,8 @@
 // Lines of attention: words that attend on the left, words attended to on the right, one panel for all heads or each its own.
 /** @import { Focus, Links } from "./canvas.js" */
 import { el, replace } from "../../shared/dom.js";
+import { short } from "../../shared/scales.js";
 import { drawLines } from "./canvas.js";
-import { short } from "./style.js";
 
 /**
  * @typedef {{ name: string, links: Links, stroke: { colour: string, dash: number[] } }} Head

@@ -2,6 +2,7 @@
 // The map of heads: one mark per head by what it does, the chosen one ringed, its nearest tied to it.
 /** @import { CardOfHead } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
+import { sign } from "./measures.js";
 import { BEHAVIOURS, behaviour } from "./style.js";
 
 /**
@@ -103,7 +104,4 @@ export function headMap(head, card, onChoose) {
 }
 
 /** @param {string} name */
-function key(name) {
-  const sign = svg("svg", { viewBox: "-1.2 -1.2 2.4 2.4", width: 14, height: 14, "aria-hidden": "true" }, svg("path", drawn(name)));
-  return el("span", { class: "kind" }, sign, name);
-}
+const key = (name) => el("span", { class: "kind" }, sign(name), name);

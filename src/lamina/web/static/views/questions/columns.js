@@ -3,10 +3,9 @@
 /** @import { Answered, Token, TokenMap as Tokens } from "../../shared/api_types.js" */
 import { byId, el, replace, svg } from "../../shared/dom.js";
 import { TokenMap } from "./map.js";
-import { Player } from "./player.js";
 import { hue, mark, PLAIN, ROLES } from "./roles.js";
 import { layersTable, reading, tokensTable } from "./text.js";
-import * as state from "../../shared/state.js";
+import { chosenLayer, follow, setLayers } from "../../shared/layer.js";
 
 const MOST_IN_LEGEND = 12; // sentences
 
@@ -23,26 +22,20 @@ export class Columns {
     this.together = false;
     this.colouring = "role";
     this.outlined = true;
-    this.player = new Player({
-      onMove: (layer) => this.#move(layer),
-      onRest: (layer) => state.set({ layer }, { quiet: true }),
-    });
   }
 
   /**
-   * The layer is the one of the address, the last where it has none.
+   * The layer is the one that is looked at everywhere.
    * @param {Lettered[]} answers
-   * @param {{ layer: string, method: string, fit: string }} how
+   * @param {{ method: string, fit: string }} how
    */
-  show(answers, { layer, method, fit }) {
-    this.player.stop();
+  show(answers, { method, fit }) {
     this.method = method;
     this.together = fit === "all";
     this.shown = answers.map((answered) => this.#column(answered));
     replace(byId("maps"), this.shown.map(({ box }) => box));
-    const deepest = Math.max(1, ...answers.map(({ map }) => map.layers.length - 1));
-    const wanted = layer === "" ? deepest : Math.trunc(Number(layer));
-    this.player.set(Math.min(Math.max(wanted || 0, 0), deepest), deepest);
+    if (answers.length) setLayers(Math.max(...answers.map(({ map }) => map.layers.length)));
+    follow("maps", (at) => this.#move(at));
     this.paint(this.colouring, this.outlined);
   }
 
@@ -77,7 +70,7 @@ export class Columns {
       details,
     );
     const fill = () => {
-      if (details.open) replace(tokens, tokensTable(map, this.player.layer));
+      if (details.open) replace(tokens, tokensTable(map, chosenLayer()));
     };
     const column = { box, drawn, map, said, fill };
     details.addEventListener("toggle", column.fill);

@@ -51,7 +51,7 @@ async function measured(id, name) {
     return el(
       "div",
       {},
-      el("p", { class: "soft" }, `${result.model} on ${result.corpus} (${result.split}). ${result.question} `, el("a", { href: `/layers?model=${encodeURIComponent(name)}` }, "More in Layers")),
+      el("p", { class: "soft" }, `${result.model} on ${result.corpus} (${result.split}). ${result.question} `, el("a", { href: `/overview?model=${encodeURIComponent(name)}` }, "More in the overview of this model")),
       listed(result.findings),
       result.figures.map((shown) => figure(result, shown)),
     );

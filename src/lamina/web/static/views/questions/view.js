@@ -9,10 +9,12 @@ import { Columns } from "./columns.js";
 import { phases } from "./phases.js";
 import { card, context } from "./text.js";
 import * as state from "../../shared/state.js";
+import { done, wait } from "../../shared/waiting.js";
 
 const ADDRESS = 6000; // characters of a text that still fits an address
 const NOBODY = "none"; // in the address: no second model
 const KEPT = 30;
+const WAITING = ["answers", "text", "maps"]; // boxes that an answer fills
 const fields = { question: input("question"), context: byId("context", HTMLTextAreaElement), answer: input("answer") };
 const texts = () => ({ question: fields.question.value, context: fields.context.value, answer: fields.answer.value });
 const choices = ["method", "fit", "colour"].map(select);
@@ -65,12 +67,14 @@ function fill() {
   }
 }
 
-// A first visit begins with an example; what is typed goes into the address, unless it is too long for one.
-function remember() {
+// What is asked goes into the address, unless it is too long for one.
+function choose() {
   const id = select("example").value;
   const long = !id && Object.values(texts()).join("").length > ADDRESS;
-  state.set({ example: id, ...(id || long ? { question: "", context: "", answer: "" } : texts()) }, { quiet: true });
-  return long;
+  const before = location.search;
+  const none = { question: "", context: "", answer: "" };
+  state.set({ example: id, ...(id || long ? none : texts()) }, { quiet: long, replace: false });
+  if (long || location.search === before) again();
 }
 
 /**
@@ -102,12 +106,14 @@ async function answer(letter, model) {
 
 async function look() {
   const turn = ++turns;
-  const long = remember();
+  const long = !select("example").value && Object.values(texts()).join("").length > ADDRESS;
   const other = second();
   select("other").value = other;
+  for (const id of WAITING) wait(byId(id));
   const asked = [{ letter: "A", name: state.get("model") }, ...(other === NOBODY ? [] : [{ letter: "B", name: other }])];
   const settled = await Promise.allSettled(asked.map(({ letter, name }) => answer(letter, name)));
   if (turn !== turns) return latest;
+  for (const id of WAITING) done(byId(id));
   const answers = settled.map((each) => (each.status === "fulfilled" ? each.value : null));
   const reasons = settled.map((each) => (each.status === "rejected" ? each.reason : null));
   replace(byId("answers"), asked.map(({ letter, name }, at) => card(letter, name, answers[at], reasons[at])));
@@ -116,7 +122,7 @@ async function look() {
     return answered ? [{ ...answered, ...one }] : [];
   });
   replace(byId("text"), there.length ? context(there.map((answered) => [answered.letter, answered])) : []);
-  columns.show(there, { layer: state.get("layer"), method: select("method").value, fit: select("fit").value });
+  columns.show(there, { method: select("method").value, fit: select("fit").value });
   if (long) say("The context is too long for an address: this view cannot be sent as a link.");
   phases(byId("phases-box"), there, { tuned, model: state.get("model") });
 }
@@ -147,31 +153,20 @@ function leaveExample(typed) {
 function listen() {
   byId("asking").addEventListener("submit", (event) => {
     event.preventDefault();
-    again();
+    choose();
   });
   byId("example").addEventListener("change", () => {
-    state.set({ example: select("example").value, question: "", context: "", answer: "" }, { quiet: true });
-    if (select("example").value) fill();
-    again();
+    if (select("example").value) choose();
   });
   for (const field of Object.values(fields)) field.addEventListener("input", () => leaveExample(field));
-  byId("other").addEventListener("change", () => {
-    state.set({ other: select("other").value }, { quiet: true });
-    again();
+  for (const name of ["other", "method", "fit", "colour"]) byId(name).addEventListener("change", () => state.set({ [name]: select(name).value }));
+  byId("outlines").addEventListener("change", () => columns.paint(select("colour").value, input("outlines").checked));
+  state.onChange((changed) => {
+    const names = Object.keys(changed);
+    if (names.some((name) => ["example", "question", "context", "answer"].includes(name) || choices.some(({ id }) => id === name))) fill();
+    if (names.some((name) => !["layer", "colour", "sentence", "word", "head"].includes(name))) again();
+    else if ("colour" in changed) columns.paint(select("colour").value, input("outlines").checked);
   });
-  for (const name of ["method", "fit"]) {
-    byId(name).addEventListener("change", () => {
-      state.set({ [name]: select(name).value }, { quiet: true });
-      again();
-    });
-  }
-  for (const name of ["colour", "outlines"]) {
-    byId(name).addEventListener("change", () => {
-      state.set({ colour: select("colour").value }, { quiet: true });
-      columns.paint(select("colour").value, input("outlines").checked);
-    });
-  }
-  state.onChange(again);
   onDone(renew);
 }
 

@@ -1,0 +1,197 @@
+"""A model's card: what was found, its abilities by layer and its heads by role, and what has not been measured yet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel
+
+from lamina.errors import LaminaError
+from lamina.result_index import Entry, ResultIndex, using
+from lamina.results import strongest_first
+from lamina.web.api.answers import ERRORS
+from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
+from lamina.web.app_state import AppState, BusyError, State
+from lamina.web.requests import is_job, job_request
+
+if TYPE_CHECKING:
+    from lamina.analyses.declaration import Analysis
+
+router = APIRouter(tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 429, 503)})
+
+ModelName = Annotated[str, Path(max_length=1000)]
+
+_HELD = 8
+"""Drawings of models that are kept."""
+
+
+class Found(FindingCard):
+    """A finding, and the result that it comes from."""
+
+    result: str
+    title: str
+
+
+class ChapterOfModel(BaseModel):
+    """What was measured of one side of a model."""
+
+    name: str
+    title: str
+    question: str
+    results: list[Summary]
+
+
+class ModelOverview(BaseModel):
+    """What was measured of a model."""
+
+    model: str
+    findings: list[Found]
+    """Clear ones first."""
+    glance: Figure | None
+    """Abilities by layers and heads by roles, linked by the layer; null if neither was measured."""
+    captions: list[str]
+    """How to read its panels; without a figure, why it cannot be drawn."""
+    chapters: list[ChapterOfModel]
+    """Every chapter, with the newest result of each analysis."""
+    report: bool
+    """Whether a report lies in one of the folders: `/report` shows it."""
+
+
+@router.get("/overview/{name:path}")
+def overview(app: State, name: ModelName) -> ModelOverview:
+    """What was measured of a model, by its weights; by its name, if it cannot be loaded."""
+    from lamina.analyses.overview import CHAPTERS, chapter_of
+
+    entries = _newest(app, name)
+    try:
+        with using(*entries):
+            glance, captions = _glance(app.results, tuple((entry.id, entry.saved) for entry in entries))
+    except LaminaError as error:
+        # One result that cannot be read does not take the others away; its run says what is wrong with it.
+        glance, captions = None, [str(error)]
+    chapters = []
+    for card in CHAPTERS:
+        own = [summary_of(app, entry) for entry in entries if chapter_of(entry.analysis) == card.name]
+        leads = [analysis for analysis, _ in card.leads]
+        own.sort(key=lambda each, leads=leads: leads.index(each.analysis) if each.analysis in leads else len(leads))
+        about = {"name": card.name, "title": card.title, "question": card.question}
+        chapters.append(ChapterOfModel(**about, results=own))
+    return ModelOverview(
+        model=name,
+        findings=_in_turn(chapters),
+        glance=glance,
+        captions=captions,
+        chapters=chapters,
+        report=app.report is not None,
+    )
+
+
+def _in_turn(chapters: list[ChapterOfModel]) -> list[Found]:
+    """As the report tells them: clear ones first; among equals the headline of each chapter, then its others."""
+    told = [
+        [
+            Found(text=each.text, status=each.status, result=summary.id, title=summary.title)
+            for summary in chapter.results
+            for each in strongest_first(summary.findings)
+        ]
+        for chapter in chapters
+    ]
+    return list(strongest_first(each for turn in zip_longest(*told) for each in turn if each is not None))
+
+
+def _newest(app: AppState, name: str) -> list[Entry]:
+    """The newest result of each analysis, in the order of the report."""
+    source = app.models.source(name)
+    try:
+        with app.model(name) as encoder:
+            own = app.results.of_model(encoder.fingerprint)
+    except BusyError:
+        raise
+    except LaminaError:
+        own = [entry for entry in app.results.entries() if entry.model in (name, source)]
+    ranks = {each.name: rank for rank, each in enumerate(app.analyses)}
+    newest = {entry.analysis: entry for entry in reversed(own)}
+    return sorted(newest.values(), key=lambda entry: (ranks.get(entry.analysis, len(ranks)), entry.analysis))
+
+
+@lru_cache(maxsize=_HELD)
+def _glance(index: ResultIndex, saved: tuple[tuple[str, int], ...]) -> tuple[Figure | None, list[str]]:
+    """Drawn once for the same results: a new one in a folder has another time."""
+    from lamina.analyses.overview import ability_layers, head_roles
+    from lamina.figures import spec_of
+    from lamina.figures.overview import CAPTIONS, abilities, beside, roles
+
+    results = [index.result(id) for id, _ in saved]
+    able, heads = ability_layers(results), head_roles(results)
+    panels = {
+        **({"abilities": abilities(able)} if len(able) else {}),
+        **({"roles": roles(heads)} if len(heads) else {}),
+    }
+    if not panels:
+        return None, []
+    summary = " ".join(str(panel.to_dict().get("description", "")) for panel in panels.values())
+    captions = [CAPTIONS[name] for name in panels]
+    spec = spec_of(beside(*panels.values()))
+    return Figure(name="glance", spec=spec, summary=summary, caption=" ".join(captions)), captions
+
+
+class Unmeasured(BaseModel):
+    """An analysis that was not run for a model, and what it would take."""
+
+    analysis: str
+    title: str
+    question: str
+    chapter: str
+    wanted: dict[str, Any]
+    """What to send to `POST /api/jobs`: as a report asks it."""
+    state: Literal["waiting", "trying", "known", "failed", "off"]
+    """Of the estimate: a trial is run for it, one after another, unless the server was told not to."""
+    seconds: float | None
+    memory: int | None
+    """Bytes."""
+    why: str
+    """Why it cannot be measured, or not be estimated."""
+
+
+@router.get("/unmeasured/{name:path}")
+def unmeasured(app: State, name: ModelName) -> list[Unmeasured]:
+    """What a report would ask of a model and nobody has, with an estimate from a trial on this machine."""
+    done = {entry.analysis for entry in _newest(app, name)}
+    wanted = [each for each in app.analyses if each.report is not None and is_job(each) and each.name not in done]
+    refused = _refused(app, name, wanted)
+    return [_estimated(app, name, each, refused.get(each.name)) for each in wanted]
+
+
+def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, str]:
+    """Analysis -> why this model cannot be asked it."""
+    from lamina.analyses.passports import refused_analyses
+
+    passport = app.examined(name).passport
+    silent = [each.name for each in analyses if each.reads.speaks and passport.language_head is None]
+    return dict.fromkeys(silent, "the model has no language-model head") | refused_analyses(passport, analyses)
+
+
+def _estimated(app: AppState, name: str, analysis: Analysis, refused: str | None) -> Unmeasured:
+    from lamina.analyses.overview import chapter_of
+    from lamina.web.estimates import Estimate
+
+    wanted = {"analysis": analysis.name, "model": name, "settings": dict(analysis.report or {})}
+    try:
+        request = job_request(app, wanted) if refused is None else None
+        estimate = Estimate("failed", why=refused or "") if request is None else app.estimates.get(request.table())
+    except LaminaError as error:
+        estimate = Estimate("failed", why=str(error))
+    return Unmeasured(
+        analysis=analysis.name,
+        title=analysis.title,
+        question=analysis.question,
+        chapter=chapter_of(analysis.name),
+        wanted=wanted,
+        state=estimate.state,
+        seconds=estimate.seconds,
+        memory=estimate.memory,
+        why=estimate.why,
+    )

@@ -1,0 +1,123 @@
+// @ts-check
+// Heads and blocks switched off: beliefs, attention and answers with and without them.
+/** @import { Belief, Changed, Measure, SwitchedOff } from "../shared/api_types.js" */
+import { post } from "../shared/api.js";
+import { el, replace, table } from "../shared/dom.js";
+import { diverging, farthest, signed } from "../shared/scales.js";
+import * as state from "../shared/state.js";
+import { load } from "../shared/waiting.js";
+import { makeAtlas } from "../views/heads/atlas.js";
+import { described, legend } from "../views/heads/measures.js";
+
+const percent = (/** @type {number} */ value) => `${(100 * value).toFixed(1)} %`;
+
+/** What is switched off, by the address. */
+const off = () => ({ heads: state.getAll("off"), layers: state.getAll("off_layer").map(Number).filter(Number.isInteger) });
+
+/** @param {Changed} changed */
+function said({ before, after }) {
+  if (!before.said || !after.said) return [];
+  const [was, is] = [before.said, after.said].map((list) => new Map((list ?? []).map(({ piece, probability }) => [piece, probability])));
+  const pieces = [...new Set([...was.keys(), ...is.keys()])].slice(0, 15);
+  const share = (/** @type {number | undefined} */ value) => (value === undefined ? "below the ten likeliest" : percent(value));
+  const apart = (/** @type {string} */ piece) => {
+    const [a, b] = [was.get(piece), is.get(piece)];
+    if (a === undefined || b === undefined) return "–";
+    const { fill, text } = diverging(b - a);
+    return el("span", { class: "apart", style: `background: ${fill}; color: ${text}` }, signed(b - a));
+  };
+  return [el("h3", {}, "What the model says"), table(["piece", "whole model", "switched off", "difference"], pieces.map((piece) => [piece, share(was.get(piece)), share(is.get(piece)), apart(piece)]), { caption: "The ten likeliest pieces of each" })];
+}
+
+/** @param {Changed} changed */
+function answered({ before, after }) {
+  if (!before.answer || !after.answer) return [];
+  const line = (/** @type {string} */ who, /** @type {{ text: string, confidence: number }} */ { text, confidence }) => el("li", {}, `${who}: `, el("q", {}, text), ` ${percent(confidence)}`);
+  return [el("h3", {}, "Its answer"), el("ul", {}, line("whole model", before.answer), line("switched off", after.answer))];
+}
+
+/** The label of the last layer. @param {Belief} belief */
+const finally_ = ({ labels }) => labels.toSorted((a, b) => (b.probabilities.at(-1) ?? 0) - (a.probabilities.at(-1) ?? 0))[0];
+
+/** @param {Changed} changed */
+function believed({ before, after, words }) {
+  if (!before.beliefs.length) return [];
+  const rows = before.beliefs.flatMap((own, at) => {
+    const [was, is] = [finally_(own), finally_(after.beliefs[at])];
+    if (was.label === is.label) return [];
+    const text = own.spans.map(([start, end]) => words.slice(start, end).join(" ")).join(" → ");
+    return [[text, own.task, `${was.label} ${percent(was.probabilities.at(-1) ?? 0)}`, `${is.label} ${percent(is.probabilities.at(-1) ?? 0)}`]];
+  });
+  const told = `Under the probes of all layers, the label of ${rows.length} of ${before.beliefs.length} targets changes.`;
+  return [el("h3", {}, "What its probes believe"), el("p", {}, told), rows.length ? table(["words", "task", "whole model", "switched off"], rows) : null];
+}
+
+/** @param {Changed} changed */
+function looked({ before, after }) {
+  if (!before.measures.length) return [];
+  const [box, key, told] = [el("div", { class: "atlas-box" }), el("div", { class: "legend" }), el("p", { class: "soft" })];
+  const choice = el("select", {}, before.measures.map(({ name, title }) => el("option", { value: name }, title)));
+  /** @type {{ measure: Measure, scale: { most: number } } | null} */
+  let shown = null;
+  const grid = makeAtlas(box, { label: "Change of attention, head by head", onLook: (head) => shown && replace(told, described(shown.measure, head, shown.scale)) });
+  function draw() {
+    const [was, is] = [before, after].map(({ measures }) => measures.find(({ name }) => name === choice.value));
+    if (!was || !is) return;
+    const values = was.values.map((row, layer) => row.map((value, head) => (value === null || is.values[layer][head] === null ? null : /** @type {number} */ (is.values[layer][head]) - value)));
+    shown = { measure: { ...was, values, baseline: null }, scale: { most: farthest(values.flat()) } };
+    grid.show(shown.measure, shown.scale);
+    legend(key, shown.measure, shown.scale);
+  }
+  choice.addEventListener("change", draw);
+  queueMicrotask(draw);
+  return [el("h3", {}, "Where its heads look: the change"), el("label", {}, "Measure ", choice), box, key, told];
+}
+
+/**
+ * @param {SwitchedOff} asked
+ * @param {AbortSignal} signal
+ */
+async function change(asked, signal) {
+  const found = await post("/interventions", asked, signal);
+  const parts = [...(asked.heads ?? []).map((head) => `head ${head}`), ...(asked.layers ?? []).map((layer) => `block ${layer}`)];
+  return [el("p", {}, `Without ${parts.join(", ")} (${asked.how === "mean" ? "the mean over the sentence in their place" : "zeros in their place"}):`), ...said(found), ...answered(found), ...believed(found), ...looked(found)];
+}
+
+/** @param {string} text @param {RegExp} pattern */
+const listed = (text, pattern) => text.split(/[\s,;]+/).filter((each) => pattern.test(each));
+
+/**
+ * The form, which writes into the address, and what the address asks for.
+ * @param {{ blocks: number, heads: number, answers: boolean }} model
+ */
+export function switching({ blocks, heads, answers }) {
+  const first = state.getAll("head").join(", ");
+  const own = el("input", { id: "off-heads", placeholder: `as 3-1, 2-${heads}`, value: off().heads.join(", ") || first, spellcheck: "false" });
+  const whole = el("input", { id: "off-layers", placeholder: `as 2, ${blocks}`, value: off().layers.join(", "), spellcheck: "false" });
+  const how = el("select", { id: "off-how" }, el("option", { value: "zero" }, "zeros"), el("option", { value: "mean" }, "its mean over the sentence"));
+  how.value = state.get("off_how") === "mean" ? "mean" : "zero";
+  const question = answers ? el("input", { id: "off-question", value: state.get("off_question"), spellcheck: "false" }) : null;
+  const box = el("div", { id: "switched" });
+  const form = el(
+    "form",
+    { class: "controls", autocomplete: "off" },
+    el("label", {}, `Heads off (layers 1 to ${blocks}, heads 1 to ${heads}) `, own),
+    el("label", {}, "Blocks off ", whole),
+    el("label", {}, "A head hands on ", how),
+    question ? el("label", {}, "Question about the sentence ", question) : null,
+    el("button", { type: "submit" }, "Switch off"),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    state.set({ off: listed(own.value, /^\d+-\d+$/), off_layer: listed(whole.value, /^\d+$/), off_how: how.value === "mean" ? "mean" : "", off_question: question?.value ?? "" });
+  });
+
+  /** What the address asks for; nothing, where it asks for nothing. */
+  function show() {
+    const asked = off();
+    if (!asked.heads.length && !asked.layers.length) return replace(box, el("p", { class: "soft" }, "Name heads or blocks, and see what changes without them."));
+    load(box, (signal) => change({ model: state.get("model"), sentence: state.get("sentence"), ...asked, how: state.get("off_how") === "mean" ? "mean" : "zero", question: state.get("off_question") }, signal), { lines: 6 });
+  }
+  show();
+  return { parts: [form, box], show };
+}

@@ -1,0 +1,42 @@
+// @ts-check
+// One sentence through several models: what their probes believe, word by word.
+/** @import { Belief, Label, Lens } from "../../shared/api_types.js" */
+import { el } from "../../shared/dom.js";
+import { bars } from "../sentence/bars.js";
+
+const atLast = (/** @type {Label} */ { probabilities }) => probabilities[probabilities.length - 1];
+
+const strongest = (/** @type {Belief} */ belief) => belief.labels.toSorted((a, b) => atLast(b) - atLast(a))[0];
+
+/**
+ * Word -> its strongest label.
+ * @param {Lens} lens
+ */
+function ofWords(lens) {
+  /** @type {Map<number, Label>} */
+  const found = new Map();
+  for (const belief of lens.beliefs) if (belief.spans.length === 1) found.set(belief.spans[0][0], strongest(belief));
+  return found;
+}
+
+/**
+ * @param {string[]} names
+ * @param {Lens[]} lenses
+ */
+export function beliefs(names, lenses) {
+  const some = names.flatMap((name, at) => (lenses[at].beliefs.length ? [{ name, own: ofWords(lenses[at]) }] : []));
+  const without = names.filter((_, at) => !lenses[at].beliefs.length);
+  const said = without.length ? el("p", { class: "soft" }, `There are no trained probes of ${without.join(", ")} among the results; train them on the tab Runs (probe).`) : null;
+  if (some.length < 2) return [said];
+  const differs = (/** @type {number} */ at) => new Set(some.map(({ own }) => own.get(at)?.label)).size > 1;
+  const rows = lenses[0].words.map((word, at) => {
+    const cells = some.map(({ own }) => {
+      const label = own.get(at);
+      return el("td", {}, label ? bars(label, 0) : "–");
+    });
+    return el("tr", { class: differs(at) ? "differs" : null }, el("th", { scope: "row" }, word), cells, el("td", {}, differs(at) ? "differ" : ""));
+  });
+  const count = lenses[0].words.filter((_, at) => differs(at)).length;
+  const head = el("thead", {}, el("tr", {}, ["word", ...some.map(({ name }) => name), "differ"].map((name) => el("th", { scope: "col" }, name))));
+  return [said, el("p", { class: "finding" }, `The models differ on ${count} of ${rows.length} words.`), el("div", { class: "scroll beliefs", tabindex: "0", role: "region", "aria-label": "Beliefs of the models" }, el("table", {}, head, el("tbody", {}, rows)))];
+}

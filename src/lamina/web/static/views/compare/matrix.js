@@ -1,0 +1,82 @@
+// @ts-check
+// Scores of all models in one table, on one scale; differences from the baseline in another, to both sides of 0.
+/** @import { Apart, Comparison, Score } from "../../shared/api_types.js" */
+import { el } from "../../shared/dom.js";
+import { diverging, farthest, sequential, shared, short, signed } from "../../shared/scales.js";
+
+const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best single layer", items: "mean over items" };
+
+/** @param {Score} score */
+const rowOf = (score) => `${score.analysis}\n${score.task}\n${score.statistic}`;
+
+/** @param {Score} score */
+const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}, ${metric.replace("_", "-")})`;
+
+/** @param {Score} score */
+function missing({ reason }) {
+  return el("td", { class: "none", title: reason || "not available" }, "n/a");
+}
+
+/** @param {Score} score @param {(value: number | null) => string} said */
+const range = (score, said) => (score.low === null ? null : el("span", { class: "range" }, `${said(score.low)} to ${said(score.high)}`));
+
+/**
+ * @param {Score[]} scores
+ * @param {string[]} models
+ * @param {string} label
+ * @param {(score: Score) => HTMLElement} cell
+ */
+function matrix(scores, models, label, cell) {
+  /** @type {Map<string, Map<string, Score>>} */
+  const rows = new Map();
+  for (const each of scores) rows.set(rowOf(each), (rows.get(rowOf(each)) ?? new Map()).set(each.model, each));
+  const line = (/** @type {Map<string, Score>} */ own) => {
+    const [any] = own.values();
+    return el("tr", {}, el("th", { scope: "row" }, titleOf(any)), models.map((model) => {
+      const score = own.get(model);
+      return score ? cell(score) : el("td", { class: "none" }, "–");
+    }));
+  };
+  return el(
+    "div",
+    { class: "matrix", role: "region", tabindex: "0", "aria-label": label },
+    el("table", {}, el("caption", {}, label), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "task"), models.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, [...rows.values()].map(line))),
+  );
+}
+
+/** @param {Score} score @param {{ low: number, high: number }} scale */
+function absolute(score, scale) {
+  if (score.value === null) return missing(score);
+  const { fill, text } = sequential((score.value - scale.low) / (scale.high - scale.low || 1));
+  return el("td", { style: `background: ${fill}; color: ${text}` }, short(score.value), range(score, short));
+}
+
+/** @param {Apart} apart @param {number} most */
+function relative(apart, most) {
+  if (apart.value === null) return missing(apart);
+  const { fill, text } = diverging(apart.value / (most || 1));
+  const clear = apart.low !== null && apart.high !== null && (apart.low > 0 || apart.high < 0);
+  const p = apart.p === null ? "" : apart.p < 0.001 ? ", p < .001" : `, p = ${apart.p.toFixed(3)}`;
+  const said = `${apart.paired ? "paired interval" : "interval as if independent"}${p}`;
+  return el("td", { style: `background: ${fill}; color: ${text}`, title: said }, clear ? el("strong", {}, signed(apart.value)) : signed(apart.value), apart.paired ? "" : "*", range(apart, signed));
+}
+
+/** @param {number | string} low @param {number | string} high @param {string} ramp @param {string} said */
+function ramp(low, high, ramp, said) {
+  return el("div", { class: "legend" }, el("span", {}, String(low)), el("span", { class: "scale", style: `background: linear-gradient(to right, var(${ramp}))` }), el("span", {}, String(high)), el("span", { class: "soft" }, said));
+}
+
+/** @param {Comparison} found */
+export function showScores(found) {
+  const [baseline, ...others] = found.models;
+  if (!found.scores.length) return el("p", {}, "No task was scored for two of these models on the same texts. Probe them on the same corpus first (tab Runs).");
+  const scale = shared(found.scores.map(({ value }) => value));
+  const most = farthest(found.differences.map(({ value }) => value));
+  const some = others.filter((name) => found.differences.some(({ model }) => model === name));
+  return [
+    matrix(found.scores, found.models.filter((name) => found.scores.some(({ model }) => model === name)), "Scores with 95 % intervals", (score) => absolute(score, scale)),
+    ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models"),
+    some.length ? matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)) : null,
+    some.length ? ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}: 0 in the middle. Bold: the interval does not hold 0. *: not paired, since predictions of twins are not saved.`) : null,
+  ];
+}

@@ -1,0 +1,50 @@
+// @ts-check
+// Which models are compared: any number, one of them pinned as the baseline; what cannot be compared is not offered.
+/** @import { Offer } from "../../shared/api_types.js" */
+import { read } from "../../shared/api.js";
+import { el, replace } from "../../shared/dom.js";
+import * as state from "../../shared/state.js";
+
+/** The pinned one: the model that is looked at, unless another was pinned here. */
+const pinned = () => state.get("baseline", state.get("model"));
+
+/** The pinned one first, then those ticked. */
+export const picked = () => [pinned(), ...state.getAll("with").filter((name) => name !== pinned())];
+
+/**
+ * The offers for the pinned model; what the address names and cannot be compared is dropped from it.
+ * @param {AbortSignal} signal
+ */
+export async function offers(signal) {
+  const found = await read(`/compare/models/${encodeURIComponent(pinned())}`, signal);
+  const offered = found.filter(({ why }) => !why).map(({ name }) => name);
+  const asked = state.getAll("with");
+  const kept = asked.filter((name) => offered.includes(name));
+  // A first visit compares with the first other model; a server with one, with its twin.
+  const first = asked.length ? kept : [...found.filter(({ twin, why }) => !twin && !why), ...found.filter(({ twin, why }) => twin && !why)].slice(0, 1).map(({ name }) => name);
+  if (first.join() !== asked.join()) state.set({ with: first }, { quiet: true });
+  return found;
+}
+
+/**
+ * @param {HTMLElement} box
+ * @param {Offer[]} found
+ */
+export function showPicker(box, found) {
+  const baseline = pinned();
+  const chosen = picked();
+  const item = (/** @type {Offer} */ { name, title, shares }) => {
+    const change = () => state.set({ with: chosen.includes(name) ? chosen.filter((each) => each !== name && each !== baseline) : [...chosen.filter((each) => each !== baseline), name] });
+    const pin = () => state.set({ baseline: name === state.get("model") ? "" : name, with: [baseline, ...chosen.filter((each) => each !== name && each !== baseline)] });
+    const tick = el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: change });
+    const has = shares.length ? `shares: ${shares.join(", ")}` : "shares no saved result; heads on the sentence can be compared";
+    return el("li", { "data-model": name }, el("label", {}, tick, ` ${title}`), el("button", { type: "button", class: "pin", "aria-label": `Pin ${title} as the baseline`, onclick: pin }, "Pin"), el("p", { class: "soft" }, has));
+  };
+  const first = el("li", { "data-model": baseline, "data-baseline": "" }, el("strong", {}, baseline), el("span", { class: "badge" }, "baseline"), el("p", { class: "soft" }, "every difference is another model minus this one"));
+  const refused = found.filter(({ why }) => why);
+  replace(
+    box,
+    el("fieldset", { class: "fieldset" }, el("legend", { class: "unseen" }, "Models to compare with the baseline"), el("ul", { class: "picker" }, first, found.filter(({ why }) => !why).map(item))),
+    refused.length ? el("details", {}, el("summary", {}, `Not offered: ${refused.length}`), el("ul", {}, refused.map(({ title, why }) => el("li", {}, el("strong", {}, title), `: ${why}.`)))) : null,
+  );
+}

@@ -1,0 +1,151 @@
+// @ts-check
+// The pane that stays: where the chosen heads look, in the sentence or in an example of the corpus.
+/** @import { Links } from "./canvas.js" */
+import { post } from "../../shared/api.js";
+import { byId, el, input, inside, replace, select, svg, table } from "../../shared/dom.js";
+import * as state from "../../shared/state.js";
+import { done, wait } from "../../shared/waiting.js";
+import { flattened } from "./canvas.js";
+import { makeLines, strongest } from "./lines.js";
+import { STROKES } from "./style.js";
+
+const ROLLOUT = "rollout"; // all heads of all layers together, in place of a head
+const LEAST = 0.05;
+
+/**
+ * What came for a sentence at a level: valid for one question.
+ * @typedef {{ key: string, tokens: string[], special: boolean[], links: Map<string, Links> }} Lines
+ */
+
+/** @type {Lines} */
+let lines = { key: "", tokens: [], special: [], links: new Map() };
+/** @type {string[]} */
+let chosen = [];
+/** @type {{ sentence: string, of: string } | null} */
+let example = null;
+/** @type {AbortController | null} */
+let asking = null;
+
+export const weights = () => (state.get("weights") === "norm" ? "norm" : "attention");
+const level = () => (state.get("level") === "piece" ? "piece" : "word");
+const withSpecial = () => state.get("special") !== "0";
+const least = () => Math.min(0.5, Math.max(0.01, Number(state.get("least")) || LEAST));
+const side = () => state.get("lines") === "side";
+const rolled = () => state.get("lines") === ROLLOUT;
+const sentence = () => example?.sentence ?? state.get("sentence");
+
+const drawing = makeLines(byId("lines"), { onFocus: (words) => replace(byId("said"), words) });
+
+/** Shows these heads, the last one being the active one, on the sentence or the example. */
+export async function showLines(/** @type {string[]} */ heads) {
+  chosen = heads;
+  showChips();
+  const key = JSON.stringify([state.get("model"), sentence(), level(), weights()]);
+  if (lines.key !== key) lines = { key, tokens: [], special: [], links: new Map() };
+  const unknown = (rolled() ? [ROLLOUT] : chosen).filter((head) => !lines.links.has(head));
+  asking?.abort();
+  if (unknown.length) {
+    const control = (asking = new AbortController());
+    if (!lines.tokens.length) wait(byId("lines"), { lines: 8 });
+    try {
+      const answer = await post("/heads/lines", { model: state.get("model"), sentence: sentence(), heads: unknown, level: level(), weights: weights() }, control.signal);
+      if (lines.key !== key) return;
+      for (const head of answer.heads) lines.links.set(head.head, flattened(head));
+      Object.assign(lines, { tokens: answer.tokens, special: answer.special });
+    } catch (error) {
+      if (control.signal.aborted) return;
+      throw error;
+    } finally {
+      done(byId("lines"));
+    }
+  }
+  draw();
+}
+
+/**
+ * An example of the corpus in place of the sentence; null for the sentence again.
+ * @param {{ sentence: string, of: string } | null} next
+ */
+export async function showExample(next) {
+  example = next;
+  const back = el("button", { type: "button", onclick: () => showExample(null) }, "Back to the sentence");
+  const take = el("button", { type: "button", onclick: () => adopt() }, "Take it as the sentence");
+  replace(byId("on"), next ? [`On ${next.of}: `, back, " ", take] : []);
+  await showLines(chosen);
+}
+
+/** The example becomes the sentence of all views. */
+function adopt() {
+  const taken = example?.sentence;
+  example = null;
+  replace(byId("on"));
+  if (taken) state.set({ sentence: taken });
+}
+
+function shown() {
+  const heads = (rolled() ? [ROLLOUT] : chosen).flatMap((name, at) => {
+    const links = lines.links.get(name);
+    return links ? [{ name, links, stroke: STROKES[at] }] : [];
+  });
+  return { tokens: lines.tokens, special: lines.special, heads, withSpecial: withSpecial(), least: least(), side: side() };
+}
+
+function draw() {
+  if (!lines.tokens.length) return;
+  drawing.show(shown());
+  showTable();
+}
+
+function showTable() {
+  replace(byId("least-said"), least().toFixed(2));
+  if (!byId("links", HTMLDetailsElement).open) return;
+  replace(inside(byId("links"), "div"), table(["head", "from", "to", "weight"], strongest(shown()), { caption: "Strongest links, positions from 0" }));
+}
+
+/** @type {(head: string) => void} */
+let remove = () => {};
+
+function showChips() {
+  replace(byId("lines-title"), chosen.length > 1 ? "Where they look" : "Where it looks");
+  replace(
+    byId("chosen"),
+    chosen.map((head, at) => {
+      const { colour, dash } = STROKES[at];
+      const stroke = svg("svg", { width: 34, height: 10, "aria-hidden": "true" }, svg("line", { x1: 0, y1: 5, x2: 34, y2: 5, "stroke-width": 3, style: `stroke: var(${colour})`, "stroke-dasharray": dash.join(" ") }));
+      const away = chosen.length > 1 ? el("button", { type: "button", "aria-label": `take ${head} away`, onclick: () => remove(head) }, "×") : null;
+      return el("span", { class: "chip", "data-head": head }, stroke, head, away);
+    }),
+  );
+}
+
+function fill() {
+  select("level").value = level();
+  select("layout").value = rolled() ? ROLLOUT : side() ? "side" : "over";
+  input("special").checked = withSpecial();
+  input("least").value = String(least());
+}
+
+/**
+ * Begins to listen to the pane's own controls.
+ * @param {{ onRemove: (head: string) => void }} listeners
+ */
+export function beginPane({ onRemove }) {
+  remove = onRemove;
+  fill();
+  select("level").addEventListener("change", () => state.set({ level: select("level").value === "word" ? "" : "piece" }));
+  select("layout").addEventListener("change", () => state.set({ lines: select("layout").value === "over" ? "" : select("layout").value }));
+  input("special").addEventListener("change", () => state.set({ special: input("special").checked ? "" : "0" }));
+  input("least").addEventListener("input", () => {
+    state.set({ least: input("least").value }, { quiet: true });
+    drawing.setLeast(least());
+    showTable();
+  });
+  byId("links").addEventListener("toggle", showTable);
+  state.onChange((changed) => {
+    fill();
+    if ("sentence" in changed || "model" in changed) {
+      example = null;
+      replace(byId("on"));
+    }
+  });
+}

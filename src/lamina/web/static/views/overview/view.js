@@ -1,0 +1,186 @@
+// @ts-check
+// The tab Overview: the model's card. What was found, two linked figures, a sentence to try, what has not been measured
+// yet and what that would take, and every result by chapter.
+/** @import { About, ChapterOfModel, Found, ModelOverview, Summary, Unmeasured, Wanted } from "../../shared/api_types.js" */
+/** @import { View } from "../../shared/charts.js" */
+import { read } from "../../shared/api.js";
+import { draw, figure } from "../../shared/charts.js";
+import { byId, el, input, replace, table } from "../../shared/dom.js";
+import { duration } from "../../shared/durations.js";
+import { listed } from "../../shared/findings.js";
+import { button, onDone } from "../../shared/jobs.js";
+import { chosenLayer, follow, pickLayer, point } from "../../shared/layer.js";
+import { ready } from "../../shared/page.js";
+import * as state from "../../shared/state.js";
+import { load } from "../../shared/waiting.js";
+
+const FIRST = 6; // findings that are seen at once
+const PAUSE = 2000; // between two looks at estimates that are being made
+const LINK = "layer"; // the selection that both figures share
+/** @type {number | undefined} */
+let timer;
+
+const model = () => state.get("model");
+const path = () => /** @type {const} */ (`/overview/${encodeURIComponent(model())}`);
+
+/** @param {Found} found */
+const whole = ({ text, status, result, title }) => ({ text, status, link: el("a", { href: state.address("/runs", { result }) }, title) });
+
+/** @param {ModelOverview} seen */
+function findings({ findings: all, report }) {
+  if (!all.length) return el("p", {}, `Nothing has been measured of ${model()} in the folders named at the start.`);
+  const [first, rest] = [all.slice(0, FIRST), all.slice(FIRST)];
+  return [
+    listed(first.map(whole)),
+    rest.length ? el("details", {}, el("summary", {}, `${rest.length} more findings`), listed(rest.map(whole))) : null,
+    report ? el("p", {}, el("a", { href: "/report" }, "The report"), " has all of it on one page, to print and to send.") : null,
+  ];
+}
+
+/** @type {number | null} */
+let over = null; // the layer that is pointed at in the figure
+
+/**
+ * A layer pointed at in a figure is pointed at everywhere, and the other way round; a click chooses it.
+ * @param {View} view
+ */
+function link(view) {
+  let own = false; // whether the figure is being told, and not telling
+  view.addSignalListener(LINK, (_, value) => {
+    if (own) return;
+    over = Number.isInteger(value?.layer?.[0]) ? value.layer[0] : null;
+    point(over ?? chosenLayer());
+  });
+  follow("glance", async (layer) => {
+    own = true;
+    const lit = state.get("layer") === "" && layer === chosenLayer() ? [] : [{ unit: "", fields: [{ type: "E", field: "layer" }], values: [layer] }];
+    await view.data(`${LINK}_store`, lit).runAsync();
+    own = false;
+  });
+}
+
+/**
+ * @param {ModelOverview} seen
+ * @param {AbortSignal} signal
+ */
+async function glance({ glance: shown, captions }, signal) {
+  if (signal.aborted) return;
+  if (!shown && captions.length) return captions.map((why) => el("p", { class: "wrong" }, why));
+  if (!shown) return el("p", {}, "Abilities by layers need probes, heads by roles need attention: both can be started below.");
+  const box = el("div", { class: "box", onclick: () => over !== null && pickLayer(over) });
+  const made = el("figure", { "data-chart": shown.name }, box, captions.map((caption) => el("figcaption", {}, caption)), el("details", {}, el("summary", {}, "The same in words"), el("p", {}, shown.summary)));
+  // A chart is drawn to the width of its place, so it has to be there first.
+  replace(byId("glance"), made);
+  await draw(box, shown.spec, { summary: shown.summary, name: `${model()}-at-a-glance`, onView: link });
+}
+
+/** @param {Unmeasured} each */
+function estimate({ state: known, seconds, memory }) {
+  if (known === "known" && seconds !== null) return `about ${duration(seconds)}${memory ? `, ${(memory / 1e9).toFixed(1)} GB of memory` : ""}`;
+  if (known === "off") return "not estimated: the server was started without";
+  return known === "trying" ? "being estimated by a trial …" : "estimated soon …";
+}
+
+/** @param {Unmeasured[]} all */
+function unmeasured(all) {
+  const [possible, not] = [all.filter(({ state: known }) => known !== "failed"), all.filter(({ state: known }) => known === "failed")];
+  const rows = possible.map((each) => {
+    const start = button("Measure", () => /** @type {Wanted} */ (each.wanted));
+    start.setAttribute("aria-label", `Measure: ${each.title}`);
+    const waiting = each.state === "waiting" || each.state === "trying";
+    return [el("span", { title: each.question }, each.title), el("span", { class: "estimate", "data-estimate": each.state, "aria-busy": waiting ? "true" : null }, estimate(each)), start];
+  });
+  return [
+    rows.length
+      ? table(["question", "takes", ""], rows, { caption: `As a report asks it, for ${model()}, on this machine` })
+      : el("p", {}, "Everything that a report asks of this model has been measured."),
+    not.length ? el("details", {}, el("summary", {}, `${not.length} not possible with ${model()}`), el("ul", {}, not.map(({ title, why }) => el("li", {}, `${title}: ${why}`)))) : null,
+  ];
+}
+
+// Estimates come one after another: the list is renewed until all are there.
+async function follows() {
+  clearTimeout(timer);
+  const asked = model();
+  const all = await read(`/unmeasured/${encodeURIComponent(asked)}`).catch(() => null);
+  if (!all || asked !== model()) return;
+  if (!byId("unmeasured").contains(document.activeElement)) replace(byId("unmeasured"), unmeasured(all));
+  if (all.some(({ state: known }) => known === "waiting" || known === "trying")) timer = setTimeout(follows, PAUSE);
+}
+
+/** @param {Summary} summary */
+function result(summary) {
+  const box = el("div");
+  const made = el(
+    "section",
+    { class: "result", "data-analysis": summary.analysis },
+    el("h3", {}, summary.title),
+    listed(summary.findings),
+    box,
+    el("p", {}, el("a", { href: state.address("/runs", { result: summary.id }) }, "Where it came from, its tables, and how to make it again")),
+  );
+  return { made, fill: () => load(box, async (signal) => {
+    const read_ = await read(`/results/${summary.id}`, signal);
+    return read_.figures.length ? read_.figures.map((shown) => figure(read_, shown)) : el("p", { class: "soft" }, "This result has no chart.");
+  }, { lines: 8 }) };
+}
+
+/** @param {ChapterOfModel} chapter */
+function chapter({ name, title, question, results }) {
+  const parts = results.map(result);
+  const wanted = state.get("chapter") === name || results.some(({ analysis }) => analysis === state.get("analysis"));
+  const made = el(
+    "details",
+    { class: "chapter", "data-chapter": name },
+    el("summary", {}, title, el("span", { class: "soft" }, ` ${question} (${results.length || "nothing yet"})`)),
+    parts.map((part) => part.made),
+  );
+  let filled = false;
+  // Charts are drawn when somebody looks: a report has thirty.
+  made.addEventListener("toggle", () => {
+    if (made.open && !filled) for (const part of parts) part.fill();
+    filled ||= made.open;
+    if (made.open) state.set({ chapter: name, analysis: "" }, { quiet: true });
+  });
+  if (wanted) made.open = true;
+  return made;
+}
+
+async function look() {
+  clearTimeout(timer);
+  const asked = read(path());
+  asked.catch(() => null);
+  load(byId("findings"), async () => findings(await asked), { lines: 6 });
+  load(byId("glance"), async (signal) => glance(await asked, signal), { lines: 10 });
+  const wanted = state.get("analysis");
+  load(byId("chapters"), async () => (await asked).chapters.map(chapter), { lines: 5 }).then(() => {
+    for (const section of byId("chapters").querySelectorAll("[data-analysis]")) {
+      if (section.getAttribute("data-analysis") === wanted) section.scrollIntoView();
+    }
+  });
+  await load(byId("unmeasured"), async (signal) => unmeasured(await read(`/unmeasured/${encodeURIComponent(model())}`, signal)), { lines: 4 });
+  follows();
+}
+
+/** @param {About} about */
+function offerExamples(about) {
+  input("typed").value = state.get("sentence", about.sentence);
+  byId("try").addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.href = state.address("/sentence", { sentence: input("typed").value, word: "" });
+  });
+  replace(
+    byId("examples"),
+    about.examples.map(({ sentence, why }) => el("li", {}, el("a", { href: state.address("/sentence", { sentence, word: "" }) }, sentence), " ", el("span", {}, why))),
+  );
+}
+
+const about = await ready;
+offerExamples(about);
+state.onChange((changed) => {
+  if (!("model" in changed)) return;
+  offerExamples(about);
+  look();
+});
+onDone(look);
+await look();

@@ -1,0 +1,74 @@
+// @ts-check
+// A word's way through the layers, with the other words where they are at the layer looked at.
+/** @import { Word } from "../../shared/api_types.js" */
+import { el, replace, svg, table } from "../../shared/dom.js";
+import { follow } from "../../shared/layer.js";
+
+const WIDTH = 340;
+const HEIGHT = 300;
+const EDGE = 26;
+const NAMED = 40; // more words than this are dots without names
+
+/** @typedef {[number, number]} Place */
+
+/**
+ * @param {Word} answer
+ * @param {string[]} words
+ * @param {number} word
+ */
+export function path(answer, words, word) {
+  const place = scale(answer.others.flat());
+  const others = svg("g", { class: "others" });
+  const places = answer.path.map(place);
+  const dots = places.map(([x, y], layer) =>
+    svg(
+      "g",
+      { class: "step", "data-layer": layer },
+      svg("circle", { cx: x, cy: y, r: 7 }),
+      svg("text", { x, y: y + 3 }, String(layer)),
+      svg("title", {}, `${words[word]} at layer ${layer}`),
+    ),
+  );
+  const line = svg("polyline", { class: "way", points: places.map((each) => each.join(",")).join(" ") });
+  const share = answer.explained.map((each) => Math.round(100 * each));
+  const summary = `The path of ${words[word]} through ${places.length} layers, in two dimensions that show ${share[0] + share[1]} percent of the variance; the table has the places.`;
+  const drawn = svg("svg", { class: "path", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary }, others, line, dots);
+  follow("path", (layer) => {
+    replace(others, otherWords(answer.others[layer], words, word, place));
+    drawn.append(dots[layer]); // the last one drawn lies on top
+  });
+  return [
+    drawn,
+    el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at.`),
+    el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], answer.path.map(([x, y], layer) => [layer, x, y]))),
+  ];
+}
+
+/**
+ * @param {Place[]} places
+ * @returns {(place: Place) => Place}
+ */
+function scale(places) {
+  const [xs, ys] = [places.map((each) => each[0]), places.map((each) => each[1])];
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  // One scale for both axes: distances on paper are distances.
+  const unit = Math.min((WIDTH - 2 * EDGE) / (right - left || 1), (HEIGHT - 2 * EDGE) / (high - low || 1));
+  const [middle, centre] = [(left + right) / 2, (low + high) / 2];
+  const rounded = (/** @type {number} */ each) => Math.round(each * 10) / 10;
+  return ([x, y]) => [rounded(WIDTH / 2 + (x - middle) * unit), rounded(HEIGHT / 2 - (y - centre) * unit)];
+}
+
+/**
+ * @param {Place[]} places
+ * @param {string[]} words
+ * @param {number} word
+ * @param {(place: Place) => Place} place
+ */
+function otherWords(places, words, word, place) {
+  return places.flatMap((each, at) => {
+    if (at === word) return [];
+    const [x, y] = place(each);
+    const dot = svg("circle", { cx: x, cy: y, r: 2 });
+    return words.length > NAMED ? [dot] : [dot, svg("text", { x, y: y - 4 }, words[at])];
+  });
+}

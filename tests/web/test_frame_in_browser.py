@@ -1,0 +1,236 @@
+"""What all tabs share, with a tiny model: the selection in the address, the strip, waiting, and what goes wrong."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from lamina.testing import TinyEncoder
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(served, tmp_path_factory) -> str:
+    return served({"tiny": TinyEncoder(), "other": TinyEncoder(seed=1)}, [tmp_path_factory.mktemp("results")])
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory):
+    options = {"viewport": {"width": 1200, "height": 900}, "has_touch": True}
+    with chromium(tmp_path_factory.mktemp("profile"), **options) as context:
+        context.set_default_timeout(60_000)
+        # The neighbours of a word need a corpus, which has nothing to do with the frame.
+        context.route("**/api/lens/neighbours", lambda route: route.fulfill(json=NO_NEIGHBOURS))
+        yield context
+
+
+NO_NEIGHBOURS = {"corpus": "none", "sentences": 0, "words": 0, "layers": [[], [], []]}
+
+
+@pytest.fixture
+def page(browser):
+    page, wrong = browser.new_page(), []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def word(page, at: int):
+    return page.locator(f'#strip [data-word="{at}"]')
+
+
+def chosen(page) -> str:
+    """The chosen words in the strip."""
+    return " ".join(page.locator('#strip [aria-selected="true"] .name').all_inner_texts())
+
+
+def looks_at(page, name: str) -> None:
+    """The panels of the word are there."""
+    page.locator("#token-title q", has_text=name).wait_for()
+    page.locator("#path svg").wait_for()
+
+
+class Slowly:
+    """Answers to one address come when they are let go; the test can look at the page meanwhile."""
+
+    def __init__(self, page, address: str) -> None:
+        self.held = []
+        page.route(address, lambda route: self.held.append(route))
+
+    def let_go(self, page, at: int) -> None:
+        while len(self.held) <= at:
+            page.wait_for_timeout(20)
+        self.held[at].continue_()
+
+
+class TestTheStrip:
+    """Words and spans are chosen there; what is chosen is in the address."""
+
+    @pytest.fixture
+    def strip(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs chase old cats .&word=0")
+        word(page, 4).wait_for()
+        return page
+
+    def test_by_keyboard(self, strip):
+        word(strip, 0).focus()
+        strip.keyboard.press("ArrowRight")
+        assert chosen(strip) == "Dogs"
+        strip.keyboard.press("Enter")
+        assert chosen(strip) == "chase"
+        strip.keyboard.press("Shift+ArrowRight")
+        strip.keyboard.press("Shift+ArrowRight")
+        assert chosen(strip) == "chase old cats"
+        assert "word=1-3" in strip.url
+        strip.keyboard.press("Shift+ArrowLeft")
+        assert chosen(strip) == "chase old"
+
+    def test_by_mouse(self, strip):
+        start, end = (word(strip, at).bounding_box() for at in (3, 2))
+        strip.mouse.move(start["x"] + 4, start["y"] + 6)
+        strip.mouse.down()
+        strip.mouse.move(end["x"] + 4, end["y"] + 6, steps=3)
+        strip.mouse.up()
+        assert chosen(strip) == "old cats"
+        word(strip, 4).click(modifiers=["Shift"])
+        assert chosen(strip) == "old cats ."
+
+    def test_by_touch(self, strip):
+        word(strip, 1).tap()
+        assert chosen(strip) == "chase"
+        strip.locator("#extend").tap()
+        word(strip, 3).tap()
+        assert chosen(strip) == "chase old cats"
+
+    def test_it_stays_in_sight_with_the_scrubber(self, strip):
+        looks_at(strip, "Dogs")
+        strip.set_viewport_size({"width": 1200, "height": 400})
+        strip.mouse.wheel(0, 600)
+        strip.wait_for_function("scrollY > 100")
+        for part in ("#strip", "#layer"):
+            assert 0 <= strip.locator(part).bounding_box()["y"] < 200
+
+
+class TestTheSelection:
+    """One for all tabs, with a history."""
+
+    def test_back_and_forward_go_through_what_was_chosen(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs chase cats .&word=0")
+        looks_at(page, "Dogs")
+        word(page, 2).click()
+        looks_at(page, "cats")
+        page.fill("#layer", "1")
+        page.fill("#layer", "0")
+        page.fill("#sentence", "Birds sing .")
+        page.keyboard.press("Enter")
+        page.locator("#strip", has_text="sing").wait_for()
+        assert "word=2" not in page.url
+        page.get_by_role("navigation", name="Views").get_by_role("link", name="Runs").click()
+        page.wait_for_url("**/runs?*sentence=Birds*layer=0*")
+        page.go_back()
+        page.locator("#strip", has_text="sing").wait_for()
+        page.go_back()
+        looks_at(page, "cats")
+        assert page.input_value("#sentence") == "Dogs chase cats ."
+        # Scrubbing left no place of its own in the history.
+        page.go_back()
+        looks_at(page, "Dogs")
+        page.go_forward()
+        looks_at(page, "cats")
+
+    def test_another_model_is_a_step_too(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs bark .&word=1")
+        looks_at(page, "bark")
+        page.select_option("#model", "other")
+        page.wait_for_url("**model=other**")
+        looks_at(page, "bark")
+        page.go_back()
+        page.wait_for_function("document.getElementById('model').value === 'tiny'")
+
+    def test_an_address_of_an_earlier_version_leads_to_the_same_view(self, page, address):
+        page.goto(f"{address}/?sentence=Dogs chase cats .&word=1&layer=1")
+        page.wait_for_url("**/sentence?*")
+        looks_at(page, "chase")
+        assert page.locator("#layer-said").inner_text() == "1 of 2"
+
+    def test_layers_are_played(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs bark .")
+        page.locator("#play:enabled").click()
+        page.wait_for_function("document.getElementById('layer-said').textContent.startsWith('0 of 2')")
+        page.click("#play")
+        assert page.locator("#play").inner_text() == "Play"
+
+
+class TestWaiting:
+    """It is visible, and nothing old is shown as new."""
+
+    def test_an_old_answer_is_not_shown(self, page, address):
+        page.goto(f"{address}/sentence?sentence=Dogs chase cats .")
+        looks_at(page, "")
+        slow = Slowly(page, "**/api/lens")
+        for sentence in ("Cats sleep .", "Old birds sing ."):
+            page.fill("#sentence", sentence)
+            page.keyboard.press("Enter")
+            page.locator("#strip", has_text=sentence.split()[1]).wait_for()
+            for box in ("#words", "#path .box", "#near .box", "#attended .box"):
+                assert page.get_attribute(box, "aria-busy") == "true"
+                assert page.locator(f"{box} .skeleton").count() == 1
+            assert page.locator("#token-title q").count() == 0
+        # The first answer comes last, when nobody waits for it any more.
+        slow.let_go(page, 1)
+        page.locator("#words", has_text="4 words").wait_for()
+        page.locator("#path svg").wait_for()
+        assert page.locator("main [aria-busy=true]").count() == 0
+
+    def test_what_fails_is_said_in_its_place_and_can_be_tried_again(self, page, address):
+        page.route("**/api/lens", lambda route: route.fulfill(status=503, json={"error": "the disk is full"}))
+        page.goto(f"{address}/sentence?sentence=Dogs bark .")
+        page.locator("#words", has_text="the disk is full").wait_for()
+        assert page.locator("main [aria-busy=true]").count() == 0
+        page.unroute("**/api/lens")
+        page.locator("#words").get_by_role("button", name="Try again").click()
+        page.locator("#words", has_text="3 words").wait_for()
+
+    def test_a_model_that_cannot_be_loaded_is_said(self, page, address):
+        about = httpx.get(f"{address}/api/about").json()
+        about["models"][0]["trouble"] = "its weights are damaged"
+        page.route("**/api/about", lambda route: route.fulfill(json=about))
+        for path in ("/runs", "/"):
+            page.goto(f"{address}{path}")
+            page.get_by_role("alert").get_by_text("tiny cannot be loaded: its weights are damaged").wait_for()
+
+    def test_a_page_that_is_not_there_leads_on(self, page, address):
+        assert page.goto(f"{address}/nowhere").status == 404
+        page.locator("main").get_by_role("link", name="Overview").click()
+        page.locator("h1", has_text="Overview").wait_for()
+
+
+JOB = {
+    "id": "1", "state": "running", "command": "lamina geometry tiny", "what": "encoding", "done": 1, "total": 4,
+    "message": "", "elapsed": 30.0, "estimate": 180.0,
+}  # fmt: skip
+
+
+class TestTheTray:
+    """Computations with what is known of their time, and no more."""
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({}, "30 s of about 3 min: encoding"),
+            ({"elapsed": 400.0}, "7 min so far, longer than the estimated 3 min"),
+            ({"estimate": None}, "30 s so far; nobody estimated it"),
+            ({"state": "queued"}, "waiting for the others; about 3 min once it runs"),
+            ({"state": "failed", "message": "there is no such corpus"}, "failed after 30 s"),
+        ],
+        ids=["on time", "late", "unknown", "queued", "failed"],
+    )
+    def test_its_time(self, page, address, changed, said):
+        page.route("**/api/jobs", lambda route: route.fulfill(json=[JOB | changed]))
+        page.goto(f"{address}/runs")
+        page.locator("#tray").click()
+        page.locator("#jobs p", has_text=said).wait_for()
+        page.keyboard.press("Escape")
+        assert page.locator("#jobs").is_hidden()

@@ -1,0 +1,179 @@
+"""Heads and Compare as a person uses them, in a real Chromium: tiny models, some with as many heads as large ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import lamina
+from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+from tests.web.large_models import save_roles, tiny
+
+SENTENCE = "sentence=Dogs chase cats ."
+WRITTEN = """
+(() => {
+  window.written = [];
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.written.push(text);
+    return write.call(this, text, ...place);
+  };
+})();
+"""
+"""Keeps what is written on canvases."""
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(chromium, served, pets, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("results")
+    corpus = lamina.corpus_from(SAMPLE_TEXTS, name="samples")
+    own, other = TinyEncoder(), TinyEncoder(seed=7)
+    other.name = "other"
+    lamina.attention(own, corpus, samples=20).save(folder / "attention", charts=False)
+    lamina.headmap(own, corpus, samples=20).save(folder / "headmap", charts=False)
+    for name, encoder in (("tiny", own), ("other", other)):
+        lamina.geometry(encoder, corpus, samples=20, min_count=2).save(folder / f"geometry-{name}", charts=False)
+    large = {"wide": tiny("wide", 32, 32), "wider": tiny("wider", 48, 64)}
+    for name, encoder in large.items():
+        save_roles(encoder, folder / f"headmap-{name}")
+    return served({"tiny": own, "other": other, **large}, [folder], corpora=(str(pets),))
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile"), viewport={"width": 1200, "height": 900}) as context:
+        context.set_default_timeout(60_000)
+        context.add_init_script(WRITTEN)
+        yield context
+
+
+@pytest.fixture
+def page(browser):
+    page, logged = browser.new_page(), []
+    page.on("pageerror", lambda error: logged.append(str(error)))
+    yield page
+    page.close()
+    assert logged == []
+
+
+def settled(page) -> None:
+    """Everything that was asked for is there; pages begin busy."""
+    page.wait_for_function("!document.querySelector('main [aria-busy]')")
+
+
+def cell(page, head: str) -> dict[str, float]:
+    """Where a head is on the atlas, while it is not zoomed."""
+    layer, number = map(int, head.split("-"))
+    size = page.evaluate("JSON.parse(document.querySelector('#atlas .atlas-grid').dataset.cell)")
+    return {
+        "x": size["left"] + (number - 0.5) * size["wide"],
+        "y": size["top"] + (layer - 0.5) * size["tall"],
+    }
+
+
+def words_on(page, act) -> set[str]:
+    """What is written on canvases after something was done."""
+    page.evaluate("window.written = []")
+    act()
+    page.wait_for_timeout(200)
+    return set(page.evaluate("window.written"))
+
+
+def test_heads_are_coloured_by_role_at_first_and_a_head_has_an_address(page, address):
+    page.goto(f"{address}/heads?{SENTENCE}&model=tiny")
+    settled(page)
+    assert page.locator("#measure").input_value() == "headmap.role"
+    first = page.url
+    assert "head=" in first
+    page.locator("#atlas .atlas-grid").click(position=cell(page, "2-2" if "head=2-2" not in first else "1-1"))
+    page.wait_for_function(f"location.href !== {first!r}")
+    settled(page)
+    chosen = re.search(r"head=(\d-\d)", page.url)[1]
+    assert chosen in page.locator("#card-title").inner_text()
+    assert page.locator(".says").inner_text()
+    assert page.locator(".evidence tbody tr").count() == 3
+    assert page.locator(".examples li").count() == 5
+    page.get_by_role("button", name="Draw the lines of example 1").click()
+    page.locator("#on", has_text="On example 1, pets").wait_for()
+    page.get_by_role("button", name="Back to the sentence").click()
+    page.locator("#on", has_text="On example 1").wait_for(state="detached")
+    page.go_back()
+    page.wait_for_function(f"location.href === {first!r}")
+    page.locator("#card-title", has_text=re.search(r"head=(\d-\d)", first)[1]).wait_for()
+
+
+def test_lines_stay_in_sight_and_can_be_read_as_a_table(page, address):
+    page.goto(f"{address}/heads?{SENTENCE}&model=tiny&head=2-1")
+    settled(page)
+    assert page.locator("#looking").evaluate("(pane) => getComputedStyle(pane).position") == "sticky"
+    page.wait_for_selector("#lines canvas")
+    page.locator("#links summary").click()
+    page.locator("#links td", has_text="[special]").first.wait_for()
+    page.uncheck("#special")
+    page.locator("#links td", has_text="[special]").first.wait_for(state="detached")
+    page.locator("#links td", has_text="chase").first.wait_for()
+    page.select_option("#weights", "norm")
+    page.wait_for_function("location.search.includes('weights=norm')")
+    page.select_option("#layout", "rollout")
+    page.locator("#links td", has_text="rollout").first.wait_for()
+
+
+def test_arrow_keys_move_over_the_heads_and_the_active_one_is_told(page, address):
+    page.goto(f"{address}/heads?{SENTENCE}&model=tiny&head=1-1&measure=sentence.to_self")
+    settled(page)
+    page.locator("#atlas .atlas-grid").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    active = page.locator("#atlas [role=gridcell]")
+    assert re.match(r"2-2: 0\.\d+ \(share of attention\), rank \d of 4", active.text_content())
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.search.includes('head=2-2')")
+
+
+@pytest.mark.parametrize(("model", "size"), [("wide", (32, 32)), ("wider", (48, 64))])
+def test_large_models_are_legible(page, address, model, size):
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(f"{address}/heads?{SENTENCE}&model={model}&head=9-9")
+    settled(page)
+    grid = page.locator("#atlas .atlas-grid")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert (grid.get_attribute("aria-rowcount"), grid.get_attribute("aria-colcount")) == tuple(map(str, size))
+    roles = {"prev", "next", "sep", "syn", "broad", "coref", "punct"}
+    # No word fits a cell of a few pixels; zoomed in, words are written, and panning stays inside.
+    assert not words_on(page, lambda: page.select_option("#measure", "headmap.role")) & roles
+    grid.focus()
+    near = words_on(page, lambda: [page.keyboard.press("+") for _ in range(9)])
+    assert near & roles
+    page.keyboard.press("End")
+    page.keyboard.press("0")
+    page.locator("#atlas summary").click()
+    page.locator("#atlas tbody tr").nth(size[0] - 1).wait_for()
+    assert page.locator("#atlas tbody tr").count() == size[0]
+    assert page.locator("#atlas tbody tr").first.locator("td").count() == size[1] + 1
+
+
+def test_any_number_of_models_share_a_scale_and_one_is_pinned(page, address):
+    page.goto(f"{address}/compare?{SENTENCE}&model=tiny&with=other&with=tiny (random)")
+    settled(page)
+    assert page.locator("#atlases [data-panel]").count() == 3
+    assert page.locator("#heads-legend .scale").count() == 1
+    # Only the twin has its heads at the same places: differences of others are not offered, and it is said why.
+    assert page.locator("#differences [data-panel]").all_inner_texts()[0].startswith("tiny (random) minus tiny")
+    assert page.locator("#differences [data-panel]").count() == 1
+    assert "No difference head by head for other" in page.locator("#differences").inner_text()
+    assert (
+        "Not offered" in page.locator("#changed").inner_text()
+        or "Not computed" in page.locator("#changed").inner_text()
+    )
+    page.get_by_role("button", name="Pin tiny, random twin as the baseline").click()
+    page.wait_for_function("location.search.includes('baseline=')")
+    page.locator("#differences", has_text="tiny minus tiny (random)").wait_for()
+
+
+def test_what_is_not_alike_is_told(page, address):
+    page.goto(f"{address}/compare?{SENTENCE}&model=tiny&with=wide")
+    page.locator("#not li", has_text="wide: no saved result of").wait_for()
+    page.locator("#changed", has_text="Not offered: tiny has 2 layers, wide has 32").wait_for()
