@@ -103,7 +103,7 @@ def loop(parts: Interventions, rows: Sequence[Row], heads: Sequence[tuple[int, i
 
 
 def _against_a_loop(encoder: HuggingFaceEncoder, device: str) -> Bar:
-    """Both ways in turn, so that a slowdown affects both; the loop in large batches and in ones with less padding or none.
+    """Both ways in turn, so that a slowdown affects both; the loop in large batches, and with less padding or none.
 
     What a masked-LM loss needs: the last layer at some tokens. The loop makes it at all; so do we for the other ratio.
     """
