@@ -24,10 +24,9 @@ CAPTIONS = {
     "relations": (
         "The right object comes first: share of facts whose object is the likeliest of all objects of the relation, "
         "over all patterns, one row per relation, the best first. Paraphrases get the same object: share of pairs of "
-        "patterns. Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most frequent "
-        "object "
-        "of the other facts gives, or chance. A model that says the same object to everything is consistent and knows "
-        "nothing: compare both panels, and the twin with random weights."
+        "patterns. Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most "
+        "frequent object of the other facts gives, or chance. A model that says the same object to everything is "
+        "consistent and knows nothing: compare both panels, and the twin with random weights."
     ),
     "items": (
         "Share of items whose answer is the likeliest word, is among the 5 likeliest, or is the likeliest of its "
