@@ -354,6 +354,31 @@ class TestAFreshPersonsTasks:
         )
         assert self.clicks(first) == 2
 
+    def test_which_head_finds_objects_and_where_does_it_fail(self, first):
+        first.get_by_role("navigation", name="Views").get_by_role("link", name="Heads").click()
+        first.wait_for_selector("#lines canvas")
+        settled(first)
+        objects = first.locator("#measure option", has_text=re.compile(r"\bd?obj\b")).first
+        first.select_option("#measure", objects.get_attribute("value"))
+        first.locator("#readout", has_text=re.compile(r"\d+-\d+")).wait_for()
+        layer, head = re.search(r"(\d+)-(\d+)", first.locator("#readout").inner_text()).groups()
+        size = first.evaluate("JSON.parse(document.querySelector('#atlas .atlas-grid').dataset.cell)")
+        place = {
+            axis: size[start] + (int(at) - 0.5) * size[step]
+            for axis, start, step, at in (("x", "left", "wide", head), ("y", "top", "tall", layer))
+        }
+        first.locator("#atlas canvas").first.click(position=place)
+        first.locator("#card-title", has_text=f"{layer}-{head}").wait_for()
+        # How often it is right is on its card; on a sentence of one's own one sees where it looks instead.
+        first.locator("#card", has_text="accuracy").wait_for()
+        first.fill("#sentence", "What did the dog chase ?")
+        first.click("#ask button[type=submit]")
+        first.locator("#strip", has_text="What").wait_for()
+        first.locator("#links summary").click()
+        first.locator("#links td", has_text="chase").first.wait_for()
+        # Beside these, one choice in the list of measures.
+        assert self.clicks(first) == 4
+
     def test_two_models_are_compared(self, first):
         first.get_by_role("navigation", name="Views").get_by_role("link", name="Compare").click()
         first.wait_for_selector("main h2")
