@@ -15,9 +15,9 @@ from lamina.results import Result
 CAPTIONS = {
     "diagnostics": (
         "An expected word is among the first 5: share of contexts (of negated sentences: the true word). The good word "
-        "is the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % intervals over "
-        "items. The dark tick is chance; compare the model with its twin with random weights. A model that heeds "
-        "negation has as high a share in negative contexts as in affirmative ones. Surprisal of the false "
+        "is the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % intervals "
+        "over items. The dark tick is chance; compare the model with its twin with random weights. A model "
+        "that heeds negation has as high a share in negative contexts as in affirmative ones. Surprisal of the false "
         "word minus that of the true one: in bits; below 0 the false word is the easier one. People's N400 in bare "
         "sentences (SIMP) is below 0 in negative contexts too, where negation is licensed (NAT) it is not."
     ),
