@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,7 +64,7 @@ def report(
 
     For the chapter on answering the model is fine-tuned on short stories; the time is said before. With --limit N no
     more than N stories are learned from. Where it would take over two minutes it is left out, unless asked for with
-    --with answering.
+    --with finetune; --without finetune does without.
 
     Probing learns from the corpus's train split and scores SPLIT; without a train split or annotations it is left out,
     and the page says so.
@@ -79,7 +79,7 @@ def report(
     asked = model[0] if len(model) == 1 else model
     wanted, unwanted, slow = _named(only), _named(without), _named(also)
     data = {"split": split, "unit": unit, "format": format, "annotation": annotation, "limit": limit}
-    of_all = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
+    of_all: dict[str, Any] = data | {"dtype": dtype, "chat": chat} | ({"single_file": True} if single_file else {})
     apart = named_apart(unwanted, slow)
     if not dry_run and not trust_remote_code:
         page = find_report(asked, corpus, out, only=wanted, options=of_all | apart)
@@ -96,7 +96,8 @@ def report(
     if dry_run:
         print(estimate_report(asked, corpus, only=wanted, options=of_all | apart, runtime=runtime))
         return
-    print(make_report(asked, corpus, out, only=wanted, runtime=runtime, replace=replace, **of_all, **apart))
+    named: dict[str, Any] = {"only": wanted, "without": unwanted, "also": slow}
+    print(make_report(asked, corpus, out, runtime=runtime, replace=replace, **named, **of_all))
 
 
 def _named(given: list[str] | None) -> list[str] | None:
