@@ -44,7 +44,7 @@ PICTURES = (
     Picture("sentence", "/sentence", "#near table.brief", 1230),
     Picture("questions", "/sentence/question", "#maps .token", 1330),
     Picture("heads", "/heads", "#lines canvas", 1200),
-    Picture("compare", "/compare", "main h2", 1200),
+    Picture("compare", "/compare?with=minilm+(random)", "#differences [data-panel]", 1500),
     Picture("runs", "/runs", "#list table"),
 )
 

@@ -42,7 +42,7 @@ def address(chromium, served, pets, tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def browser(chromium, tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("profile"), viewport={"width": 1200, "height": 900}) as context:
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(180_000)
         yield context
 
 

@@ -10,7 +10,7 @@ const STATISTICS = { score_full: "all layers mixed", score_best_layer: "best sin
 const rowOf = (score) => `${score.analysis}\n${score.task}\n${score.statistic}`;
 
 /** @param {Score} score */
-const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}, ${metric.replace("_", "-")})`;
+const titleOf = ({ title, metric, statistic }) => `${title} (${STATISTICS[statistic]}, ${metric.replace("_", "-").replace("f1", "F1")})`;
 
 /** @param {Score} score */
 function missing({ reason }) {
@@ -73,10 +73,18 @@ export function showScores(found) {
   const scale = shared(found.scores.map(({ value }) => value));
   const most = farthest(found.differences.map(({ value }) => value));
   const some = others.filter((name) => found.differences.some(({ model }) => model === name));
-  return [
-    matrix(found.scores, found.models.filter((name) => found.scores.some(({ model }) => model === name)), "Scores with 95 % intervals", (score) => absolute(score, scale)),
-    ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models"),
-    some.length ? matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)) : null,
-    some.length ? ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}: 0 in the middle. Bold: the interval does not hold 0. *: not paired, since predictions of twins are not saved.`) : null,
-  ];
+  const scored = found.models.filter((name) => found.scores.some(({ model }) => model === name));
+  return el(
+    "div",
+    { class: "columns" },
+    el("div", {}, matrix(found.scores, scored, "Scores, with 95 % intervals", (score) => absolute(score, scale)), ramp(short(scale.low), short(scale.high), "--scale", "score; one scale for all tasks and models")),
+    some.length
+      ? el(
+          "div",
+          {},
+          matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)),
+          ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}. Bold: the interval does not hold 0. *: not paired, since predictions of twins are not saved.`),
+        )
+      : null,
+  );
 }
