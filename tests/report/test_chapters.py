@@ -46,7 +46,7 @@ def test_a_model_learns_to_answer_and_is_looked_at(model_folder, tmp_path, monke
     assert tokens["gold"].any()
     assert (tmp_path / "report" / "results" / "finetune" / "model.safetensors").is_file()
     # The page was drawn above.
-    monkeypatch.setattr(making, "write_report", lambda results, out, **_: out / "index.html")
+    monkeypatch.setattr(making.ReportPage, "write", lambda self, *_, **__: self.out / "index.html")
     again = made()
     assert {name: each.provenance.created for name, each in again.items()} == {
         name: each.provenance.created for name, each in first.items()
@@ -63,7 +63,7 @@ def test_behaviour_is_left_out_in_one_sentence_where_there_is_no_head(tmp_path, 
     few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
     corpus = corpus_from([["the", "dog"], ["a", "cat"]] * 3, name="pets")
     where = {"runtime": Runtime(tmp_path / "store")}
 
@@ -78,7 +78,7 @@ def test_a_model_with_a_head_has_the_chapter(tmp_path, monkeypatch):
     few = {name: get_analysis(name) for name in ("geometry", "surprisal", "pairs")}
     monkeypatch.setattr(making, "in_report", lambda: few)
     monkeypatch.setattr(Result, "charts", lambda self: {})
-    monkeypatch.setattr("lamina.report.page.draw", lambda result: {})
+    monkeypatch.setattr("lamina.report.chapters.draw", lambda result: {})
     monkeypatch.setattr("lamina.assets.held", lambda name: None)
     sentences = [["the", "dog", "runs"], ["a", "cat", "sees", "the", "dog"]]
     learned = [[*sentence, "away"] for sentence in sentences]

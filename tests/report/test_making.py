@@ -13,7 +13,8 @@ from lamina.corpora import corpus_from
 from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
 from lamina.figures import geometry
-from lamina.report import choose, make_report, making
+from lamina.report import choose, growing, make_report, making
+from lamina.report.page import ReportPage
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -120,7 +121,7 @@ def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_pat
     page = make_report(TinyEncoder(), data, tmp_path / "report", runtime=Runtime(tmp_path / "store"))
     text = page.read_text(encoding="utf-8")
     assert "Geometry of the layers" in text
-    assert 'id="r2-probe-curves-spec"' in text
+    assert 'id="probe-curves-spec"' in text
     assert "Edge probing is left out" not in text
     assert "Heads that find dependencies is left out: pets has no dependencies" in text
     assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()
@@ -131,7 +132,7 @@ def test_what_was_found_stands_on_top(made):
     head = json.loads((page.parent / "results" / "geometry" / "result.json").read_text(encoding="utf-8"))
     text = unescape(page.read_text(encoding="utf-8"))
     assert head["findings"]
-    on_top = text[text.index("What was found") : text.index("<main")]
+    on_top = text[text.index("What was found") : text.index('class="chapter"')]
     for finding in head["findings"]:
         assert finding["text"] in on_top
 
@@ -162,3 +163,37 @@ def test_analyses_that_watch_maps_share_one_pass(tmp_path, monkeypatch):
     assert len(seen) >= len(texts)
     # Besides the one pass, heads shows a few sentences again as examples.
     assert examples <= 12
+
+
+def test_the_page_is_there_after_the_first_analysis_and_stays_when_a_run_is_stopped(tmp_path, monkeypatch):
+    """Growth: written after each analysis that was computed, and left with what is missing."""
+    monkeypatch.setattr(growing, "_REUSED", 0.0)
+    seen = []
+    write = ReportPage.write
+
+    def watched(self, results, **more):
+        seen.append(([each.analysis for each in results], [each.title for each in more.get("coming", ())]))
+        return write(self, results, **more)
+
+    monkeypatch.setattr(ReportPage, "write", watched)
+    few = {name: get_analysis(name) for name in ("geometry", "heads")}
+    monkeypatch.setattr(making, "in_report", lambda: few)
+    monkeypatch.setattr(Result, "charts", lambda self: {})
+    monkeypatch.setattr(making._Report, "question", _stopping(making._Report.question))
+    with pytest.raises(KeyboardInterrupt):
+        make_report(TinyEncoder(), corpus_from(SENTENCES, name="pets"), tmp_path, runtime=Runtime(tmp_path / "store"))
+    assert seen == [(["geometry"], ["Heads that find dependencies"])] * 2
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "This run was stopped" in text
+    assert "Missing: Heads that find dependencies" in text
+
+
+def _stopping(question):
+    """Somebody presses Ctrl-C at the second analysis."""
+
+    def asked(self, name, *more):
+        if name == "heads":
+            raise KeyboardInterrupt
+        return question(self, name, *more)
+
+    return asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,18 +10,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lamina.report import write_report
+from lamina.figures import draw
+from lamina.report import chapters, write_report
+from tests.report.glance import at_a_glance_results
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def report(make_geometry, tmp_path_factory, drawn_charts) -> Path:
+    """A page with the first screen's figures and one chapter."""
     folder = tmp_path_factory.mktemp("report")
-    return write_report([make_geometry(model="<b>minilm</b>")], folder, title="minilm on ewt (dev)")
+    results = [make_geometry(model="<b>minilm</b>"), *at_a_glance_results()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chapters, "draw", lambda result: draw(result) if result.analysis == "geometry" else {})
+        return write_report(results, folder, title="minilm on ewt (dev)")
 
 
 @pytest.fixture(scope="module")
@@ -57,58 +64,126 @@ def browser(context):
 
 def test_charts_are_alive_and_nothing_is_fetched(report, browser):
     with browser(report) as (page, logged, requested):
-        page.wait_for_selector(".drawn .live svg")
-        assert not page.locator(".still").is_visible()
-        page.locator(".live .mark-symbol.role-mark path").nth(6).hover()
+        chart = seen(page, "geometry-layers")
+        assert not page.locator("#geometry-layers .still").is_visible()
+        chart.locator(".mark-symbol.role-mark path").nth(6).hover()
         page.wait_for_selector("#vg-tooltip-element.visible")
         assert "<b>minilm</b>" in page.locator("#vg-tooltip-element").inner_text()
         assert not logged
-        assert [url for url in requested if not url.startswith("data:")] == [report.as_uri()]
+        beside = report.parent.as_uri()
+        assert all(url.startswith(("data:", f"{beside}/index.html", f"{beside}/figures/")) for url in requested)
+
+
+def seen(page: Page, figure: str) -> Locator:
+    """The chart of a figure, once it is drawn."""
+    page.evaluate("id => document.getElementById(id).scrollIntoView({behavior: 'instant', block: 'center'})", figure)
+    page.wait_for_selector(f"#{figure} .chart[data-ready] svg")
+    return page.locator(f"#{figure} .live")
+
+
+def test_a_page_is_light_and_soon_there(report, browser):
+    assert report.stat().st_size < 2_000_000
+    with browser(report) as (page, _, _):
+        page.wait_for_selector("#overview .drawn")
+        assert page.evaluate("document.querySelectorAll('*').length") < 3000
+        loaded = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        assert loaded < 5000  # a second on a free machine
+
+
+def test_a_layer_that_is_pointed_at_lights_up_in_both_figures(report, browser):
+    with browser(report, width=1600) as (page, _, _):
+        chart = seen(page, "overview-figure")
+        faint = ".mark-rect path[opacity='0.35']"
+        assert chart.locator(faint).count() == 0
+        # The second layer of an ability; heads have cells behind their marks.
+        cell = chart.locator(".mark-rect.role-mark path").nth(1).bounding_box()
+        assert cell is not None
+        page.mouse.move(cell["x"] + 6, cell["y"] + 6)
+        page.wait_for_function("document.querySelectorAll(\"#overview-figure path[opacity='0.35']\").length > 0")
+        lit = chart.locator("path[fill-opacity='0.14']").count()
+        assert lit == 2
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+def test_every_chart_fits_its_card(report, browser, width, dark):
+    with browser(report, width=width, dark=dark) as (page, logged, _):
+        page.evaluate("for (const fold of document.querySelectorAll('details.more')) fold.open = true")
+        figures = page.evaluate("[...document.querySelectorAll('figure')].map((each) => each.id)")
+        assert len(figures) == 2
+        for figure in figures:
+            chart = seen(page, figure)
+            card, drawn = page.locator(f"#{figure} .chart").bounding_box(), chart.locator("svg").first.bounding_box()
+            assert card is not None
+            assert drawn is not None
+            assert drawn["x"] >= card["x"]
+            assert drawn["x"] + drawn["width"] <= card["x"] + card["width"] + 1
+            # The card is filled, but for its padding.
+            assert drawn["width"] > 0.85 * card["width"] - 22
+            assert page.evaluate(OUTSIDE, figure) == 0
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert not logged
+
+
+OUTSIDE = """id => {
+  const card = document.querySelector(`#${id} .chart`).getBoundingClientRect();
+  const parts = [...document.querySelectorAll(`#${id} svg :is(text, path, rect, line)`)];
+  const boxes = parts.map((part) => part.getBoundingClientRect()).filter((box) => box.width);
+  return boxes.filter((box) => box.right > card.right + 1 || box.left < card.left - 1).length;
+}"""
+"""How many parts of a chart lie beside its card."""
+
+
+def test_a_page_prints_on_few_sheets(report, browser):
+    with browser(report) as (page, _, _):
+        page.wait_for_selector("#overview .drawn")
+        printed = page.pdf(prefer_css_page_size=True)
+    # Overview, three chapters and an appendix.
+    assert 3 <= len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 7
 
 
 def test_a_table_downloads_as_csv(report, browser):
     with browser(report) as (page, _, _):
-        page.locator("details.table summary").click()
+        table = page.locator("details.table").first
+        table.locator("summary").click()
         with page.expect_download() as download:
-            page.locator("details.table a[download]").click()
+            table.locator("a[download]").click()
         assert download.value.suggested_filename == "geometry-layers.csv"
         text = download.value.path().read_text(encoding="utf-8")
         assert text.startswith("model,layer,measure,value,low,high\n")
 
 
-def test_a_phone_never_scrolls_sideways(report, browser):
-    with browser(report, width=375) as (page, _, _):
-        page.wait_for_selector(".drawn .live svg")
-        for details in page.locator("main section > details > summary").all():
-            details.click()
-        assert page.evaluate("document.documentElement.scrollWidth") == 375
-        assert page.locator(".live svg").first.bounding_box()["width"] <= 375
-
-
-def test_print_shows_the_still_chart_and_what_was_folded(report, browser):
+def test_print_shows_still_charts_and_what_was_folded(report, browser):
     with browser(report) as (page, _, _):
-        page.wait_for_selector(".drawn .live svg")
+        seen(page, "geometry-layers")
         page.emulate_media(media="print")
-        assert page.locator(".still").is_visible()
-        assert not page.locator(".live").is_visible()
+        assert page.locator("#geometry-layers .still").is_visible()
+        assert not page.locator("#geometry-layers .live").is_visible()
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert page.locator("td").first.is_visible()
-        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.locator(".method").first.is_visible()
         assert not page.locator("td").first.is_visible()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert not page.locator(".method").first.is_visible()
 
 
 def test_without_scripts_the_still_chart_stands(report, browser):
     with browser(report, scripts=False) as (page, _, _):
         assert page.locator(".drawn").count() == 0
-        assert page.locator(".still").is_visible()
-        assert page.locator(".still").bounding_box()["height"] > 300
+        still = page.locator("#geometry-layers .still")
+        still.scroll_into_view_if_needed()
+        assert still.is_visible()
+        page.wait_for_timeout(300)
+        # A file beside the page, which its policy allows.
+        drawn = page.locator("#overview-figure .still").screenshot()
+        assert len(drawn) > 5000
 
 
-def test_the_dark_keeps_charts_on_a_light_panel(report, browser):
+def test_the_dark_is_dark_in_charts_too(report, browser):
     with browser(report, dark=True) as (page, _, _):
-        page.wait_for_selector(".drawn .live svg")
-        colours = [
-            page.evaluate(f"getComputedStyle(document.querySelector('{part}')).backgroundColor")
-            for part in ("body", ".chart")
-        ]
-        assert colours == ["rgb(22, 24, 27)", "rgb(255, 255, 255)"]
+        chart = seen(page, "geometry-layers")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 27)"
+        inks = {text.get_attribute("fill") for text in chart.locator(".role-title text, .role-axis-label text").all()}
+        assert inks == {"#e8e8e8"}
+        page.emulate_media(color_scheme="light")
+        page.wait_for_selector("#geometry-layers .role-axis-label text[fill='#222222']")

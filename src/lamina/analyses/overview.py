@@ -6,11 +6,10 @@ Nothing is measured here: tables of saved results are put side by side, for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, OTHER, SHARES, behaviours, named
 from lamina.analyses.declaration import Chapter
 from lamina.analyses.findings import rows_of
 from lamina.analyses.probing.findings import best_readings
@@ -39,9 +38,7 @@ CHAPTERS = (
     ChapterCard(
         "heads", "Heads", "What does each attention head do, and does the model need it?", (("headmap", "map"),)
     ),
-    ChapterCard(
-        "words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)
-    ),
+    ChapterCard("words", "Words", "What does the model make of a word in its context?", (("contextualize", "layers"),)),
     ChapterCard("answering", "Answering", "How does the model come to an answer?", (("phases", "answers"),)),
 )
 """In the order of the report."""
@@ -60,7 +57,7 @@ def chapter_of(analysis: str) -> Chapter:
     from lamina.analyses import get_analysis, names
 
     said = str(get_analysis(analysis).chapter) if analysis in names() else ""
-    return next((each for each in get_args(Chapter) if each == said), _FORMER.get(said, "answering"))
+    return next((card.name for card in CHAPTERS if card.name == said), _FORMER.get(said, "answering"))
 
 
 ABILITIES = (
@@ -199,6 +196,9 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
         >>> table[["layer", "head", "role", "clear"]].values.tolist()
         [[1, 1, 'next', True], [1, 2, 'other', False]]
     """
+    # It is slow to import: the page is found up to date without it.
+    from lamina.analyses.attention_maps.behaviours import behaviours, named
+
     tables = {each.analysis: each.tables for each in results}
     surface = tables.get("attention", {}).get("surface")
     points = tables.get("headmap", {}).get("points")
@@ -237,6 +237,8 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
+    from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, SHARES
+
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
     if row.difference == row.difference:
         ends = (row.diff_low, row.diff_high)
@@ -250,6 +252,8 @@ def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, 
 
 
 def _no_role(layer: int, head: int) -> tuple[Any, ...]:
+    from lamina.analyses.attention_maps.behaviours import OTHER
+
     none = float("nan")
     return (int(layer), int(head), OTHER, "", "", none, none, none, none, False)
 
@@ -263,5 +267,8 @@ def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
         >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
         ['layers', 'heads']
     """
-    placed = {card.name: [each for each in results if chapter_of(each.analysis) == card.name] for card in CHAPTERS}
-    return {name: own for name, own in placed.items() if own}
+    placed: dict[Chapter, list[Result]] = {}
+    for card in CHAPTERS:
+        if own := [each for each in results if chapter_of(each.analysis) == card.name]:
+            placed[card.name] = own
+    return placed

@@ -171,7 +171,9 @@ def _bars(places: Table, marks: Table, labels: dict[str, str], tables: Tables) -
     layers: list[alt.Chart] = [
         base.mark_bar(strokeWidth=2).encode(x=x, x2=alt.X2("zero:Q"), fill=fill, stroke=stroke, tooltip=tooltip),
         spread.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x=alt.value("width"), text=alt.Text("said:N")),
+        told.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+            x=alt.value("width"), text=alt.Text("said:N")
+        ),
         untold.mark_text(align="left", dx=4, fontSize=11, color=INK, limit=_BARS + _COLUMN).encode(
             x=alt.value(0), text=alt.Text("why:N"), tooltip=tooltip
         ),

@@ -150,7 +150,7 @@ def at_a_glance(results: Sequence[Result]) -> list[Figure]:
         return []
     spec = spec_of(overview.beside(*panels))
     spec["description"] = " ".join(str(each.description) for each in panels)
-    return [figure_of("overview", spec, " ".join(captions))]
+    return [figure_of("overview-figure", spec, " ".join(captions))]
 
 
 def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
@@ -211,14 +211,18 @@ Bootstrap samples: 500. Small sample."
     said = [_interval(best)] if best is not None else []
     counts = {status: sum(each.status == status for each in findings) for status in ("clear", "open", "null")}
     if len(findings) > 1:
-        told = ", ".join(f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count)
+        told = ", ".join(
+            f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count
+        )
         said.append(f"Of the chapter's {len(findings)} findings {told}.")
     scored = {what: count for each in about for what, count in each.corpus.get("scored", {}).items()}
     if scored:
         said.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
     samples = sorted({int(each.parameters["samples"]) for each in about if each.parameters.get("samples")})
     if samples:
-        said.append(f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}.")
+        said.append(
+            f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}."
+        )
     seeds = {len(each.seeds) for each in about if len(each.seeds) > 1}
     said += [f"Seeds: {max(seeds)}."] if seeds else []
     return [*said, *dict.fromkeys(warning for each in about for warning in each.warnings)]
@@ -231,10 +235,8 @@ def _interval(best: Finding) -> str:
     if best.low is None or best.high is None:
         return f"The headline's number, {number(best.value)}, is compared with {against}; it has no interval."
     ends = f"{number(best.low)} to {number(best.high)}"
-    if best.low > best.against:
-        where = "lies above"
-    else:
-        where = "lies below" if best.high < best.against else "includes"
+    sides = ((best.low > best.against, "lies above"), (best.high < best.against, "lies below"))
+    where = next((said for holds, said in sides if holds), "includes")
     return f"The headline's 95 % interval, {ends}, {where} what it is compared with ({against})."
 
 
