@@ -43,9 +43,9 @@ def serve(tmp_path):
 def test_it_listens_on_this_machine_alone_and_stops_with_ctrl_c(serve, tmp_path):
     process, said = serve("--model", "minilm", "--model", "mpnet")
     address = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\n", said)[1]
-    about = httpx.get(f"{address}/api/about").json()
+    about = httpx.get(f"{address}/api/about", timeout=60).json()
     assert [model["name"] for model in about["models"]] == ["minilm", "mpnet"]
-    assert "<h1>Overview</h1>" in httpx.get(f"{address}/").text
+    assert "<h1>Overview</h1>" in httpx.get(f"{address}/", timeout=60).text
     assert (tmp_path / "results").is_dir()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
