@@ -198,10 +198,10 @@ def _shown(trees: Table, training: Table, chosen: Table) -> Table:
         if source == PROBE:
             made = training[(training["of"] == "model") & (training["kind"] == "distance")]
             made = made[made["rank"] == made["rank"].max()]
-            own = own[own["layer"] == int(made.loc[made["loss"].idxmin(), "layer"])]
+            own = own[own["layer"] == int(made.sort_values("loss")["layer"].iloc[0])]
         if source == LAYER:
             maps = chosen[chosen["source"] == LAYER]
-            own = own[own["layer"] == maps.loc[maps["train_uas"].idxmax(), "layer"]]
+            own = own[own["layer"] == maps.sort_values("train_uas")["layer"].iloc[-1]]
         parts.append(own)
     return pd.concat(parts, ignore_index=True).dropna(subset=["value"])
 
@@ -237,7 +237,8 @@ def _trees(trees: Table, training: Table, chosen: Table, name: str) -> alt.Conca
             )
         )
     said = " ".join(
-        f"{row.said}, {row.directed}: {row.measure.upper()} {row.value:.2f}." for row in rows.itertuples(index=False)
+        f"{row.said}, {row.directed}: {str(row.measure).upper()} {row.value:.2f}."
+        for row in rows.itertuples(index=False)
     )
     title = alt.TitleParams(
         f"Trees from attention and from layers: {name}", subtitle="lines: 95 % intervals", offset=12
@@ -265,7 +266,7 @@ def _heads(trees: Table, name: str) -> alt.ConcatChart:
             ],
         )
     )
-    best = own.loc[own["value"].idxmax()]
+    best = own.sort_values("value").iloc[-1]
     said = f"Highest: layer {best['layer']:.0f}, head {best['head']:.0f}, UAS {best['value']:.2f}."
     title = alt.TitleParams(f"Trees of single heads: {name}", subtitle="UAS, root free")
     return alt.concat(grid, title=title, description=said, usermeta={"panelWidth": PANEL_WIDTH})

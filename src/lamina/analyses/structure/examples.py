@@ -26,7 +26,7 @@ def example_rows(
     seed: int,
 ) -> list[tuple[Any, ...]]:
     """Sentences drawn by hash, whatever the probe makes of them."""
-    if layer is None:
+    if layer is None or (layer, "depth") not in predicted:
         return []
     fit = [at for at, tree in enumerate(trees) if _LENGTHS[0] <= len(tree.kept) <= _LENGTHS[1]]
     fit = fit or [at for at, tree in enumerate(trees) if len(tree.kept) > 1]

@@ -115,7 +115,9 @@ def describe(result: Result) -> Iterable[Overview]:
     table = result.tables["structure"]
     rows: list[tuple[str | int, ...]] = []
     largest = table["rank"].max()
-    for (of, layer), own in table.groupby(["of", "layer"], sort=False, dropna=False):
+    named: Any
+    for named, own in table.groupby(["of", "layer"], sort=False, dropna=False):
+        of, layer = named
         at = own[(own["rank"] == largest) | own["rank"].isna()]
         at = at[at["seed"].isna() | (at["seed"] == at["seed"].min())]
         cells = {row.measure: cell(row.value, row.low, row.high) for row in rows_of(at)}

@@ -51,7 +51,8 @@ class Probed(NamedTuple):
     rows: list[tuple[Any, ...]]
     training: list[tuple[Any, ...]]
     predicted: dict[tuple[int, Kind], list[np.ndarray]]
-    """Layer and kind -> distances or depths of the scored sentences; of the model's largest rank and first seed."""
+    """Layer and kind -> distances or depths of the scored sentences; of the model's largest rank and first seed, where
+    the probe converged."""
 
 
 class Probing:
@@ -85,7 +86,8 @@ class Probing:
             rows += self._rows(group, names, values, trees.scored, made.converged)
             if of == MODEL and group.rank == largest and group.seed == min(each.seed for each in groups):
                 for at, layer in enumerate(self._layers):
-                    predicted[layer, group.kind] = [each[at] for each in values]
+                    if made.converged[at]:
+                        predicted[layer, group.kind] = [each[at] for each in values]
             if projections:
                 drawn = torch.randn(
                     made.maps.shape[1:], generator=torch.Generator().manual_seed(group.seed + self._how.seed)
@@ -107,15 +109,15 @@ class Probing:
         """Words in a row: distances are those in the sentence, depths those from the best place for a root."""
         trees = self._trees
         place = best_place([trees.train[number] for number in trees.learn])
-        rows = []
-        for kind, group_values in (
-            ("distance", [chain_distances(len(tree))[None] for tree in trees.scored]),
-            ("depth", [chain_depths(len(tree), place)[None] for tree in trees.scored]),
-        ):
-            group = Group(kind, 0, 0)
-            own = self._rows(group, [(CHAIN, 0)], group_values, trees.scored, np.ones(1, bool))
-            rows += [(None, None, CHAIN, None, *row[4:]) for row in own]
-        return rows
+        distances = [chain_distances(len(tree))[None] for tree in trees.scored]
+        depths = [chain_depths(len(tree), place)[None] for tree in trees.scored]
+        made = [(Group("distance", 0, 0), distances), (Group("depth", 0, 0), depths)]
+        rows = [
+            row
+            for group, values in made
+            for row in self._rows(group, [(CHAIN, 0)], values, trees.scored, np.ones(1, bool))
+        ]
+        return [(None, None, CHAIN, None, *row[4:]) for row in rows]
 
     def _vectors(self, encoder: Encoder, *, decay: bool) -> tuple[torch.Tensor, torch.Tensor]:
         splits = self._splits

@@ -240,13 +240,10 @@ def _from_attention(
     by_id = {tree.key: tree for tree in trees.train}
     gold = {tree.key: tree for tree in trees.scored}
     place = {tree.key: at for at, tree in enumerate(trees.scored)}
-    layers = sorted({layer for layer, _ in own.predicted})
     probed = {
-        layer: {
-            text.id: tuple(own.predicted[layer, kind][place[text.id]] for kind in ("distance", "depth"))
-            for text in scored
-        }
-        for layer in layers
+        layer: {text.id: (distances[place[text.id]], own.predicted[layer, "depth"][place[text.id]]) for text in scored}
+        for (layer, kind), distances in own.predicted.items()
+        if kind == "distance" and (layer, "depth") in own.predicted
     }
     return trees_from_attention(
         encoder, train, {text.id: by_id[text.id] for text in train}, scored,

@@ -134,7 +134,7 @@ def sentences_of(
     sizes = np.array([len(tree) for tree in trees])
     starts = sizes.cumsum() - sizes
     chosen = np.arange(len(trees)) if numbers is None else np.array(numbers, int)
-    own = [trees[number] for number in chosen]
+    own = [trees[int(number)] for number in chosen]
     return Sentences(
         vectors, starts[chosen], sizes[chosen], [tree.distances for tree in own], [tree.depths for tree in own]
     )
