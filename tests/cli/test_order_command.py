@@ -62,6 +62,15 @@ def test_tables_and_charts(run: Callable[..., Done], bert: Path, tmp_path: Path)
     assert all("<svg" in to_svg(chart) for chart in charts.values())
 
 
+def test_without_converged_probes_there_are_no_charts(run: Callable[..., Done], bert: Path, tmp_path: Path) -> None:
+    folder, out = write_bank(tmp_path / "bank"), tmp_path / "out"
+    few = ("--items", 60, "--steps", 2, "--seeds", 1, "--samples", 20, "--no-twin")
+    done = run("order", bert, "--corpus", folder, "--task", "index", *few, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "Index of a word: not available, the probe of layer 0 and 2 others had not converged" in done.output
+    assert draw(Result.load(out)) == {}
+
+
 def test_features_instead_of_tags(run: Callable[..., Done], bert: Path, tmp_path: Path) -> None:
     folder, out = write_bank(tmp_path / "bank", tags=False), tmp_path / "out"
     done = run("order", bert, "--corpus", folder, "--task", "tense", *FEW, "--no-twin", "--faithful", "--out", out)

@@ -38,8 +38,10 @@ _OF = {"model": "model", "random": "twin (random weights)"}
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `order` and `tasks`."""
+    """The charts `order` and `tasks`; none where no probe of the model has converged."""
     rows = _rows(result)
+    if not (rows["of"] == "model").any():
+        return {}
     about = result.provenance
     name = f"{about.model['name']} on {about.corpus['name']}"
     return {"order": _order(rows, name), "tasks": _tasks(rows, name)}
