@@ -23,7 +23,7 @@ assert Path(lamina.__file__).is_relative_to(sys.argv[1]), lamina.__file__
 client = TestClient(create_app(Settings(port=8600)), base_url="http://127.0.0.1:8600")
 for address in ("/", "/results", "/static/views/lens/view.js", "/static/shared/base.css", "/static/tokens.css"):
     assert client.get(address).status_code == 200, address
-assert page._part("report.css") and page._part("report.js") and page._template() and colour_tokens()
+assert page._file("report.css") and page._file("report.js") and page._template() and colour_tokens()
 """
 
 
