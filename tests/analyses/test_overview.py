@@ -1,4 +1,4 @@
-"""All results at a glance: every ability beside its baselines, every head with its role, every analysis in a chapter."""
+"""All results at a glance: abilities beside their baselines, heads with their roles, analyses in chapters."""
 
 from __future__ import annotations
 

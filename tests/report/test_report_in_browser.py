@@ -96,7 +96,9 @@ def test_a_layer_that_is_pointed_at_lights_up_in_both_figures(report, browser):
         faint = ".mark-rect path[opacity='0.35']"
         assert chart.locator(faint).count() == 0
         # The second layer of an ability; heads have cells behind their marks.
-        chart.locator(".mark-rect.role-mark path").nth(1).hover(position={"x": 4, "y": 4})
+        cell = chart.locator(".mark-rect.role-mark path").nth(1).bounding_box()
+        assert cell is not None
+        page.mouse.move(cell["x"] + 6, cell["y"] + 6)
         page.wait_for_function("document.querySelectorAll(\"#overview-figure path[opacity='0.35']\").length > 0")
         lit = chart.locator("path[fill-opacity='0.14']").count()
         assert lit == 2

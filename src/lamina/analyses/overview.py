@@ -6,7 +6,7 @@ Nothing is measured here: tables of saved results are put side by side, for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -57,7 +57,7 @@ def chapter_of(analysis: str) -> Chapter:
     from lamina.analyses import get_analysis, names
 
     said = str(get_analysis(analysis).chapter) if analysis in names() else ""
-    return next((each for each in get_args(Chapter) if each == said), _FORMER.get(said, "answering"))
+    return next((card.name for card in CHAPTERS if card.name == said), _FORMER.get(said, "answering"))
 
 
 ABILITIES = (
@@ -267,5 +267,8 @@ def by_chapter(results: Sequence[Result]) -> dict[Chapter, list[Result]]:
         >>> list(by_chapter([Result("heads", {}, plain), Result("geometry", {}, plain)]))
         ['layers', 'heads']
     """
-    placed = {card.name: [each for each in results if chapter_of(each.analysis) == card.name] for card in CHAPTERS}
-    return {name: own for name, own in placed.items() if own}
+    placed: dict[Chapter, list[Result]] = {}
+    for card in CHAPTERS:
+        if own := [each for each in results if chapter_of(each.analysis) == card.name]:
+            placed[card.name] = own
+    return placed

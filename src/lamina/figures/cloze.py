@@ -14,19 +14,19 @@ from lamina.results import Result
 
 CAPTIONS = {
     "diagnostics": (
-        "An expected word is among the first 5: share of contexts (of negated sentences: the true word). The good word is "
-        "the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % "
-        "intervals over items. The dark tick is chance; compare the model with its twin with random weights. A model "
+        "An expected word is among the first 5: share of contexts (of negated sentences: the true word). The good word "
+        "is the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % intervals "
+        "over items. The dark tick is chance; compare the model with its twin with random weights. A model "
         "that heeds negation has as high a share in negative contexts as in affirmative ones. Surprisal of the false "
         "word minus that of the true one: in bits; below 0 the false word is the easier one. People's N400 in bare "
         "sentences (SIMP) is below 0 in negative contexts too, where negation is licensed (NAT) it is not."
     ),
     "relations": (
-        "The right object comes first: share of facts whose object is the likeliest of all objects of the relation, over all patterns, "
-        "one row per relation, the best first. Paraphrases get the same object: share of pairs of patterns. "
-        "Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most frequent object "
-        "of the other facts gives, or chance. A model that says the same object to everything is consistent and knows "
-        "nothing: compare both panels, and the twin with random weights."
+        "The right object comes first: share of facts whose object is the likeliest of all objects of the relation, "
+        "over all patterns, one row per relation, the best first. Paraphrases get the same object: share of pairs of "
+        "patterns. Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most "
+        "frequent object of the other facts gives, or chance. A model that says the same object to everything is "
+        "consistent and knows nothing: compare both panels, and the twin with random weights."
     ),
     "items": (
         "Share of items whose answer is the likeliest word, is among the 5 likeliest, or is the likeliest of its "

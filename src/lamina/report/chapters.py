@@ -235,10 +235,8 @@ def _interval(best: Finding) -> str:
     if best.low is None or best.high is None:
         return f"The headline's number, {number(best.value)}, is compared with {against}; it has no interval."
     ends = f"{number(best.low)} to {number(best.high)}"
-    if best.low > best.against:
-        where = "lies above"
-    else:
-        where = "lies below" if best.high < best.against else "includes"
+    sides = ((best.low > best.against, "lies above"), (best.high < best.against, "lies below"))
+    where = next((said for holds, said in sides if holds), "includes")
     return f"The headline's 95 % interval, {ends}, {where} what it is compared with ({against})."
 
 

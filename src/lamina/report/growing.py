@@ -1,4 +1,4 @@
-"""The page while it is being made: there after the first analysis, written again after each, and left if a run stops."""
+"""The page while it is made: there after the first analysis, written again after each, left where a run stops."""
 
 from __future__ import annotations
 

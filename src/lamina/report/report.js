@@ -153,25 +153,40 @@ async function draw(box) {
   return forget;
 }
 
-const charts = new Map(); // card -> a promise of what forgets its drawing
-const near = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) {
-    if (!isIntersecting || charts.has(target)) continue;
-    const drawn = draw(target.querySelector(".live"));
-    drawn.catch((error) => console.error(error)); // the still image stays
-    charts.set(target, drawn);
+const states = new Map(); // card -> whether it is near, what forgets its drawing, whether either is under way
+
+/** Draws or forgets until the card is as it should be: it may come and go while it is drawn. */
+async function settle(card) {
+  const state = states.get(card);
+  if (state.busy) return;
+  state.busy = true;
+  try {
+    while (state.near !== Boolean(state.forget)) {
+      if (state.near) state.forget = await draw(card.querySelector(".live"));
+      else {
+        state.forget();
+        state.forget = undefined;
+      }
+    }
+  } catch (error) {
+    console.error(error); // the still image stays
   }
-}, { rootMargin: "300px" });
-// Far away, a chart's thousand nodes are of no use.
-const far = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) {
-    const drawn = charts.get(target);
-    if (isIntersecting || !drawn) continue;
-    charts.delete(target);
-    drawn.then((forget) => forget(), () => {});
-  }
-}, { rootMargin: "3000px" });
+  state.busy = false;
+}
+
+function watch(margin, near) {
+  return new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (isIntersecting !== near) continue;
+      states.get(target).near = near;
+      settle(target);
+    }
+  }, { rootMargin: margin });
+}
+const near = watch("300px", true);
+const far = watch("3000px", false); // far away, a chart's thousand nodes are of no use
 for (const card of document.querySelectorAll(".chart")) {
+  states.set(card, { near: false, forget: undefined, busy: false });
   near.observe(card);
   far.observe(card);
 }

@@ -75,7 +75,7 @@ class AppState:
 
     def words_of(self, analysis: str) -> tuple[str, str, str]:
         """Title, question and method of an analysis; of an unknown one, its name."""
-        from lamina.report.page import words_of
+        from lamina.report.chapters import words_of
 
         known = {each.name: (each.title, each.question, each.method) for each in self.analyses}
         return known.get(analysis) or words_of(analysis)
