@@ -50,6 +50,9 @@ def test_each_model_has_its_results_and_the_page_has_all(make):
     }
     words = unescape(page.read_text(encoding="utf-8"))
     assert "<title>small and deep on pets" in words
+    # Each comparison is in the chapter of what it compares.
+    assert "Several models side by side: geometry of the layers" in words
+    assert words.index("Several models side by side: geometry") < words.index("Several models side by side: what heads")
     assert "small: Behaviour (what a language model says) is left out" in words
     # Asked again, everything is reused.
     stamps = {each: each.stat().st_mtime_ns for each in page.parent.rglob("result.json")}

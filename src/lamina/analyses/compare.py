@@ -119,7 +119,10 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
         tables,
         left_out,
         model={"name": in_words([each.name for each in models]), "models": [each.describe() for each in models]},
-        data={"name": in_words(dict.fromkeys(str(each.provenance.corpus["name"]) for each in results))},
+        data={
+            "name": in_words(dict.fromkeys(str(each.provenance.corpus["name"]) for each in results)),
+            "compared": results[0].analysis,
+        },
     )
 
 

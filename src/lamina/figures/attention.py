@@ -212,7 +212,7 @@ def _induction(table: Table, about: str, unit: str) -> alt.ConcatChart:
         for column, said in shown.items()
     )
     lines = by_layer(rows, list(shown.values()), "Beside the same without a copy", unit, (0, 1))
-    top = table.loc[table["value"].idxmax()]
+    top = table.iloc[int(table["value"].to_numpy().argmax())]
     said = (
         f"Most attention to the token after an earlier copy: layer {top['layer']:.0f}, head {top['head']:.0f}, "
         f"{top['value']:.2f}; without a copy {top['unrepeated']:.2f}, random-weights twin {top['twin']:.2f}."

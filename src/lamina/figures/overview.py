@@ -149,8 +149,8 @@ def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta={"panelWidth": PANEL_WIDTH})
         chart = alt.ConcatChart.from_dict(chart.to_dict())
-    chart = chart.resolve_scale(**dict.fromkeys(("color", "fill", "stroke", "shape", "x"), "independent"))
-    return themed(chart)
+    own = "independent"
+    return themed(chart.resolve_scale(color=own, fill=own, stroke=own, shape=own, x=own))
 
 
 def describe_abilities(table: Table) -> str:

@@ -117,6 +117,8 @@ class Chapter:
 def part_of(id: str, result: Result, folder: Path | None) -> Part:
     """A result with its charts as specifications and still images; those saved with it are not drawn again."""
     title, question, method = words_of(result.analysis)
+    if _subject(result) != result.analysis:
+        title = f"{title}: {words_of(_subject(result))[0].lower()}"
     captions = captions_for(result)
     figures = [
         figure_of(f"{id}-{name}", spec_of(chart), captions.get(name, ""), folder, name)
@@ -155,7 +157,9 @@ def at_a_glance(results: Sequence[Result]) -> list[Figure]:
 
 def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
     """The chapters that have a result, in their order."""
-    placed = {card.name: [part for part in parts if chapter_of(part.analysis) == card.name] for card in CHAPTERS}
+    placed = {
+        card.name: [part for part in parts if chapter_of(_subject(part.result)) == card.name] for card in CHAPTERS
+    }
     return [_chapter(card, placed[card.name]) for card in CHAPTERS if placed[card.name]]
 
 
@@ -251,6 +255,11 @@ def own_command(commands: Sequence[str], analyses: Sequence[str]) -> str:
     if len(known) == 1 and re.match(r"\S*lamina report ", known[0]) and " --only" not in known[0]:
         return f"{known[0]} --only {','.join(analyses)}"
     return "\n".join(known)
+
+
+def _subject(result: Result) -> str:
+    """The analysis whose chapter a result belongs to: of a comparison of models, what is compared."""
+    return str(result.provenance.corpus.get("compared") or result.analysis)
 
 
 def words_of(analysis: str) -> tuple[str, str, str]:

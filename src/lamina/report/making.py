@@ -44,8 +44,8 @@ def choose(only: Sequence[str] | None = None, without: Sequence[str] | None = No
     """The analyses named, in the order of the page; all of them where none is named. A chapter stands for its analyses.
 
     Example:
-        >>> choose(["geometry"]), choose(["answering"], without=["phases"])
-        (['geometry'], ['finetune', 'token_map'])
+        >>> choose(["geometry"]), choose(["probe", "attention"], without=["abilities"])
+        (['geometry'], ['attention'])
     """
     wanted, unwanted = expand(only or ()), expand(without or ())
     if FINETUNE in unwanted:
