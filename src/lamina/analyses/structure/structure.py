@@ -166,6 +166,7 @@ def structure(
         tables["trees"] = pd.DataFrame(found.trees, columns=list(TREES)).astype(placed)
         tables["chosen"] = pd.DataFrame(found.chosen, columns=list(CHOSEN)).astype(placed)
         skipped.update(found.skipped)
+        scored["sentences with trees from attention"] = found.scored
     return Tables(
         tables,
         dict(+skipped),
