@@ -41,7 +41,7 @@ NOTHING = Estimate(float("nan"), float("nan"), float("nan"))
 
 
 class Intervals:
-    """Bootstrap over documents, or over sentences where documents are few: the same draws for every score of the same sentences."""
+    """Bootstrap over documents, or over sentences where documents are few; all scores share the draws."""
 
     def __init__(self, trees: Sequence[GoldTree], *, samples: int, seed: int) -> None:
         # A part of the texts may be of a few documents, which hardly show how documents vary.
