@@ -23,14 +23,21 @@ from lamina.analyses.structure.scores import (
     links_tally,
     root_tally,
 )
-from lamina.analyses.structure.words import Trees, layer_vectors, lengths_of, rows_of_sentences, sentences_of, shuffled
+from lamina.analyses.structure.words import (
+    Trees,
+    layer_vectors,
+    rows_of_sentences,
+    scale_layers,
+    sentences_of,
+    shuffled,
+)
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
-from lamina.probes.structural import Group, Kind, StructuralBank, StructuralSchedule, squared_distances
+from lamina.probes.structural import Group, Kind, Sentences, StructuralBank, StructuralSchedule, squared_distances
 from lamina.progress import progress
 
 MODEL, TWIN, PROJECTION, CHAIN, DECAY, CONTROL = OF = ("model", "twin", "projection", "chain", "decay", "control")
-TRAINING = ("layer", "rank", "of", "seed", "kind", "loss", "epochs", "converged")
+TRAINING = ("layer", "rank", "of", "seed", "kind", "loss", "constant", "epochs", "converged")
 STRUCTURE = ("layer", "rank", "of", "seed", "measure", "value", "low", "high")
 BY_KIND: dict[Kind, tuple[str, str]] = {"distance": (UUAS, DSPR), "depth": (ROOT_ACCURACY, NSPR)}
 """What is made of distances and of depths."""
@@ -96,10 +103,11 @@ class Probing:
                 beside = apply_maps(maps, scored[: len(self._layers)], trees.scored, group.kind)
                 names_of = [(PROJECTION, layer) for layer in self._layers]
                 rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool))
+        constants = constant_losses(learn, stop)
         training = [
-            (layer, group.rank, name, group.seed, group.kind, *numbers)
+            (layer, group.rank, name, group.seed, group.kind, loss, constants[group.kind], *numbers)
             for group, made in bank.trained_.items()
-            for (name, layer), *numbers in zip(
+            for (name, layer), loss, *numbers in zip(
                 names, made.losses.tolist(), made.epochs.tolist(), made.converged.tolist(), strict=True
             )
         ]
@@ -126,9 +134,7 @@ class Probing:
             for corpus in (splits.train, splits.scored)
         )
         if not self._how.faithful:
-            lengths = lengths_of(train, rows_of_sentences(self._trees.train, self._trees.learn))
-            for vectors in (train, scored):
-                vectors /= lengths.to(vectors.dtype).view(-1, 1, 1)
+            scale_layers(train, rows_of_sentences(self._trees.train, self._trees.learn), scored)
         return train, scored
 
     def _rows(
@@ -163,6 +169,24 @@ def apply_maps(maps: torch.Tensor, vectors: torch.Tensor, trees: Sequence[GoldTr
         made = squared_distances(part) if kind == "distance" else part.square().sum(-1)
         found.append(made.cpu().numpy())
     return found
+
+
+def constant_losses(learn: Sentences, stop: Sentences) -> dict[Kind, float]:
+    """What the loss on stopping sentences is where all pairs have one distance, and all words one depth.
+
+    Example:
+        >>> some = Sentences(torch.zeros(1, 2, 1), np.zeros(1, int), np.full(1, 2), [1 - np.eye(2)], [np.arange(2)])
+        >>> constant_losses(some, some)
+        {'distance': 0.0, 'depth': 0.5}
+    """
+    apart = [each[~np.eye(len(each), dtype=bool)] for each in learn.distances]
+    distance = float(np.median(np.concatenate(apart))) if sum(map(len, apart)) else 0.0
+    depth = float(np.median(np.concatenate(list(learn.depths))))
+    distances = [np.abs(each - distance * (1 - np.eye(len(each)))).mean() for each in stop.distances]
+    return {
+        "distance": float(np.mean(distances)),
+        "depth": float(np.mean([np.abs(each - depth).mean() for each in stop.depths])),
+    }
 
 
 def chain_distances(size: int) -> np.ndarray:

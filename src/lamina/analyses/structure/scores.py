@@ -16,6 +16,8 @@ from lamina.analyses.structure.gold import GoldTree, smallest_tree
 UUAS, ROOT_ACCURACY, DSPR, NSPR = MEASURES = ("uuas", "root", "dspr", "nspr")
 SHORTEST, LONGEST = 5, 50
 """Lengths of sentences whose correlations count."""
+_FEWEST = 10
+"""Documents that are resampled; with fewer, sentences are."""
 
 
 class Tally(NamedTuple):
@@ -39,12 +41,12 @@ NOTHING = Estimate(float("nan"), float("nan"), float("nan"))
 
 
 class Intervals:
-    """Bootstrap over documents: the same draws for every score of the same sentences."""
+    """Bootstrap over documents, or over sentences where documents are few; all scores share the draws."""
 
     def __init__(self, trees: Sequence[GoldTree], *, samples: int, seed: int) -> None:
-        # A part of the texts may be of one document, which cannot be resampled.
-        single = len({tree.unit for tree in trees}) == 1
-        names = [tree.key if single else tree.unit for tree in trees]
+        # A part of the texts may be of a few documents, which hardly show how documents vary.
+        few = len({tree.unit for tree in trees}) < _FEWEST
+        names = [tree.key if few else tree.unit for tree in trees]
         units = list(dict.fromkeys(names))
         place = {unit: at for at, unit in enumerate(units)}
         self._unit = np.array([place[name] for name in names])

@@ -50,7 +50,9 @@ FULL, SOME, POWERS = "full", "some", "powers"
             STRUCTURE,
         ),
         "training": Table(
-            "One row per probe: lowest loss on stopping sentences, epochs, whether it converged.", TRAINING
+            "One row per probe: lowest loss on stopping sentences, the loss of one distance (depth) for all, epochs, "
+            "whether it converged.",
+            TRAINING,
         ),
         "trees": Table(
             "One row per source of trees and measure, all on the same sentences; directed: with the gold root given, "
@@ -150,6 +152,10 @@ def structure(
     }
     skipped: Counter[str] = Counter()
     skipped["probes that did not converge"] = int((~training["converged"].astype(bool)).sum())
+    above = (training["of"] == MODEL) & (training["loss"] >= training["constant"])
+    skipped["probes of the model whose loss is no lower than that of a constant, scored all the same"] = int(
+        above.sum()
+    )
     skipped["training texts that are in the scored split too, left out"] = trees.repeated
     scored = {"links": sum(len(tree.links) for tree in trees.scored)}
     if attention and encoder.heads:
@@ -160,6 +166,7 @@ def structure(
         tables["trees"] = pd.DataFrame(found.trees, columns=list(TREES)).astype(placed)
         tables["chosen"] = pd.DataFrame(found.chosen, columns=list(CHOSEN)).astype(placed)
         skipped.update(found.skipped)
+        scored["sentences with trees from attention"] = found.scored
     return Tables(
         tables,
         dict(+skipped),

