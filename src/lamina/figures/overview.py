@@ -70,7 +70,8 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     )
     base = alt.Chart(rows, width=width, height=_ROW * len(names)).encode(x=x, y=y, tooltip=tooltip)
     hover = _hover()
-    cells = base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=shade, opacity=_lit(hover)).add_params(hover)
+    lit = alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.7))
+    cells = base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=shade, opacity=lit).add_params(hover)
     marks: list[alt.Chart] = [cells]
     if width / len(layers) >= _WIDE_ENOUGH:
         ink = alt.when(alt.datum.above > 0.55 * most).then(alt.value("white")).otherwise(alt.value(INK))
@@ -192,7 +193,3 @@ def _by_peak(rows: Table) -> list[str]:
 
 def _hover() -> alt.Parameter:
     return alt.selection_point(name=HOVERED, fields=["layer"], on="pointerover", clear="pointerout")
-
-
-def _lit(hover: alt.Parameter) -> alt.Opacity:
-    return alt.when(hover).then(alt.value(1)).otherwise(alt.value(0.7))
