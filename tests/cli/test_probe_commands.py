@@ -418,7 +418,7 @@ def test_what_cannot_be_compared_is_told(probed, bert, corpus, tmp_path, monkeyp
     other = tmp_path / "geometry"
     output("geometry", bert, "--corpus", corpus, "--out", other, "--store", tmp_path, "--samples", 2, "--min-count", 2)
     for folders, code, why in (
-        ([out, other], 2, "is a 'geometry' result"),
+        ([out, other], 2, "results of one analysis are compared; these are of probe and geometry"),
         ([out, tmp_path / "nothing"], 2, "is not a result folder"),
         ([out, other_texts(out, tmp_path)], 2, "was scored on the same texts by the same metric"),
     ):

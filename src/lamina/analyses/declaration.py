@@ -143,6 +143,7 @@ class Analysis:
         self.tables: Mapping[str, Table] = said["tables"]
         self.chapter: Chapter = said["chapter"]
         self.report: Mapping[str, Any] | None = said["report"]
+        self.takes: float | None = said["takes"]
         self.charts: str = said["charts"] or f"lamina.figures.{self.name}"
         self.example: str = said["example"]
         self.needs: tuple[str, ...] | None = said["needs"]
@@ -324,6 +325,7 @@ def analysis(
     chapter: Chapter,
     cites: tuple[str, ...] = (),
     report: Mapping[str, Any] | None = None,
+    takes: float | None = None,
     charts: str | None = None,
     example: str = "",
     needs: tuple[str, ...] | None = None,
@@ -340,6 +342,8 @@ def analysis(
         chapter: where the report and the app show it.
         cites: papers, as author and year.
         report: the settings with which the default report asks it; None where it does not.
+        takes: seconds in the default report of minilm on 2 cores (docs/benchmarks.md): while a report is made, its page
+            says from these how long the rest takes.
         charts: the module whose `draw` draws it and whose `CAPTIONS` explain the charts; by default the one in
             `lamina.figures` with the analysis's name.
         example: a command to show in its help.

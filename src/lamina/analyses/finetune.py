@@ -135,6 +135,7 @@ class TrainingSets(Reads):
         ),
     },
     chapter="answering",
+    takes=70,
     report={
         "task": "babi",
         "babi_tasks": (1, 2),

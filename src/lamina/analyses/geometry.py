@@ -67,6 +67,7 @@ class _Samples(NamedTuple):
     version=2,  # explainable variance has its baseline beside it
     tables={"layers": Table("One row per model, layer and measure.", "model, layer, measure, value, low, high")},
     chapter="layers",
+    takes=26,
     report={"samples": 1000},
     example="lamina geometry minilm --corpus ewt --split dev --out results/geometry",
 )

@@ -177,7 +177,7 @@ def _by_rank(rows: Table, measure: str) -> alt.LayerChart:
     return alt.LayerChart(
         layer=[
             grey.mark_line(color=GREY, strokeDash=[5, 4]).encode(y=y),
-            base.mark_line(strokeWidth=1.5).encode(y=y, color=colour, detail="layer:N"),
+            base.mark_line(strokeWidth=1.5).encode(y=y, color=colour, detail=alt.Detail("layer:N")),
             base.mark_rule(strokeWidth=1, opacity=0.6).encode(
                 y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q"), color=colour
             ),
@@ -322,13 +322,13 @@ def _sentence(rows: Table) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            detail="link:N",
-            order="x:Q",
+            detail=alt.Detail("link:N"),
+            order=alt.Order("x:Q"),
             color=alt.Color("shared:N", scale=alt.Scale(domain=kinds, range=list(COLOURS[:2])), legend=None),
             strokeDash=alt.StrokeDash("shared:N", scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]), legend=None),
         )
     )
-    text = alt.Chart(words).mark_text(fontSize=12, color=INK).encode(x=x, y=y, text="word:N")
+    text = alt.Chart(words).mark_text(fontSize=12, color=INK).encode(x=x, y=y, text=alt.Text("word:N"))
     dots = alt.Chart(roots).mark_point(filled=True, size=30, color=INK, opacity=1).encode(x=x, y=y)
     return alt.LayerChart(layer=[lines, text, dots])
 

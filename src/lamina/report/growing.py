@@ -8,31 +8,19 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from lamina.analyses import get_analysis, names
 from lamina.errors import LaminaError
 from lamina.report.page import Coming, ReportPage
 from lamina.results import Result
 
-MEASURED: Mapping[str, float] = {
-    "geometry": 26,
-    "probe": 177,
-    "attention": 4,
-    "attention_distance": 4,
-    "heads": 4,
-    "headmap": 4,
-    "contextualize": 110,
-    "neighbours": 21,
-    "finetune": 70,
-    "token_map": 1,
-    "phases": 5,
-}
-"""Seconds of each analysis in the default report of minilm on 2 cores (docs/benchmarks.md): what is left is told from
-these, scaled by how long the finished ones took here. Others are named without a time."""
 _REUSED = 1.0
 """Seconds below which an answer was not computed but reused, and says nothing of the pace."""
 
 
 class Pace:
-    """How fast analyses are on this machine with this model, against those measured.
+    """How fast analyses are on this machine with this model, against what they take in the default report.
+
+    What is left is told from that, scaled by how long the finished ones took here; others have no time.
 
     Example:
         >>> pace = Pace()
@@ -48,16 +36,19 @@ class Pace:
 
     def took(self, names: Sequence[str], seconds: float) -> None:
         """Note how long analyses took together."""
-        known = sum(MEASURED.get(name, 0) for name in names)
+        known = sum(_takes(name) or 0 for name in names)
         if known and seconds >= _REUSED:
             self._seconds += seconds
             self._measured += known
 
     def left(self, name: str) -> float | None:
         """Seconds that an analysis will take; None where nothing tells."""
-        if not self._measured or name not in MEASURED:
-            return None
-        return MEASURED[name] * self._seconds / self._measured
+        takes = _takes(name)
+        return takes * self._seconds / self._measured if takes and self._measured else None
+
+
+def _takes(name: str) -> float | None:
+    return get_analysis(name).takes if name in names() else None
 
 
 class GrowingPage:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from threading import BoundedSemaphore, Thread
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens
-from lamina.files.reading import open_regular
+from lamina.files.reading import open_regular, read_regular
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
@@ -91,6 +93,9 @@ def _add_pages(app: FastAPI) -> None:
     for old, new in _MOVED.items():
         app.add_api_route(old, partial(_moved, new), include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/report", _report, include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route(
+        "/report/results/{path:path}", _report_table, include_in_schema=False, response_class=FileResponse
+    )
     app.add_api_route("/api", _api_page, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/static/vega.js", _vega, include_in_schema=False)
     app.add_api_route("/static/tokens.css", _tokens, include_in_schema=False)
@@ -121,7 +126,31 @@ def _report(app: State) -> HTMLResponse:
         raise InputError(f"the report has more than {_LONGEST_REPORT:,} bytes; open its index.html itself")
     way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
     linked = re.sub(r"<body[^>]*>", lambda body: body[0] + way_back, page, count=1)
-    return HTMLResponse(linked, headers={"content-security-policy": REPORT_POLICY})
+    # In its sandbox the page can load nothing: stills beside it come with it, tables by links of their own.
+    report = app.report
+    whole = re.sub(r'src="figures/([\w.-]+)"', lambda still: f'src="{_still(report, still[1])}"', linked)
+    whole = whole.replace('href="results/', 'href="/report/results/')
+    return HTMLResponse(whole, headers={"content-security-policy": REPORT_POLICY})
+
+
+def _still(report: Path, name: str) -> str:
+    """A still image of the report, as it can stand in the page; nothing where it is missing."""
+    path = _beside(report, f"figures/{name}", ".svg")
+    return "data:," if path is None else f"data:image/svg+xml;base64,{b64encode(read_regular(path)).decode()}"
+
+
+def _report_table(path: str, app: State) -> Response:
+    """A table beside the report, as its links name it; nothing else that lies there."""
+    table = None if app.report is None else _beside(app.report, f"results/{path}", ".csv", ".parquet")
+    if table is None:
+        raise HTTPException(404)
+    return FileResponse(table, filename=table.name)
+
+
+def _beside(report: Path, path: str, *suffixes: str) -> Path | None:
+    """A file that lies where a report keeps such files; None for anything else, links out of there included."""
+    root, found = report.parent.resolve() / path.partition("/")[0], (report.parent / path).resolve()
+    return found if found.suffix in suffixes and found.is_relative_to(root) and found.is_file() else None
 
 
 def _page(view: View):

@@ -78,6 +78,7 @@ from lamina.results import Finding, Result
         "layers": Table("One row per layer and number of the other tables: the mean over its heads.", LAYERS),
     },
     chapter="heads",
+    takes=4,
     report={"segments": 1000},
     example="lamina attention minilm --corpus ewt --split dev --out results/attention",
 )

@@ -78,6 +78,7 @@ def _mean_distances(
     version=1,
     tables={"distance": Table("One row per head.", "layer, head, value, low, high, baseline")},
     chapter="heads",
+    takes=4,
     report={"samples": 500},
     example="lamina attention_distance minilm --corpus ewt --split dev --out results/attention_distance",
 )

@@ -97,6 +97,7 @@ _DRAWN = 1000
         "fit": Table("One row: how well the plane keeps the divergences.", FIT),
     },
     chapter="heads",
+    takes=4,
     report={"samples": 200},
     example="lamina headmap minilm --corpus ewt --split dev --out results/headmap",
 )

@@ -152,6 +152,7 @@ def _links(text: Text, shown: Shown) -> set[tuple[int, int]]:
         "examples": Table("One row per pair of words in an example sentence.", EXAMPLES),
     },
     chapter="heads",
+    takes=4,
     report={"samples": 500},
     example="lamina heads minilm --corpus ud_english_ewt --split dev --out results/heads",
 )

@@ -112,6 +112,7 @@ _SCORED = (
         "attention_similarity": Table("One row per fine-tuned model and head.", SIMILARITY, optional=True),
     },
     chapter="words",
+    takes=110,
     report={"preset": "quick", "context_sizes": (0, 4)},
     example="lamina contextualize minilm --corpus ewt --out results/contextualize",
 )

@@ -146,6 +146,7 @@ class _Near(NamedTuple):
         ),
     },
     chapter="words",
+    takes=21,
     report={"count": 10},
     example="lamina neighbours minilm --word place --corpus ewt --split dev --out results/place",
 )

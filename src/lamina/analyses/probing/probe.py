@@ -76,6 +76,7 @@ from lamina.training.seed_folders import seed_of
                            Reference._fields, optional=True),
     },
     chapter="abilities",
+    takes=177,
     report={"preset": "quick"},
     example="lamina probe minilm --corpus ewt --task pos --task dep --out results/probe",
 )  # fmt: skip

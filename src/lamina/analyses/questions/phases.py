@@ -167,6 +167,7 @@ class _Read(NamedTuple):
         ),
     },
     chapter="answering",
+    takes=5,
     report={"samples": 300, "clustered": 40},
     example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
 )

@@ -142,6 +142,7 @@ class _Seen(NamedTuple):
         ),
     },
     chapter="answering",
+    takes=1,
     report={"both": True},
     example='lamina token_map minilm --question "Who barks?" --context "Dogs bark. Cats mew." --out results/map',
 )

@@ -126,7 +126,7 @@ def senses(
     moved: Annotated[int, Setting("Sentences to encode again at other positions.", min=0)] = 200,
     moved_by: Annotated[int, Setting("Positions that they are shifted by.", min=1)] = 20,
     faithful: Annotated[
-        bool, Setting("k no larger than the occurrences of the word's rarest sense (Wiedemann et al. 2019).")
+        bool, Setting("Keep k within the occurrences of the word's rarest sense (Wiedemann et al. 2019).")
     ] = False,
     samples: Samples = 1000,
     twin: Twin = True,
