@@ -93,13 +93,13 @@ def test_a_page_is_light_and_soon_there(report, browser):
 def test_a_layer_that_is_pointed_at_lights_up_in_both_figures(report, browser):
     with browser(report, width=1600) as (page, _, _):
         chart = seen(page, "overview-figure")
-        faint = ".mark-rect path[opacity='0.35']"
+        faint = ".mark-rect path[opacity='0.7']"
         assert chart.locator(faint).count() == 0
         # The second layer of an ability; heads have cells behind their marks.
         cell = chart.locator(".mark-rect.role-mark path").nth(1).bounding_box()
         assert cell is not None
         page.mouse.move(cell["x"] + 6, cell["y"] + 6)
-        page.wait_for_function("document.querySelectorAll(\"#overview-figure path[opacity='0.35']\").length > 0")
+        page.wait_for_function("document.querySelectorAll(\"#overview-figure path[opacity='0.7']\").length > 0")
         lit = chart.locator("path[fill-opacity='0.14']").count()
         assert lit == 2
 
