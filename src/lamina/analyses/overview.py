@@ -106,7 +106,7 @@ class _Line(NamedTuple):
         own = self.own.dropna(subset=["value"]).sort_values("layer")
         if own.empty:
             return
-        best = own.loc[own["value"].idxmax()]
+        best = own.iloc[int(own["value"].to_numpy().argmax())]
         near = own[own["high"] >= best["low"]]["layer"] if self.converged else own["layer"].iloc[:0]
         ends = (int(near.min()), int(near.max())) if len(near) else (float("nan"), float("nan"))
         for row in rows_of(own):

@@ -129,10 +129,12 @@ def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Reading]:
         others = model[(model["layer"] != best["layer"]) & (model["high"] >= best["low"])]
         tied = sorted(map(int, others["layer"]))
         constant = own[(own["probe"] == "constant") & (own["of"] == "model")]
-        late = (_cut_off(tables, str(task), of, probe) for of in ("model", "random"))
-        name = _metric_name(str(best["metric"]))
-        beside = (_best(twin), _best(constant))
-        yield Reading(str(task), name, probe, int(best["layer"]), _score(best), tied, *beside, *late, model, twin)
+        late, twin_late = (_cut_off(tables, str(task), of, probe) for of in ("model", "random"))
+        name, layer = _metric_name(str(best["metric"])), int(best["layer"])
+        beside = _best(twin), _best(constant)
+        yield Reading(
+            str(task), name, probe, layer, _score(best), tied, beside[0], beside[1], late, twin_late, model, twin
+        )
 
 
 def _cut_off(tables: Mapping[str, pd.DataFrame], task: str, of: str, probe: str) -> _CutOff:
