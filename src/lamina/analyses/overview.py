@@ -57,7 +57,8 @@ def chapter_of(analysis: str) -> Chapter:
     from lamina.analyses import get_analysis, names
 
     said = str(get_analysis(analysis).chapter) if analysis in names() else ""
-    return next((card.name for card in CHAPTERS if card.name == said), _FORMER.get(said, "answering"))
+    known: dict[str, Chapter] = {card.name: card.name for card in CHAPTERS}
+    return known.get(said) or _FORMER.get(said, "answering")
 
 
 ABILITIES = (
