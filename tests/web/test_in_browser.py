@@ -94,11 +94,11 @@ def test_home_is_the_models_card(page, address):
     assert page.locator("#chapters details").count() == 5
     page.locator("#unmeasured td", has_text=lamina.geometry.title).wait_for()
     assert page.locator("#examples a").count() >= 3
+    page.locator('#chapters [data-chapter="heads"] > summary').click()
+    page.wait_for_selector('#chapters [data-analysis="heads"] .chart svg')
     # The layer is one in both figures and in the address.
     page.fill("#layer", "2")
     page.wait_for_function("location.search.includes('layer=2')")
-    page.locator('#chapters [data-chapter="heads"] > summary').click()
-    page.wait_for_selector('#chapters [data-analysis="heads"] .chart svg')
 
 
 def test_a_layer_pointed_at_lights_up_in_both_figures(page, address):
@@ -166,7 +166,7 @@ def test_the_report_is_shown_and_its_scripts_reach_nothing(browser, address, res
     page.wait_for_selector(".chart svg")
     tried = "fetch('/api/about').then(() => 'reached', () => 'kept out')"
     assert page.evaluate(tried) == "kept out"
-    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("navigation", name="The app").get_by_role("link", name="Overview").click()
     page.wait_for_selector("#findings .findings li")
     page.close()
 
