@@ -121,6 +121,7 @@ def test_every_chart_fits_its_card(report, browser, width, dark):
             # The card is filled, but for its padding.
             assert drawn["width"] > 0.85 * card["width"] - 22
             assert page.evaluate(OUTSIDE, figure) == 0
+            assert page.evaluate(COLLIDING, figure) == 0
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert not logged
 
@@ -132,6 +133,18 @@ OUTSIDE = """id => {
   return boxes.filter((box) => box.right > card.right + 1 || box.left < card.left - 1).length;
 }"""
 """How many parts of a chart lie beside its card."""
+COLLIDING = """id => {
+  let found = 0;
+  for (const group of document.querySelectorAll(`#${id} svg .mark-text.role-mark`)) {
+    const texts = [...group.querySelectorAll("text")].filter((text) => getComputedStyle(text).visibility === "visible");
+    const boxes = texts.filter((text) => text.textContent).map((text) => text.getBoundingClientRect());
+    boxes.forEach((one, at) => boxes.slice(at + 1).forEach((two) => {
+      found += one.left < two.right && two.left < one.right && one.top < two.bottom && two.top < one.bottom;
+    }));
+  }
+  return found;
+}"""
+"""How many pairs of words or digits that a chart shows in its cells run into each other."""
 
 
 def test_a_page_prints_on_few_sheets(report, browser):

@@ -3,6 +3,7 @@
 const NARROWEST = 0.62; // of a panel's own width: below that, panels take another row
 const WIDEST = 3.2;
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
+const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
 const LETTER = 6.6; // pixels, of a title; narrow letters leave room
 const dark = JSON.parse(document.getElementById("dark-colours").textContent);
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
@@ -102,6 +103,22 @@ function coloured(spec) {
   return { ...made, config: { ...made.config, background: null, text: { color: dark.black, ...made.config?.text } } };
 }
 
+/** Takes away words and digits inside a chart that run into each other; a few by themselves, many all together. */
+function keepLegible(box) {
+  for (const group of box.querySelectorAll("svg .mark-text.role-mark")) {
+    const texts = [...group.querySelectorAll("text")].filter((text) => text.textContent);
+    const placed = texts.map((text) => ({ text, at: text.getBoundingClientRect() }));
+    placed.sort((one, two) => one.at.top - two.at.top || one.at.left - two.at.left);
+    const kept = [];
+    for (const each of placed) {
+      const free = kept.every(({ at }) => each.at.left >= at.right || at.left >= each.at.right || each.at.top >= at.bottom || at.top >= each.at.bottom);
+      if (free) kept.push(each);
+    }
+    const shown = kept.length > FEW * placed.length ? new Set(kept.map(({ text }) => text)) : new Set();
+    for (const text of texts) text.style.visibility = shown.has(text) ? "" : "hidden";
+  }
+}
+
 function room(card) {
   const style = getComputedStyle(card);
   // The card may have shrunk to its chart: what counts is the figure around it.
@@ -132,6 +149,7 @@ async function draw(box) {
       if (drawn <= width + 1 || shrink < 0.5) break;
       shrink *= Math.max(0.5, (width / drawn) * 0.98);
     }
+    keepLegible(box);
     card.classList.add("drawn");
     card.dataset.ready = "1";
   }
