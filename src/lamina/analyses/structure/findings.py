@@ -36,6 +36,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
     layer = best_layer(training)
     if layer is not None:
         yield from _control(table, layer)
+    yield from _unfitted(training)
     if "trees" in result.tables:
         yield from _attention(result.tables["trees"])
 
@@ -88,6 +89,25 @@ def _control(table: pd.DataFrame, layer: int) -> Iterator[Finding]:
         f"{number(*own)}."
     )
     yield Finding(text, status_of(*own[1:], shuffled[0], shuffled[1:]), *own, against=shuffled[0])
+
+
+def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
+    """Layers whose probes have settled above the loss of one answer for all: a plateau alone is no fit."""
+    own = training[(training["of"] == MODEL) & training["converged"].astype(bool)]
+    own = own[own["rank"] == own["rank"].max()]
+    for kind, answer in (("distance", "one distance for all pairs of words"), ("depth", "one depth for all words")):
+        means = own[own["kind"] == kind].groupby("layer")[["loss", "constant"]].mean()
+        above = means[means["loss"] >= means["constant"]]
+        if not len(above):
+            continue
+        layers = ", ".join(str(layer) for layer in above.index)
+        worst = above["loss"].max()
+        text = (
+            f"At layer{'s' * (len(above) > 1)} {layers} the probe of {kind}s fits no better than {answer} (loss up to "
+            f"{number(worst)}, of the constant {number(above['constant'].iloc[0])}): scores there say only how words "
+            "are ordered."
+        )
+        yield Finding(text, "null")
 
 
 def _attention(trees: pd.DataFrame) -> Iterator[Finding]:
