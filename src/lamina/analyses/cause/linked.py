@@ -112,6 +112,8 @@ class Links(Target):
         self._links = [list(links_of(text)) for text in own]
         counted = Counter(link.relation for links in self._links for link in links)
         self.relations = tuple(relation for relation, _ in counted.most_common())
+        if len(self.relations) == 1:
+            self.name = link_name(self.relations[0], layer)
         self.counts = {**counted, ALL: counted.total()}
         self._numbers = {relation: at for at, relation in enumerate(self.relations)}
         self._totals = np.zeros((len(own), len(self.relations)))
