@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +24,7 @@ from lamina.analyses.cause.roles_effects import (
     within_layers,
 )
 from lamina.analyses.cause.roles_heads import Role, roles_of
+from lamina.analyses.cause.roles_targets import asked_of
 from lamina.analyses.cause.targets import Scores
 from lamina.analyses.findings import rows_of
 from lamina.analyses.paired import holm
@@ -29,6 +32,7 @@ from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
 from lamina.results import Provenance, Result
+from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank
 
@@ -158,3 +162,32 @@ def test_false_alarms_stay_rare_where_no_head_matters() -> None:
     alarms = np.mean([any(row[-1] < 0.05 for row in rows) for rows in tables])
     assert alarms <= 0.1
     assert holm([0.01, 0.04]).tolist() == [0.02, 0.04]
+
+
+def with_chains(texts: list[Text]) -> list[Text]:
+    """The cue's head, the noun, and the verb are said to be the same."""
+    made = []
+    for text in texts:
+        noun = next(edge for edge in text.edges["dep"] if edge.labels == ("nsubj",))
+        verb = next(edge for edge in text.edges["dep"] if edge.labels == ("xcomp",))
+        chains = (Edge(("1",), noun.span), Edge(("1",), verb.span))
+        made.append(replace(text, edges={**text.edges, "chains": chains}))
+    return made
+
+
+def test_coreference_is_asked_for_where_a_head_has_the_role() -> None:
+    train, scored = (
+        corpus_from(with_chains(treebank(seed, many)), name="planted") for seed, many in ((1, 120), (2, 40))
+    )
+    splits, texts = Splits(train, scored), list(scored)
+    given = {"layer": 2, "items": 40, "seed": 0}
+    asked, skipped = asked_of(planted(0), Material(splits), splits, texts, **given)
+    assert asked.coreference is not None
+    assert asked.coreference.name == "link:coreference@2"
+    assert asked.attachment is not None
+    assert asked.attachment.name == "link:all@2"
+    assert not skipped
+    # A head that finds antecedents is needed; otherwise half of the time would be spent on nobody.
+    without, told = asked_of(planted(0), Material(splits), splits, texts, **given, coreference=False)
+    assert without.coreference is None
+    assert told == {"texts with coreference that are not asked about: no head has that role": 40}

@@ -120,7 +120,10 @@ def roles(
         )
     told = Counter({f"roles: {why}": many for why, many in skipped.items()})
     texts = some_texts(splits.scored, items, seed)
-    asked, left_out = asked_of(encoder, material, splits, texts, layer=read, items=items, seed=seed)
+    coreference = any(role.kind == "coreference" for role in found)
+    asked, left_out = asked_of(
+        encoder, material, splits, texts, layer=read, items=items, seed=seed, coreference=coreference
+    )
     needed, beside = measured(parts, asked, found, how, seed=seed)
     if not needed:
         raise CorpusError(f"{splits.name}: none of the roles found is needed for anything that can be asked")

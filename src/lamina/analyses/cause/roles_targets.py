@@ -74,13 +74,16 @@ _PREPOSITIONS = frozenset(
 
 def asked_of(
     encoder: HuggingFaceEncoder, material: Material, splits: Splits, texts: Sequence[Text], *, layer: int,
-    items: int, seed: int,
+    items: int, seed: int, coreference: bool = True,
 ) -> tuple[Asked, Counter[str]]:  # fmt: skip
-    """What model and data can be asked for; and what could not be."""
+    """What model and data can be asked for; and what could not be, or has no head that it could need."""
     skipped: Counter[str] = Counter()
     links: list[Links | None] = []
     for links_of in (attachments, antecedents):
-        there = any(links_of(text) for text in texts)
+        there = sum(bool(links_of(text)) for text in texts)
+        if there and links_of is antecedents and not coreference:
+            skipped["texts with coreference that are not asked about: no head has that role"] = there
+            there = 0
         links.append(Links(encoder, links_of, layer, texts, splits, seed=seed) if there else None)
     names = [LOSS, *([PAIRS] if material.pairs is not None else [])] if has_language_model(encoder) else []
     others = targets_of(encoder, names, material, items=items, seed=seed)
