@@ -12,11 +12,11 @@ import pandas as pd
 
 from lamina.analyses.behaviour.item_comparison import ALL, ITEMS, asked_models, has_items, shared_items
 from lamina.analyses.behaviour.item_findings import Lead, leads_in_words, unlike_in_words
-from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference
+from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference, in_words
 from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
-from lamina.analyses.layer_comparison import HIGHEST, has_layers, side_by_side
+from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
 from lamina.analyses.paired import holm
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
@@ -40,11 +40,13 @@ _MOST_SHOWN = 40
         "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
         "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs. Results "
         "with items (minimal pairs, clozes) are compared item by item, drawn within their group. Measures by layer "
-        "(geometry, attention, lens) are put side by side, each with the interval of its own result."
+        "(geometry, attention, lens) are compared by their mean over layers and at the last layer, in the bootstrap "
+        "samples that their results keep: a sample draws the same documents, texts or word types of all models."
     ),
     cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
     reads=SavedResults(),
-    version=2,  # several models; paired intervals from the saved predictions
+    # Several models; paired intervals from the saved predictions (2). Measures by layer are paired (3).
+    version=3,
     tables={
         "compare": Table("One row per task, statistic and model.", Compared._fields),
         "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
@@ -85,8 +87,10 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
     relation), and `all` the mean over groups. Intervals resample items within their group; p is that of a sign-flip
     test, corrected by Holm over groups and pairs of models. Items that not all models answered are left out.
 
-    Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth, each with its
-    own interval; they are not tested.
+    Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth. Differences
+    of means over layers, and of last layers, are paired: of the same draws of documents (texts, word types), which the
+    results keep. What is not paired (results of older versions or with other settings; a lens on the next piece beside
+    one on hidden words) is not tested, and `reason` and the findings say so.
 
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP
@@ -150,18 +154,24 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
 
 
 def _compare_layers(results: Sequence[Result]) -> Tables:
-    compared, depths, left_out = side_by_side(results)
+    made = side_by_side(results)
     tables = {
-        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
-        "differences": pd.DataFrame(columns=list(Difference._fields)),
-        "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
+        "compare": pd.DataFrame(made.compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(made.differences, columns=list(Difference._fields)),
+        "depth": pd.DataFrame(made.depths, columns=list(Depth._fields)),
     }
     about = [dict(each.provenance.model) for each in results]
     return Tables(
         tables,
-        left_out,
+        made.left_out,
         model={"name": in_words([str(each["name"]) for each in about]), "models": about},
-        data={"name": str(results[0].provenance.corpus["name"]), "compared": results[0].analysis},
+        data={
+            "name": str(results[0].provenance.corpus["name"]),
+            "compared": results[0].analysis,
+            # Not the setting: the draws are those of the results.
+            "bootstrap": made.samples,
+            "drawn": made.drawn,
+        },
     )
 
 
@@ -335,17 +345,6 @@ def _best_layers(task: str, entrants: Sequence[_Entrant]) -> Iterator[BestLayer]
         )
 
 
-def in_words(names: Iterable[str]) -> str:
-    """Names in a list.
-
-    Example:
-        >>> in_words(["minilm", "mpnet", "smollm2"])
-        'minilm, mpnet and smollm2'
-    """
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 @compare.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Who is best at how many tasks, who resolves tasks deeper, and whether the probes were trained alike."""
@@ -353,7 +352,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         yield from _items_in_words(result)
         return
     if HIGHEST in set(result.tables["compare"]["statistic"]):
-        # Put side by side, not tested.
+        yield from layers_in_words(result)
         return
     told = [*_trained_unlike(result)]
     table = result.tables["differences"]
@@ -469,7 +468,7 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[apart["statistic"].isin(["score_full", "items"]) & apart["p"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["p"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
         shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_holm"] < _SURE)]
@@ -477,11 +476,11 @@ def _overview(result: Result) -> Iterable[Overview]:
             (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_holm))
             for row in rows_of(shown.head(_MOST_SHOWN))
         ]
-        what = (
-            "Differences, paired by item"
-            if "items" in result.tables
-            else ("Differences of the full probes, paired by text")
-        )
+        what = "Differences of the full probes, paired by text"
+        if "items" in result.tables:
+            what = "Differences, paired by item"
+        elif (full["statistic"] == MEAN).any():
+            what = "Differences of means over layers, paired"
         more = len(full) - len(told)
         what += f"; {more:,} more are in differences.csv" if more else ""
         yield Overview(what, ("task", "models", "difference", "p"), told)

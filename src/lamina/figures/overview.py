@@ -30,8 +30,8 @@ CAPTIONS = {
     ),
     "roles": (
         "One mark per head, by its most telling role; dots have none. Filled: the 95 % interval lies wholly above what "
-        "the role requires (a share of attention; for syntactic and coreference heads the best simple rule, after "
-        "Holm's correction). Hollow: it does not."
+        "the role requires (a share of attention, and for induction heads more than without a copy; for syntactic and "
+        "coreference heads the best simple rule; after Holm's correction). Hollow: it does not."
     ),
 }
 """Chart -> how to read it."""
