@@ -11,7 +11,7 @@ import warnings
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import number, rows_of
+from lamina.analyses.findings import layers_in_words, number, rows_of
 from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, themed
 
 HOVERED = "layer"
@@ -44,7 +44,7 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         >>> from lamina.analyses.overview import ABILITIES
         >>> row = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3, True, 2, 3, True, 99, "constant")
         >>> abilities(pd.DataFrame([row], columns=ABILITIES)).to_dict()["description"]
-        'Part of speech: best at layer 2 (layers 2 to 3 not clearly worse), F1 .90 [.80, 1.00]; twin .60, constant .20.'
+        'Part of speech: best at layer 2, F1 .90 [.80, 1.00]; twin .60, constant .20.'
     """
     rows = table.assign(title=[f"{row.ability} ({row.metric})" for row in rows_of(table)])
     names = _by_peak(rows)
@@ -66,7 +66,7 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     shade = alt.Color(
         "above:Q",
         scale=alt.Scale(domain=[0, most], range=list(SHADES), interpolate="lab", clamp=True),
-        legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=120, format=".2f", tickCount=3),
+        legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=150, format=".2f", tickCount=3),
     )
     base = alt.Chart(rows, width=width, height=_ROW * len(names)).encode(x=x, y=y, tooltip=tooltip)
     hover = _hover()
@@ -78,12 +78,15 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         marks.append(base.mark_text(fontSize=11).encode(text=alt.Text("score:Q", format=".2f"), color=ink))
     peaks = pd.DataFrame(rows[rows["peak"].astype(bool)])
     if len(peaks):
-        best = alt.Chart(peaks).encode(y=y)
-        marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None).encode(x=alt.X("layer:O")))
+        best = alt.Chart(peaks).encode(y=y, x=alt.X("layer:O"))
+        marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None))
+        lowest = dict(zip(peaks["title"], peaks["low"], strict=True))
+        tied = [row.high >= lowest.get(row.title, math.inf) for row in rows_of(rows)]
+        # One piece per layer: layers between may be clearly worse.
         marks.append(
-            best.mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3).encode(
-                x=alt.X("peak_low:O", bandPosition=0.08), x2=alt.X2("peak_high", bandPosition=0.92)
-            )
+            alt.Chart(rows[tied])
+            .mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3)
+            .encode(y=y, x=alt.X("layer:O", bandPosition=0), x2=alt.X2("layer", bandPosition=1))
         )
     return alt.LayerChart(
         layer=marks, title=alt.TitleParams("What each layer can do"), description=describe_abilities(table)
@@ -161,8 +164,8 @@ def describe_abilities(table: Table) -> str:
         best = next(rows_of(own.nlargest(1, "score")))
         peak = f"highest at layer {best.layer} (probes had not converged: no peak)"
         if best.converged:
-            low, high = int(best.peak_low), int(best.peak_high)
-            ties = f" (layers {low} to {high} not clearly worse)" if high > low else ""
+            tied = [int(row.layer) for row in rows_of(own) if row.high >= best.low and row.layer != best.layer]
+            ties = f" (not clearly better than {layers_in_words(tied)})" if tied else ""
             peak = f"best at layer {best.layer}{ties}"
         beside = [
             f"{of} {number(value)}"

@@ -2,6 +2,7 @@
 // image stands.
 const NARROWEST = 0.62; // of a panel's own width: below that, panels take another row
 const WIDEST = 3.2;
+const INNER = 34; // pixels, of a panel within a panel: its axis, and the space to the next
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
 const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
 const LETTER = 6.6; // pixels, of a title; narrow letters leave room
@@ -10,7 +11,8 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 
 const isNumber = (value) => typeof value === "number";
 const views = (view) => view.layer ?? view.concat ?? view.hconcat ?? view.vconcat ?? [];
-const panelWidth = (view) => (isNumber(view.width) ? view.width : Math.max(0, ...views(view).map(panelWidth)));
+const across = (view) => (view.concat ? Math.min(view.columns ?? Infinity, view.concat.length) : 1);
+const panelWidth = (view) => (isNumber(view.width) ? view.width : across(view) * Math.max(0, ...views(view).map(panelWidth)));
 
 const panelHeight = (view) => (isNumber(view.height) ? view.height : Math.max(1, ...views(view).map(panelHeight)));
 
@@ -32,7 +34,54 @@ function wrapTitle(title, pixels) {
   const subtitle = Array.isArray(title.subtitle)
     ? title.subtitle.flatMap((line) => wrapped(line, pixels * 1.1))
     : wrapped(title.subtitle, pixels * 1.1);
-  return { ...title, text: wrapped(title.text, pixels), ...(subtitle ? { subtitle } : {}) };
+  const text = Array.isArray(title.text) ? title.text.join(" ") : title.text;
+  return { ...title, text: wrapped(text, pixels), ...(subtitle ? { subtitle } : {}) };
+}
+
+/** A view with those rows only whose field has one of these values. */
+function only(view, field, values) {
+  const kept = views(view).map((each) => only(each, field, values));
+  const x = view.encoding?.x;
+  const own = { ...view };
+  if (kept.length) own[view.layer ? "layer" : "concat"] = kept;
+  if (x?.field !== field) return own;
+  own.transform = [...(view.transform ?? []), { filter: { field, oneOf: values } }];
+  own.encoding = { ...view.encoding, x: { ...x, ...(x.scale?.domain ? { scale: { ...x.scale, domain: values } } : {}) } };
+  return own;
+}
+
+/** The values of a field that has the columns of a view. */
+function valuesOf(view, field) {
+  const x = view.encoding?.x;
+  return x?.field === field && x.scale?.domain ? x.scale.domain : views(view).map((each) => valuesOf(each, field)).find(Boolean);
+}
+
+/** Words inside a view that are longer than so many pixels end in an ellipsis. */
+function shorten(view, pixels) {
+  if (view.mark?.limit) view.mark = { ...view.mark, limit: pixels };
+  views(view).forEach((each) => shorten(each, pixels));
+}
+
+/** Columns of words or numbers that a narrow card has no room for are left out, in place; says whether any was. */
+function thin(made, room) {
+  const { columns, narrow } = made.usermeta ?? {};
+  if (narrow && room < narrow.room) {
+    made.concat = narrow.panels.map((at) => made.concat[at]);
+    for (const panel of made.concat) {
+      if (!narrow.field || panel.encoding?.x?.field !== narrow.field) continue;
+      Object.assign(panel, only(panel, narrow.field, narrow.values), { width: panel.width * narrow.share });
+    }
+    made.concat.forEach((panel) => shorten(panel, room * 0.45));
+    return true;
+  }
+  const all = columns && valuesOf(made.concat[0], columns.field);
+  const fit = columns && Math.max(2, Math.floor((room - 40) / columns.width));
+  if (!all || fit >= all.length) return false;
+  // The first, the last, and some between.
+  const chosen = Array.from({ length: fit }, (_, at) => all[Math.round((at * (all.length - 1)) / (fit - 1))]);
+  made.concat = made.concat.map((panel) => only(panel, columns.field, chosen));
+  made.concat.forEach((panel) => shorten(panel, (room - 40) / fit - 6));
+  return true;
 }
 
 /** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape. */
@@ -44,6 +93,8 @@ function resize(view, ratio, shape) {
   for (const [name, channel] of Object.entries(view.encoding ?? {})) {
     if (!channel || typeof channel !== "object") continue;
     if (name === "x" && own) channel.title = wrapped(channel.title, own);
+    // Numbers of layers and heads that run into each other are left out.
+    if (name === "x" && channel.type === "ordinal" && channel.axis !== null) channel.axis = { labelOverlap: "greedy", ...channel.axis };
     if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
   }
   views(view).forEach((each) => resize(each, ratio, shape));
@@ -59,13 +110,26 @@ function legends(view, most) {
   views(view).forEach((each) => legends(each, most));
 }
 
+/** Panels within a panel take more rows where they have no room, in place; how much narrower it is then. */
+function refold(panel, room) {
+  if (!panel.concat) return 0;
+  const [before, own] = [panelWidth(panel), Math.max(...panel.concat.map(panelWidth))];
+  const most = across(panel);
+  panel.columns = Math.max(1, Math.min(most, Math.floor(room / (NARROWEST * own + INNER))));
+  return before - panelWidth(panel) + (most - panel.columns) * INNER;
+}
+
 /** The specification for a card of this width: as many panels in a row as fit, each as wide as that leaves. */
 function fitted(spec, natural, room, shrink) {
   const made = structuredClone(spec);
   delete made.title; // the page has it
   delete made.description;
-  const { keepShape, fixed, oneRow, together = 1 } = made.usermeta ?? {};
+  const { keepShape, fixed, oneRow, narrow, together = 1 } = made.usermeta ?? {};
+  const whole = (made.concat ?? []).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  made.thinned = thin(made, room);
   const panels = made.concat ?? [made];
+  if (oneRow) natural -= whole - panels.reduce((sum, panel) => sum + panelWidth(panel), 0);
+  natural -= Math.max(0, ...panels.map((panel) => refold(panel, room)));
   const before = Math.min(made.columns ?? panels.length, panels.length);
   const rows = [];
   for (let at = 0; at < panels.length; at += before) rows.push(panels.slice(at, at + before));
@@ -76,13 +140,18 @@ function fitted(spec, natural, room, shrink) {
   while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * own) columns -= 1;
   columns = Math.ceil(panels.length / Math.ceil(panels.length / columns)); // rows of about the same length
   if (columns > together) columns -= columns % together;
+  if (panels.some((panel) => panel.concat)) columns = Math.min(columns, before); // those have panels beside each other
   if (oneRow) columns = before; // panels share their rows: below each other they would be without labels
   let ratio = Math.min(WIDEST, (room / columns - beside) / own) * shrink;
   if (keepShape) ratio = Math.min(ratio, HIGHEST / Math.max(...panels.map(panelHeight)));
   if (fixed) ratio = 1;
   if (made.concat) made.columns = columns;
+  // Columns of numbers keep their width: the rest is for the others.
+  const kept = (panel) => made.thinned && narrow?.field && panel.encoding?.x?.field === narrow.field;
+  const held = panels.filter(kept).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  if (held) ratio = ((room - beside * before - held) / (widest - held)) * shrink;
   panels.forEach((panel) => {
-    resize(panel, Math.max(ratio, 0.3), keepShape);
+    resize(panel, kept(panel) ? 1 : Math.max(ratio, 0.2), keepShape);
     legends(panel, Math.max(1, Math.floor(room / columns / 105)));
   });
   return made;
@@ -142,8 +211,9 @@ async function draw(box) {
     let shrink = 1;
     for (let tries = 0; tries < 3; tries += 1) {
       view?.finalize();
-      const fit = coloured(fitted(spec, Number(card.dataset.width), width, shrink));
-      ({ view } = await vegaEmbed(box, fit, options));
+      const { thinned, ...fit } = fitted(spec, Number(card.dataset.width), width, shrink);
+      ({ view } = await vegaEmbed(box, coloured(fit), options));
+      card.classList.toggle("thinned", thinned);
       const drawn = Number(box.querySelector("svg").getAttribute("width"));
       card.classList.toggle("snug", drawn < width * 0.9);
       if (drawn <= width + 1 || shrink < 0.5) break;
@@ -202,7 +272,7 @@ function watch(margin, near) {
   }, { rootMargin: margin });
 }
 const near = watch("300px", true);
-const far = watch("3000px", false); // far away, a chart's thousand nodes are of no use
+const far = watch("2000px", false); // far away, a chart's thousand nodes are of no use
 for (const card of document.querySelectorAll(".chart")) {
   states.set(card, { near: false, forget: undefined, busy: false });
   near.observe(card);

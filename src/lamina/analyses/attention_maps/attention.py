@@ -177,8 +177,11 @@ def _paired(encoder: Encoder) -> list[str]:
 
 
 def _visible(encoder: Encoder, table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Without what no head of a decoder can look at: the next token."""
-    return table[table[column] != "to_next"].reset_index(drop=True) if encoder.causal_maps else table
+    """Without what no head of a decoder can look at: the next token, and separators where its texts have none."""
+    if not encoder.causal_maps:
+        return table
+    absent = [kind for kind, own in table.groupby(column, sort=False) if own["value"].isna().all()]
+    return table[~table[column].isin(["to_next", *absent])].reset_index(drop=True)
 
 
 def _segment_ids(encoder: Encoder) -> str:
