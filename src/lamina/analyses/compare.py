@@ -17,13 +17,14 @@ from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, 
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
-from lamina.analyses.paired import holm
+from lamina.analyses.paired import holm, p_in_words
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
 from lamina.analyses.probing.statistics import expected_layer, interval
 from lamina.analyses.settings import Samples, Seed
 from lamina.probes.edge import Cut
 from lamina.results import Finding, Result
+from lamina.tasks import title_of
 from lamina.training.over_seeds import ENOUGH_SEEDS
 
 _SURE = 0.05
@@ -411,8 +412,9 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
         than = f"better than {top.b}" if most == 2 else f"the best of {most} models"
         beside = "" if most == 2 else f" than {top.b}"
         said = (
-            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {top.task}: "
-            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}."
+            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {title_of(top.task)}: "
+            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}, paired by text, "
+            f"{p_in_words(top.p_holm)} (Holm)."
         )
         yield Finding(said, "clear", *top[5:8], against=0.0)
     if not wins:
@@ -421,8 +423,8 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
         who = "Neither model is clearly better" if most == 2 else f"None of {most} models is clearly the best"
         beside = "" if most == 2 else f" ({top.a} - {top.b})"
         said = (
-            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at {top.task}, "
-            f"by {number(*top[5:8])}{beside}; equal is 0."
+            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at "
+            f"{title_of(top.task)}, by {number(*top[5:8])}{beside}; equal is 0."
         )
         yield Finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
@@ -434,13 +436,13 @@ def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
     top = max(clear or turned, key=lambda row: row.difference)
     if clear:
         said = (
-            f"{top.a} resolves {top.task} deeper than {top.b}: its expected layer lies {number(*top[5:8])} of the "
-            f"depth later (clear in {len(clear)} of {len(rows)} comparisons)."
+            f"{top.a} resolves {title_of(top.task)} deeper than {top.b}: its expected layer lies "
+            f"{number(*top[5:8])} of the depth later (clear in {len(clear)} of {len(rows)} comparisons)."
         )
         return Finding(said, "clear", *top[5:8], against=0.0)
     null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
     said = (
-        f"No model resolves any task clearly deeper: the expected layer differs most at {top.task}, by "
+        f"No model resolves any task clearly deeper: the expected layer differs most at {title_of(top.task)}, by "
         f"{number(*top[5:8])} of the depth ({top.a} - {top.b}); equal is 0."
     )
     return Finding(said, "null" if null else "open", *top[5:8], against=0.0)

@@ -283,7 +283,13 @@ def _pairing(result: Result, row: Difference) -> str:
     measure = next(each for each in _LAYERED[compared][1] if each.title == row.task)
     drawn: Mapping[str, int] = result.provenance.corpus.get("drawn", {})
     own = [f"{count:,} {what}" for what, count in drawn.items() if not measure.drawn or what in measure.drawn]
-    return f"paired by {' and '.join(own)}{_IN_TOKENS.get(compared, '')}"
+    back = {
+        bool(each.get("passport", {}).get("causal"))
+        for each in result.provenance.model.get("models", [])
+        if each.get("name") in (row.a, row.b)
+    }
+    one_way = "; one of them looks back only" if compared == "attention" and len(back) > 1 else ""
+    return f"paired by {' and '.join(own)}{_IN_TOKENS.get(compared, '')}{one_way}"
 
 
 def _unpaired_in_words(result: Result, rows: Sequence[Difference]) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from lamina.analyses.findings import rows_of
 from lamina.analyses.paired import SURE
 from lamina.analyses.probing.findings import best_readings
 from lamina.results import Result
-from lamina.tasks import TASKS
+from lamina.tasks import title_of
 
 
 class ChapterCard(NamedTuple):
@@ -122,17 +122,14 @@ class _Line(NamedTuple):
             yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
 
 
-_TITLES = {task.name: task.title for task in TASKS}
-
-
 def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     for read in best_readings(result.tables):
-        name, bracket, corpus = read.task.partition(" (")
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
         constant = float("nan") if read.constant is None else read.constant.value
-        ability = _TITLES.get(name, name) + bracket + corpus
-        line = _Line(ability, read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off)
+        line = _Line(
+            title_of(read.task), read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off
+        )
         yield from line.rows(result.analysis)
 
 

@@ -220,7 +220,7 @@ def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
         x = alt.Scale(domain=[-far, far], nice=False, padding=8)
         none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="zero:Q")
         tasks, named = list(dict.fromkeys(own["task"])), list(dict.fromkeys(pairs))
-        panels.append(alt.LayerChart(layer=[none, *_with_interval(own, tasks, named, x, f"difference, {unit}")]))
+        panels.append(alt.LayerChart(layer=[none, *_with_interval(own, tasks, named, x, f"difference ({unit})")]))
     return alt.concat(
         *panels,
         columns=2 if len(panels) > 1 else 1,

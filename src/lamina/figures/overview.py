@@ -17,6 +17,9 @@ from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, the
 HOVERED = "layer"
 """Name of the selection parameter that both charts share."""
 PANEL_WIDTH = 300
+_ABILITIES, _HEADS = "What each layer can do", "What each head does"
+_LABELS = {_ABILITIES: 225, _HEADS: 60}
+"""Pixels beside each panel: a narrow page puts one below the other, as wide as its labels leave."""
 _ROW = 30
 _HEAD_ROW = 17
 _WIDE_ENOUGH = 26
@@ -88,9 +91,7 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
             .mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3)
             .encode(y=y, x=alt.X("layer:O", bandPosition=0), x2=alt.X2("layer", bandPosition=1))
         )
-    return alt.LayerChart(
-        layer=marks, title=alt.TitleParams("What each layer can do"), description=describe_abilities(table)
-    )
+    return alt.LayerChart(layer=marks, title=alt.TitleParams(_ABILITIES), description=describe_abilities(table))
 
 
 def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
@@ -133,7 +134,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     cells = base.mark_rect(stroke=FAINT, strokeWidth=1, fill=SHADES[1]).encode(
         fillOpacity=alt.when(hover, empty=False).then(alt.value(0.14)).otherwise(alt.value(0))
     )
-    marks = base.mark_point(size=(row - 5) ** 2, strokeWidth=1.5, opacity=1).encode(
+    marks = base.mark_point(size=min(row - 5, width / len(layers) - 1) ** 2, strokeWidth=1.5, opacity=1).encode(
         stroke=alt.Stroke("role:N", scale=colours, legend=legend),
         fill=alt.Fill("role:N", scale=colours, legend=legend),
         shape=shape,
@@ -141,7 +142,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     )
     return alt.LayerChart(
         layer=[cells.add_params(hover), marks],
-        title=alt.TitleParams("What each head does"),
+        title=alt.TitleParams(_HEADS),
         description=describe_roles(heads),
     )
 
@@ -151,7 +152,9 @@ def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
     with warnings.catch_warnings():
         # The parameter is the same on purpose: that is the link.
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
-        chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta={"panelWidth": PANEL_WIDTH})
+        beside = [_LABELS.get(str(panel.title["text"]), 0) for panel in panels]
+        meta = {"panelWidth": PANEL_WIDTH, "cells": beside}
+        chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta=meta)
         chart = alt.ConcatChart.from_dict(chart.to_dict())
     own = "independent"
     return themed(chart.resolve_scale(color=own, fill=own, stroke=own, shape=own, x=own))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.results import Result
-from lamina.tasks import TASKS
+from lamina.tasks import title_of as title_of
 from lamina.tasks.task import METRIC_NAMES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -168,19 +168,6 @@ Tables = Mapping[str, Table]
 
 FEW_SEEDS = 5
 """With fewer, what lies between the lowest and the highest seed is called a range, not an interval."""
-
-_TITLES = {task.name: task.title for task in TASKS}
-
-
-def title_of(task: str) -> str:
-    """What figures call a task.
-
-    Example:
-        >>> title_of("dep"), title_of("sup (babi_en)"), title_of("my_own")
-        ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
-    """
-    name, bracket, corpus = task.partition(" (")
-    return _TITLES.get(name, name) + bracket + corpus
 
 
 def rows_of(tables: Tables, name: str) -> Table | None:

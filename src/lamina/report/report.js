@@ -4,6 +4,8 @@ const NARROWEST = 0.62; // of a panel's own width: below that, panels take anoth
 const WIDEST = 3.2;
 const INNER = 34; // pixels, of a panel within a panel: its axis, and the space to the next
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
+const PHONE = 420; // pixels: where long names of rows would leave no room for a chart
+const TWO_LINES = { labelExpr: "length(datum.label) < 20 ? datum.label : split(replace(datum.label, regexp('^(.{6,18}) (.+)$'), '$1|$2'), '|')", labelLimit: 130 };
 const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
 const LETTER = 6.6; // pixels, of a title; narrow letters leave room
 const dark = JSON.parse(document.getElementById("dark-colours").textContent);
@@ -84,30 +86,36 @@ function thin(made, room) {
   return true;
 }
 
-/** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape. */
-function resize(view, ratio, shape) {
-  const own = panelWidth(view) * ratio;
+/** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape, marks fill their `cells`. */
+function resize(view, ratio, { shape, cells, phone, outer = 0 }) {
+  phone = phone && !(view.height?.step < 24); // a lower row has no room for two lines
+  const own = panelWidth(view) * ratio || outer;
   if (isNumber(view.width)) view.width = Math.floor(view.width * ratio);
   if (shape && isNumber(view.height)) view.height = Math.floor(view.height * ratio);
   if (view.title && own) view.title = wrapTitle(view.title, own + 30);
+  if (cells && view.mark?.size) view.mark = { ...view.mark, size: view.mark.size * Math.min(ratio, 1.3) ** 2 };
   for (const [name, channel] of Object.entries(view.encoding ?? {})) {
     if (!channel || typeof channel !== "object") continue;
     if (name === "x" && own) channel.title = wrapped(channel.title, own);
     // Numbers of layers and heads that run into each other are left out.
     if (name === "x" && channel.type === "ordinal" && channel.axis !== null) channel.axis = { labelOverlap: "greedy", ...channel.axis };
+    if (name === "y" && phone && channel.type === "nominal" && channel.axis !== null) channel.axis = { ...channel.axis, ...TWO_LINES };
     if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
   }
-  views(view).forEach((each) => resize(each, ratio, shape));
+  views(view).forEach((each) => resize(each, ratio, { shape, cells, phone, outer: own }));
 }
 
-function legends(view, most) {
+/** Legends above and below a panel have as many columns as fit into so many pixels, in place. */
+function legends(view, pixels) {
   for (const channel of Object.values(view.encoding ?? {})) {
     const legend = channel?.legend;
     if (!legend || typeof legend !== "object") continue;
-    if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, most * 110);
+    const longest = Math.max(0, ...(channel.scale?.domain ?? []).map((name) => String(name).length));
+    const most = Math.max(1, Math.floor(pixels / Math.max(105, longest * LETTER + 40)));
+    if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, Math.max(1, Math.floor(pixels / 105)) * 110);
     if (!legend.gradientLength && ["top", "bottom"].includes(legend.orient)) legend.columns = Math.min(legend.columns ?? 9, most);
   }
-  views(view).forEach((each) => legends(each, most));
+  views(view).forEach((each) => legends(each, pixels));
 }
 
 /** Panels within a panel take more rows where they have no room, in place; how much narrower it is then. */
@@ -124,7 +132,7 @@ function fitted(spec, natural, room, shrink) {
   const made = structuredClone(spec);
   delete made.title; // the page has it
   delete made.description;
-  const { keepShape, fixed, oneRow, narrow, together = 1 } = made.usermeta ?? {};
+  const { keepShape, fixed, oneRow, narrow, cells, together = 1 } = made.usermeta ?? {};
   const whole = (made.concat ?? []).reduce((sum, panel) => sum + panelWidth(panel), 0);
   made.thinned = thin(made, room);
   const panels = made.concat ?? [made];
@@ -150,9 +158,12 @@ function fitted(spec, natural, room, shrink) {
   const kept = (panel) => made.thinned && narrow?.field && panel.encoding?.x?.field === narrow.field;
   const held = panels.filter(kept).reduce((sum, panel) => sum + panelWidth(panel), 0);
   if (held) ratio = ((room - beside * before - held) / (widest - held)) * shrink;
-  panels.forEach((panel) => {
-    resize(panel, kept(panel) ? 1 : Math.max(ratio, 0.2), keepShape);
-    legends(panel, Math.max(1, Math.floor(room / columns / 105)));
+  if (cells && columns === 1) made.align = "none";
+  panels.forEach((panel, at) => {
+    // Below each other, every panel takes the room that its own labels leave.
+    const alone = cells && columns === 1 ? ((room - Math.min(cells[at], room / 2)) / panelWidth(panel)) * shrink : ratio;
+    resize(panel, kept(panel) ? 1 : Math.max(alone, 0.2), { shape: keepShape, cells, phone: room < PHONE });
+    legends(panel, room / columns);
   });
   return made;
 }
@@ -231,6 +242,7 @@ async function draw(box) {
     box.style.minHeight = `${box.offsetHeight}px`; // what is below stays where it is
     view?.finalize();
     box.replaceChildren();
+    card.classList.remove("snug"); // around nothing it would have no width
     delete card.dataset.ready;
   }
 
