@@ -12,7 +12,6 @@ import pandas as pd
 
 from lamina.analyses.declaration import Chapter
 from lamina.analyses.findings import rows_of
-from lamina.analyses.paired import SURE
 from lamina.analyses.probing.findings import best_readings
 from lamina.results import Result
 from lamina.tasks import title_of
@@ -244,6 +243,7 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
     from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, INDUCTION, SHARES
+    from lamina.analyses.paired import SURE
 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
     if row.behaviour == INDUCTION:
