@@ -220,7 +220,7 @@ def why_unpaired(a: Result, b: Result) -> str:
     """Why two results are not of the same draws of the same texts; empty where they are."""
     if any("draws" not in each.tables or "drawn" not in each.provenance.corpus for each in (a, b)):
         return _OLDER
-    heads = [each.provenance.model.get("head") for each in (a, b)]
+    heads = [str(each.provenance.model.get("head")) for each in (a, b)]
     if a.analysis == "lens" and heads[0] != heads[1]:
         return (
             f"they are asked different things ({heads[0]}: {_ASKED.get(heads[0])}; {heads[1]}: {_ASKED.get(heads[1])})"

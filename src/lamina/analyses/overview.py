@@ -204,8 +204,8 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
     if points is not None:
         found, heads = tables["headmap"]["behaviours"], points[["layer", "head"]]
     elif surface is not None:
-        best = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
-        found, heads = behaviours(surface, *best, induction), surface[["layer", "head"]].drop_duplicates()
+        best, coref = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
+        found, heads = behaviours(surface, best, coref, induction), surface[["layer", "head"]].drop_duplicates()
     else:
         return pd.DataFrame(columns=list(ROLES))
     measured = _measured(surface, induction)
