@@ -136,15 +136,18 @@ def test_a_narrow_page_leaves_out_columns_and_says_so(browser, tmp_path, monkeyp
         x=alt.X("column:N", scale=alt.Scale(domain=columns)), y=alt.Y("rank:O"), text="word:N"
     )
     meta = {"columns": {"field": "column", "width": 70}}
-    grid = alt.concat(alt.layer(base.mark_text(limit=84)), title="Words", description="Words.", usermeta=meta)
+    words = base.mark_text(limit=84).transform_calculate(shade="'#0072b2'").encode(fill=alt.Fill("shade:N", scale=None))
+    grid = alt.concat(alt.layer(words), title="Words", description="Words.", usermeta=meta)
     monkeypatch.setattr(chapters, "draw", lambda result: {"grid": grid})
     page_file = write_report([Result("demo", {}, Provenance({"name": "m"}, {"name": "c"}, {}))], tmp_path, title="t")
-    for width, shown in ((360, 3), (1280, 9)):
-        with browser(page_file, width=width) as (page, logged, _):
+    for width, shown, colour in ((360, 3, "#0072b2"), (1280, 9, "#4aa3e0")):
+        with browser(page_file, width=width, dark=width > 360) as (page, logged, _):
             page.evaluate("for (const fold of document.querySelectorAll('details.more')) fold.open = true")
             chart = seen(page, "demo-grid")
             words = chart.locator(".mark-text.role-mark text")
             assert words.count() == shown
+            # Colours in expressions are those of the page too.
+            assert words.first.get_attribute("fill") == colour
             assert page.evaluate(COLLIDING, "demo-grid") == 0
             told = page.evaluate("getComputedStyle(document.querySelector('#demo-grid .chart'), '::after').content")
             assert ("A wider screen" in told) == (width == 360)

@@ -170,7 +170,8 @@ function fitted(spec, natural, room, shrink) {
 
 /** The same specification in the colours of dark paper; data stay as they are. */
 function recoloured(part) {
-  if (typeof part === "string") return dark[part] ?? part;
+  // Expressions have colours in them.
+  if (typeof part === "string") return dark[part] ?? part.replace(/#[0-9a-f]{6}/g, (colour) => dark[colour] ?? colour);
   if (Array.isArray(part)) return part.map(recoloured);
   if (!part || typeof part !== "object") return part;
   return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, key === "datasets" || key === "values" ? value : recoloured(value)]));
