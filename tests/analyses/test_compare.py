@@ -404,15 +404,15 @@ def test_findings_say_who_is_better_where(both):
     better, deeper = both.findings
     assert better.status == "clear"
     assert better.text.startswith("large is better than small at 2 of 2 tasks, most at ")
-    assert better.text.endswith("] higher.")
+    assert "] higher, paired by text, p " in better.text
     assert (better.low or 0) > 0
     assert "expected layer" in deeper.text
 
 
 def test_findings_of_three_models_name_the_best(small, large, third):
     best = together(small, large, third).findings[0].text
-    assert best.startswith("large is the best of 3 models at 2 of 2 tasks, most at dep: F1 .")
-    assert best.endswith("higher than small.")
+    assert best.startswith("large is the best of 3 models at 2 of 2 tasks, most at Dependencies: F1 .")
+    assert "higher than small, paired by text, p " in best
 
 
 def test_equal_results_find_nothing(small):

@@ -1,14 +1,23 @@
-"""Measures by layer of several models: on relative depth, each with its own interval, never called a difference."""
+"""Measures by layer of several models: on relative depth; differences are of the same draws of the same texts."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 import lamina
-from lamina.analyses.layer_comparison import HIGHEST, UNPAIRED
+from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
+from lamina.analyses.layer_comparison import HIGHEST, LAST, MEAN, UNPAIRED, why_unpaired
+from lamina.analyses.watching import watch
+from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.results import Result
 from lamina.testing import TinyEncoder
+from tests.language_models import tiny_causal, tiny_masked
 
 TEXTS = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"], ["a", "dog", "ran"]] * 4
 
@@ -39,13 +48,10 @@ def test_layers_are_shares_of_each_models_own_depth(geometries, tmp_path):
     )
     top = result.tables["compare"].query("task == 'Anisotropy' and model == 'deep'").iloc[0]
     assert (top["statistic"], top["layer"]) == (HIGHEST, given.loc[given["value"].idxmax(), "layer"])
-    # Nothing is tested, so nothing is found.
-    assert result.tables["differences"].empty
-    assert result.findings == ()
-    assert result.provenance.skipped[UNPAIRED] == 4
+    assert UNPAIRED not in result.provenance.skipped
     assert result.provenance.model["name"] == "small and deep"
     charts = lamina.figures.draw(Result.load(tmp_path / "compare"))
-    assert list(charts) == ["depth"]
+    assert list(charts) == ["depth", "differences"]
     drawn = charts["depth"].to_dict()
     assert drawn["title"]["text"] == "Measures by depth: small and deep on data"
     assert "Anisotropy, highest: small " in drawn["description"]
@@ -72,3 +78,113 @@ def test_what_cannot_be_put_side_by_side_is_refused(geometries):
     other = lamina.geometry(named("third"), TEXTS[:3], samples=10)
     with pytest.raises(InputError, match="different texts"):
         lamina.compare(geometries[0], other)
+
+
+def test_differences_are_of_the_same_draws(geometries):
+    result = lamina.compare(*geometries)
+    table = result.tables["differences"].set_index(["task", "statistic"])
+    small, deep = (each.tables["draws"].query("measure == 'anisotropy'") for each in geometries)
+    apart = small.groupby("sample")["value"].mean() - deep.groupby("sample")["value"].mean()
+    row = table.loc[("Anisotropy", MEAN)]
+    np.testing.assert_allclose(row[["low", "high"]].astype(float), np.quantile(apart, [0.025, 0.975]), atol=1e-6)
+    assert row["low"] <= row["difference"] <= row["high"]
+    last = small.query("layer == 2")["value"].to_numpy() - deep.query("layer == 4")["value"].to_numpy()
+    row = table.loc[("Anisotropy", LAST)]
+    np.testing.assert_allclose(row[["low", "high"]].astype(float), np.quantile(last, [0.025, 0.975]), atol=1e-6)
+    assert (table["p_holm"] >= table["p"]).all()
+    # What is true of this result: the draws are those of geometry, not the setting of compare.
+    assert result.provenance.corpus["bootstrap"] == 10
+    assert result.provenance.corpus["drawn"] == {"texts": 12, "word types": 4}
+
+
+def test_differences_are_those_of_a_paired_test():
+    draw = random.Random(0)
+    words = ["the", "a", "dog", "cat", "bird", "saw", "ran", "hid", "and", "or", ".", ","]
+    texts = corpus_from([[draw.choice(words) for _ in range(draw.randint(3, 12))] for _ in range(60)], name="drawn")
+    models = [named("one", blocks=2), named("two", blocks=3)]
+    results = [lamina.attention(each, texts, samples=2000) for each in models]
+    row = (
+        lamina.compare(*results)
+        .tables["differences"]
+        .query(f"task == 'Attention to oneself' and statistic == '{MEAN}'")
+    )
+    by_text = [[_to_self(model, text) for text in texts] for model in models]
+    expected = ttest_rel(*by_text)
+    assert row["difference"].item() == pytest.approx(expected.statistic * _error(by_text), abs=1e-6)
+    # 2,000 draws tell a standard error to a few per cent.
+    ends = expected.confidence_interval()
+    width = ends.high - ends.low
+    assert row["high"].item() - row["low"].item() == pytest.approx(width, rel=0.12)
+    # Nothing that is not paired is as narrow: both models find the same texts hard.
+    assert row["p"].item() == pytest.approx(expected.pvalue, rel=0.5, abs=1e-3)
+
+
+def _to_self(model: TinyEncoder, text: lamina.Text) -> float:
+    meter = SurfaceMeter(model, samples=1)
+    watch(model, [text], [meter])
+    return float(meter.means.layers().value[MEASURES.index("to_self")].mean())
+
+
+def _error(by_text: list[list[float]]) -> float:
+    apart = np.subtract(*by_text)
+    return float(apart.std(ddof=1) / np.sqrt(len(apart)))
+
+
+def test_findings_say_the_difference_and_what_pairs_it(geometries):
+    found = lamina.compare(*geometries).findings
+    assert found[0].status == "clear"
+    assert "; paired by " in found[0].text
+    assert "(Holm, 4 tests)" in found[0].text
+    assert found[0].text.endswith("differences are clear.")
+    first = geometries[0]
+    table = first.tables["layers"]
+    again = replace(
+        first,
+        tables={**first.tables, "layers": table.assign(model=table["model"].replace("small", "again"))},
+        provenance=replace(first.provenance, model={"name": "again", "fingerprint": "x"}),
+    )
+    (same,) = lamina.compare(first, again).findings
+    assert same.status == "null"
+    assert same.text.startswith("No measure differs clearly between models.")
+    assert (same.value, same.low, same.high) == (0, 0, 0)
+
+
+def test_what_is_not_paired_says_so_and_is_not_tested(geometries):
+    older = replace(geometries[1], tables={"layers": geometries[1].tables["layers"]})
+    result = lamina.compare(geometries[0], older)
+    assert result.tables["differences"]["p"].isna().all()
+    assert result.provenance.skipped[UNPAIRED] == 4
+    (said,) = result.findings
+    assert said.status == "open"
+    assert said.text.startswith("small and deep: not paired: a result of an older version keeps no draws")
+    assert "Nothing is tested" in said.text
+    assert result.provenance.corpus["bootstrap"] == 0
+    assert list(lamina.figures.draw(result)) == ["depth"]
+    seeded = lamina.geometry(named("other", blocks=2), TEXTS, samples=10, seed=1)
+    assert why_unpaired(geometries[0], seeded) == "their settings differ (seed)"
+
+
+def test_a_lens_on_the_next_piece_is_not_paired_with_one_on_hidden_words():
+    learned = corpus_from([[*text, "away"] for text in TEXTS], name="pets", split="train")
+    data = {"train": learned, "dev": corpus_from(TEXTS, name="pets", split="dev")}
+    lenses = [
+        lamina.lens(each, data, tuned=False, samples=20, twin=False)
+        for each in (tiny_causal(), _renamed(tiny_causal(seed=1), "other"), tiny_masked())
+    ]
+    result = lamina.compare(*lenses)
+    apart = result.tables["differences"]
+    assert apart.query("a == 'tiny gpt2' and b == 'other'")["p"].notna().all()
+    # By definition the last layer agrees with itself: it is no part of the mean.
+    assert set(apart["statistic"]) == {MEAN}
+    other = apart[apart["reason"] != ""]
+    assert len(other) == 4
+    assert set(other["reason"]) == {
+        "not paired: they are asked different things (causal language model: the next piece; masked language model: a "
+        "hidden word)"
+    }
+    assert any(each.text.count("not paired: they are asked different things") for each in result.findings)
+
+
+def _renamed(encoder, name):
+    encoder.name = name
+    return encoder

@@ -7,11 +7,15 @@ from typing import get_args
 import pandas as pd
 import pytest
 
+import lamina
 from lamina.analyses import all_analyses
+from lamina.analyses.attention_maps.induction import INDUCTION
 from lamina.analyses.declaration import Chapter
 from lamina.analyses.overview import CHAPTERS, ability_layers, by_chapter, chapter_of, head_roles
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
+from lamina.figures.theme import BEHAVIOUR_LOOKS
 from lamina.results import Provenance, Result
+from lamina.testing import TinyEncoder
 
 WHERE = Provenance({"name": "m"}, {"name": "c"}, {})
 
@@ -70,6 +74,73 @@ def test_a_role_is_clear_where_its_whole_interval_is():
     ]
     broad = table.iloc[3]
     assert (broad["value"], broad["low"]) == pytest.approx((0.9, 0.85))
+
+
+def repeated(*rows: tuple[int, float, float, float, float]) -> pd.DataFrame:
+    """`induction.csv` of heads of layer 2: head, value, low, lowest difference from the unrepeated, p."""
+    columns = dict.fromkeys(INDUCTION, 0.0)
+    return pd.DataFrame(
+        [
+            columns
+            | {"layer": 2, "head": head, "value": value, "low": low, "high": value + 0.1}
+            | {"difference": value, "diff_low": apart, "diff_high": value + 0.1, "p_holm": p}
+            for head, value, low, apart, p in rows
+        ]
+    )
+
+
+def test_an_induction_head_is_clear_above_the_share_and_the_unrepeated_control():
+    looked = looked_at()
+    table = repeated(
+        (1, 0.8, 0.7, 0.6, 0.001),
+        (2, 0.4, 0.25, 0.2, 0.001),
+        (3, 0.8, 0.7, -0.1, 0.001),
+        (4, 0.8, 0.7, 0.6, 0.2),
+        (5, 0.2, 0.1, 0.1, 0.001),
+    )
+    surface = pd.concat(
+        [looked.tables["surface"]]
+        + [looked.tables["surface"].assign(layer=2, head=head, measure="to_self") for head in (2, 3, 4, 5)]
+    )
+    found = head_roles([Result("attention", {"surface": surface, "induction": table}, WHERE)])
+    own = found[(found["role"] == "induction") | ((found["layer"] == 2) & (found["head"] == 5))]
+    assert own[["head", "role", "clear", "named"]].values.tolist() == [
+        [1, "induction", True, True],
+        [2, "induction", False, True],
+        [3, "induction", False, True],
+        [4, "induction", False, True],
+        [5, "other", False, True],
+    ]
+    assert own.iloc[0][["value", "low", "over"]].tolist() == [0.8, 0.7, 0.3]
+    # The role is drawn with its own mark.
+    assert BEHAVIOUR_LOOKS["induction"].colour in str(roles(found).to_dict())
+
+
+def test_a_map_of_a_decoders_heads_names_its_induction_heads():
+    texts = [["the", "dog", "saw", "the", "cat"], ["the", "cat", "ran"]]
+    decoder = TinyEncoder(causal=True, blocks=2)
+    result = lamina.headmap(decoder, texts, samples=5)
+    measured = lamina.attention(decoder, texts, samples=5).tables["induction"]
+    enough = measured[(measured["value"] > 0.3) & (measured["difference"] > 0)]
+    own = result.tables["behaviours"].query("behaviour == 'induction'")
+    assert own[["layer", "head"]].values.tolist() == enough[["layer", "head"]].values.tolist()
+    assert own["value"].tolist() == pytest.approx(enough["value"].tolist())
+    # Nothing of an encoder.
+    assert "induction" not in set(lamina.headmap(TinyEncoder(), texts, samples=5).tables["behaviours"]["behaviour"])
+
+
+def test_ties_are_drawn_layer_by_layer():
+    result = probed()
+    scores = result.tables["scores"]
+    # Layer 1 is clearly worse than 0 and 2, which are tied.
+    scores.loc[(scores["of"] == "model") & (scores["probe"] == "layer"), ["value", "low", "high"]] = [
+        (0.8, 0.78, 0.82), (0.5, 0.48, 0.52), (0.79, 0.77, 0.81)
+    ]  # fmt: skip
+    table = ability_layers([result])
+    spec = abilities(table).to_dict()
+    (ties,) = [each for each in spec["layer"] if each["mark"]["type"] == "rule"]
+    assert [row["layer"] for row in spec["datasets"][ties["data"]["name"]]] == [0, 2]
+    assert "best at layer 0 (not clearly better than layer 2)" in describe_abilities(table)
 
 
 def test_every_analysis_is_in_one_of_five_chapters():

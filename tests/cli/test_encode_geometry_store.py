@@ -78,7 +78,7 @@ def test_geometry_writes_its_table_charts_and_provenance(
     assert set(table["model"]) == {"tinybert", "tinybert (random)"}
     assert sorted(table["layer"].unique()) == [0, 1, 2]
     assert table["value"].notna().all()
-    assert {path.suffix for path in out.iterdir()} == {".json", ".csv", ".svg"}
+    assert {path.suffix for path in out.iterdir()} == {".json", ".csv", ".parquet", ".svg"}
     assert (out / "result.json").stat().st_mtime_ns == made
 
 

@@ -15,7 +15,7 @@ from lamina.analyses.attention_maps.look import ATTENTION, look
 from lamina.figures import captions_of, headmap, to_svg
 from lamina.figures import look as look_figure
 from lamina.figures.look import ROW, Panel, lines, text_width
-from lamina.figures.theme import BEHAVIOUR_LOOKS, BehaviourLook, themed
+from lamina.figures.theme import BEHAVIOUR_LOOKS, DARK, BehaviourLook, themed
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
@@ -142,6 +142,19 @@ def test_every_behaviour_has_one_look_of_its_own_in_one_order():
     assert tuple(BEHAVIOUR_LOOKS) == BEHAVIOURS
     for field in BehaviourLook._fields:
         assert len({getattr(look, field) for look in BEHAVIOUR_LOOKS.values()}) == len(BEHAVIOURS)
+
+
+def _luminance(colour: str) -> float:
+    """Relative, as WCAG has it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_every_behaviour_stands_out_on_dark_paper(name: str):
+    shown, paper = (_luminance(DARK[colour]) for colour in (BEHAVIOUR_LOOKS[name].colour, "white"))
+    assert (shown + 0.05) / (paper + 0.05) >= 3
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)

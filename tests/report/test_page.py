@@ -190,6 +190,15 @@ def test_how_sure_says_warnings_and_what_has_no_interval():
     assert strongest([]) == []
 
 
+def test_how_sure_says_the_samples_that_a_comparison_used():
+    found = Finding("a is higher.", "clear", 0.5, 0.4, 0.6, 0.0)
+    setting = {"samples": 10_000}
+    paired, unpaired = (Provenance({}, {"compared": "geometry", "bootstrap": count}, setting) for count in (1000, 0))
+    assert how_sure(found, [found], [paired])[-1] == "Bootstrap samples: 1,000."
+    assert not any("samples" in said for said in how_sure(found, [found], [unpaired]))
+    assert how_sure(found, [found], [Provenance({}, {}, setting)])[-1] == "Bootstrap samples: 10,000."
+
+
 def test_a_page_in_the_making_says_what_is_to_come(small, tmp_path):
     page = ReportPage(tmp_path, "t")
     text = page.write([small], coming=[Coming("Edge probing", 170), Coming("Heads")]).read_text(encoding="utf-8")

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import altair as alt
 import pytest
 
 from lamina.figures import draw
 from lamina.report import chapters, write_report
+from lamina.results import Provenance, Result
 from tests.report.glance import at_a_glance_results
 
 if TYPE_CHECKING:
@@ -124,6 +126,46 @@ def test_every_chart_fits_its_card(report, browser, width, dark):
             assert page.evaluate(COLLIDING, figure) == 0
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert not logged
+
+
+def test_a_narrow_page_leaves_out_columns_and_says_so(browser, tmp_path, monkeypatch):
+    """Nine columns of words have no room on a phone: the first, the last and some between are shown."""
+    columns = [f"layer {number}" for number in range(9)]
+    rows = [{"column": name, "rank": 1, "word": f"word {name}"} for name in columns]
+    base = alt.Chart(alt.Data(values=rows), width=828, height=30).encode(
+        x=alt.X("column:N", scale=alt.Scale(domain=columns)), y=alt.Y("rank:O"), text="word:N"
+    )
+    meta = {"columns": {"field": "column", "width": 70}}
+    words = base.mark_text(limit=84).transform_calculate(shade="'#0072b2'").encode(fill=alt.Fill("shade:N", scale=None))
+    grid = alt.concat(alt.layer(words), title="Words", description="Words.", usermeta=meta)
+    monkeypatch.setattr(chapters, "draw", lambda result: {"grid": grid})
+    page_file = write_report([Result("demo", {}, Provenance({"name": "m"}, {"name": "c"}, {}))], tmp_path, title="t")
+    for width, shown, colour in ((360, 3, "#0072b2"), (1280, 9, "#4aa3e0")):
+        with browser(page_file, width=width, dark=width > 360) as (page, logged, _):
+            page.evaluate("for (const fold of document.querySelectorAll('details.more')) fold.open = true")
+            chart = seen(page, "demo-grid")
+            words = chart.locator(".mark-text.role-mark text")
+            assert words.count() == shown
+            # Colours in expressions are those of the page too.
+            assert words.first.get_attribute("fill") == colour
+            assert page.evaluate(COLLIDING, "demo-grid") == 0
+            told = page.evaluate("getComputedStyle(document.querySelector('#demo-grid .chart'), '::after').content")
+            assert ("A wider screen" in told) == (width == 360)
+            assert not logged
+
+
+def test_a_chart_that_is_forgotten_keeps_its_place(report, browser):
+    """A card that is as wide as its chart would collapse around nothing, and push what is below it away."""
+    with browser(report, width=1920) as (page, _, _):
+        seen(page, "geometry-layers")
+        page.evaluate("document.querySelector('#geometry-layers .chart').classList.add('snug')")
+        height = page.evaluate("document.getElementById('geometry-layers').offsetHeight")
+        page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<div id=end style=\\'margin-top:9000px\\'>.</div>')"
+        )
+        page.evaluate("document.getElementById('end').scrollIntoView({behavior: 'instant'})")
+        page.wait_for_selector("#geometry-layers .chart:not([data-ready])", state="attached")
+        assert page.evaluate("document.getElementById('geometry-layers').offsetHeight") == pytest.approx(height, abs=40)
 
 
 OUTSIDE = """id => {

@@ -12,18 +12,19 @@ import pandas as pd
 
 from lamina.analyses.behaviour.item_comparison import ALL, ITEMS, asked_models, has_items, shared_items
 from lamina.analyses.behaviour.item_findings import Lead, leads_in_words, unlike_in_words
-from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference
+from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference, in_words
 from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
 from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import SavedResults
-from lamina.analyses.layer_comparison import HIGHEST, has_layers, side_by_side
-from lamina.analyses.paired import holm
+from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
+from lamina.analyses.paired import holm, p_in_words
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
 from lamina.analyses.probing.statistics import expected_layer, interval
 from lamina.analyses.settings import Samples, Seed
 from lamina.probes.edge import Cut
 from lamina.results import Finding, Result
+from lamina.tasks import title_of
 from lamina.training.over_seeds import ENOUGH_SEEDS
 
 _SURE = 0.05
@@ -40,11 +41,13 @@ _MOST_SHOWN = 40
         "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
         "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs. Results "
         "with items (minimal pairs, clozes) are compared item by item, drawn within their group. Measures by layer "
-        "(geometry, attention, lens) are put side by side, each with the interval of its own result."
+        "(geometry, attention, lens) are compared by their mean over layers and at the last layer, in the bootstrap "
+        "samples that their results keep: a sample draws the same documents, texts or word types of all models."
     ),
     cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
     reads=SavedResults(),
-    version=2,  # several models; paired intervals from the saved predictions
+    # Several models; paired intervals from the saved predictions (2). Measures by layer are paired (3).
+    version=3,
     tables={
         "compare": Table("One row per task, statistic and model.", Compared._fields),
         "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
@@ -85,8 +88,10 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
     relation), and `all` the mean over groups. Intervals resample items within their group; p is that of a sign-flip
     test, corrected by Holm over groups and pairs of models. Items that not all models answered are left out.
 
-    Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth, each with its
-    own interval; they are not tested.
+    Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth. Differences
+    of means over layers, and of last layers, are paired: of the same draws of documents (texts, word types), which the
+    results keep. What is not paired (results of older versions or with other settings; a lens on the next piece beside
+    one on hidden words) is not tested, and `reason` and the findings say so.
 
     Example:
         >>> compare("results/minilm", "results/mpnet").tables["differences"]  # doctest: +SKIP
@@ -150,18 +155,24 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
 
 
 def _compare_layers(results: Sequence[Result]) -> Tables:
-    compared, depths, left_out = side_by_side(results)
+    made = side_by_side(results)
     tables = {
-        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
-        "differences": pd.DataFrame(columns=list(Difference._fields)),
-        "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
+        "compare": pd.DataFrame(made.compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(made.differences, columns=list(Difference._fields)),
+        "depth": pd.DataFrame(made.depths, columns=list(Depth._fields)),
     }
     about = [dict(each.provenance.model) for each in results]
     return Tables(
         tables,
-        left_out,
+        made.left_out,
         model={"name": in_words([str(each["name"]) for each in about]), "models": about},
-        data={"name": str(results[0].provenance.corpus["name"]), "compared": results[0].analysis},
+        data={
+            "name": str(results[0].provenance.corpus["name"]),
+            "compared": results[0].analysis,
+            # Not the setting: the draws are those of the results.
+            "bootstrap": made.samples,
+            "drawn": made.drawn,
+        },
     )
 
 
@@ -335,17 +346,6 @@ def _best_layers(task: str, entrants: Sequence[_Entrant]) -> Iterator[BestLayer]
         )
 
 
-def in_words(names: Iterable[str]) -> str:
-    """Names in a list.
-
-    Example:
-        >>> in_words(["minilm", "mpnet", "smollm2"])
-        'minilm, mpnet and smollm2'
-    """
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 @compare.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Who is best at how many tasks, who resolves tasks deeper, and whether the probes were trained alike."""
@@ -353,7 +353,7 @@ def _findings(result: Result) -> Iterable[Finding]:
         yield from _items_in_words(result)
         return
     if HIGHEST in set(result.tables["compare"]["statistic"]):
-        # Put side by side, not tested.
+        yield from layers_in_words(result)
         return
     told = [*_trained_unlike(result)]
     table = result.tables["differences"]
@@ -412,8 +412,9 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
         than = f"better than {top.b}" if most == 2 else f"the best of {most} models"
         beside = "" if most == 2 else f" than {top.b}"
         said = (
-            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {top.task}: "
-            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}."
+            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {title_of(top.task)}: "
+            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}, paired by text, "
+            f"{p_in_words(top.p_holm)} (Holm)."
         )
         yield Finding(said, "clear", *top[5:8], against=0.0)
     if not wins:
@@ -422,8 +423,8 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
         who = "Neither model is clearly better" if most == 2 else f"None of {most} models is clearly the best"
         beside = "" if most == 2 else f" ({top.a} - {top.b})"
         said = (
-            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at {top.task}, "
-            f"by {number(*top[5:8])}{beside}; equal is 0."
+            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at "
+            f"{title_of(top.task)}, by {number(*top[5:8])}{beside}; equal is 0."
         )
         yield Finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
@@ -435,13 +436,13 @@ def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
     top = max(clear or turned, key=lambda row: row.difference)
     if clear:
         said = (
-            f"{top.a} resolves {top.task} deeper than {top.b}: its expected layer lies {number(*top[5:8])} of the "
-            f"depth later (clear in {len(clear)} of {len(rows)} comparisons)."
+            f"{top.a} resolves {title_of(top.task)} deeper than {top.b}: its expected layer lies "
+            f"{number(*top[5:8])} of the depth later (clear in {len(clear)} of {len(rows)} comparisons)."
         )
         return Finding(said, "clear", *top[5:8], against=0.0)
     null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
     said = (
-        f"No model resolves any task clearly deeper: the expected layer differs most at {top.task}, by "
+        f"No model resolves any task clearly deeper: the expected layer differs most at {title_of(top.task)}, by "
         f"{number(*top[5:8])} of the depth ({top.a} - {top.b}); equal is 0."
     )
     return Finding(said, "null" if null else "open", *top[5:8], against=0.0)
@@ -469,7 +470,7 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[apart["statistic"].isin(["score_full", "items"]) & apart["p"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["p"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
         shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_holm"] < _SURE)]
@@ -477,11 +478,11 @@ def _overview(result: Result) -> Iterable[Overview]:
             (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_holm))
             for row in rows_of(shown.head(_MOST_SHOWN))
         ]
-        what = (
-            "Differences, paired by item"
-            if "items" in result.tables
-            else ("Differences of the full probes, paired by text")
-        )
+        what = "Differences of the full probes, paired by text"
+        if "items" in result.tables:
+            what = "Differences, paired by item"
+        elif (full["statistic"] == MEAN).any():
+            what = "Differences of means over layers, paired"
         more = len(full) - len(told)
         what += f"; {more:,} more are in differences.csv" if more else ""
         yield Overview(what, ("task", "models", "difference", "p"), told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 SCORES = ("score_first", "score_full", "score_best_layer")
@@ -18,8 +19,8 @@ class Compared(NamedTuple):
     metric: str
     statistic: str
     """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer that the texts that decide
-    when to stop choose); highest (of a measure by layer, where it is highest); center_of_gravity and expected_layer, as
-    shares of the depth L; items, the mean over the items of a group (of pairs, clozes and their like)."""
+    when to stop choose); highest, mean_over_layers and last_layer (of a measure by layer); center_of_gravity and
+    expected_layer, as shares of the depth L; items, the mean over the items of a group (of pairs and clozes)."""
     model: str
     value: float
     low: float
@@ -45,10 +46,11 @@ class Difference(NamedTuple):
     high: float
     spread: str
     p: float
-    """Two-sided, from the bootstrap."""
+    """Two-sided, from the bootstrap; of measures by layer, Student's with the bootstrap's standard error."""
     p_holm: float
     """Corrected by Holm over all tasks and pairs of the statistic."""
     reason: str
+    """Why something is not available, or not paired."""
 
 
 class Depth(NamedTuple):
@@ -84,3 +86,14 @@ class BestLayer(NamedTuple):
     """Whether the texts that decide when to stop choose it among its model's layers."""
     normalised: float
     """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
+
+
+def in_words(names: Iterable[str]) -> str:
+    """Names in a list.
+
+    Example:
+        >>> in_words(["minilm", "mpnet", "smollm2"])
+        'minilm, mpnet and smollm2'
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

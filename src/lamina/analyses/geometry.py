@@ -6,7 +6,7 @@ After Ethayarajh (2019), with exact means over all pairs where the original drew
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import finding, layers_in_words, rows_of
 from lamina.analyses.inputs import Texts
+from lamina.analyses.resampling import DRAWS, draws_table
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
@@ -31,6 +32,15 @@ _AT_ONCE = 100
 """Bootstrap samples computed together, to bound memory."""
 _WORDS_AT_ONCE = 2**14
 """Words whose product matrices are computed together."""
+
+
+PAIRED = (
+    "anisotropy",
+    "self_similarity_adjusted",
+    "intra_similarity_adjusted",
+    "max_explainable_variance_adjusted",
+)
+"""Measures that models are compared by."""
 
 
 class _Words(NamedTuple):
@@ -64,8 +74,17 @@ class _Samples(NamedTuple):
     ),
     cites=("Ethayarajh 2019",),
     reads=Texts(),
-    version=2,  # explainable variance has its baseline beside it
-    tables={"layers": Table("One row per model, layer and measure.", "model, layer, measure, value, low, high")},
+    # Explainable variance has its baseline beside it (2). All layers and models see the same draws (3).
+    version=3,
+    tables={
+        "layers": Table("One row per model, layer and measure.", "model, layer, measure, value, low, high"),
+        "draws": Table(
+            "One row per measure that models are compared by, layer and bootstrap sample (not of the twin): what "
+            "`compare` pairs models by.",
+            DRAWS,
+            kept="parquet",
+        ),
+    },
     chapter="layers",
     takes=26,
     report={"samples": 1000},
@@ -98,6 +117,7 @@ def geometry(
     """
     words = _count_words(corpus, min_count)
     rows, skipped = [], {}
+    drawn: dict[str, list[np.ndarray]] = {}
     encoders = [encoder]
     if twin and encoder.blocks:
         encoders.append(encoder.random_twin(seed))
@@ -108,13 +128,23 @@ def geometry(
             vectors = WordVectors(stored, words.lengths)
             type_of = words.type_of.to(vectors.text.device)
             for layer in range(each.layers):
-                rows += _rows(each.name, layer, vectors.layer(layer), vectors.text, type_of, samples, seed)
+                found = _measures(vectors.layer(layer), vectors.text, type_of, samples, seed)
+                rows += _rows(each.name, layer, found)
+                if each is encoder:
+                    for measure in PAIRED:
+                        drawn.setdefault(measure, []).append(found[measure].spread)
                 advance()
     skipped |= {
         f"word types with fewer than {min_count} occurrences": words.rare_types,
         "texts of one word, without intra-sentence similarity": words.lengths.count(1),
     }
-    return Tables({"layers": pd.DataFrame(rows, columns=list(geometry.tables["layers"].columns))}, skipped)
+    kept = {measure: np.stack(each, axis=1) for measure, each in drawn.items() if all(map(len, each))}
+    tables = {
+        "layers": pd.DataFrame(rows, columns=list(geometry.tables["layers"].columns)),
+        "draws": draws_table(kept, range(encoder.layers)),
+    }
+    units = {"texts": len(words.lengths), "word types": int(words.type_of.max()) + 1}
+    return Tables(tables, skipped, data={"drawn": units})
 
 
 _EXTREMES = {
@@ -176,20 +206,16 @@ def _count_words(corpus: Corpus, min_count: int) -> _Words:
     return _Words(lengths, torch.tensor([frequent.get(word, -1) for word in spoken]), len(counts) - len(frequent))
 
 
-def _rows(
-    model: str,
-    layer: int,
-    vectors: Float[torch.Tensor, "word width"],
-    text: torch.Tensor,
-    type_of: torch.Tensor,
-    samples: int,
-    seed: int,
-) -> Iterator[tuple]:
-    rng = np.random.default_rng([seed, layer])
+def _measures(
+    vectors: Float[torch.Tensor, "word width"], text: torch.Tensor, type_of: torch.Tensor, samples: int, seed: int
+) -> dict[str, _Samples]:
+    """All measures of one layer."""
+    # Of the seed alone: all layers of all models see the same draws, so that differences are paired.
+    rng = np.random.default_rng(seed)
     unit = torch.nn.functional.normalize(vectors, dim=1)
     alike, intra = _across_and_within_texts(vectors, unit, text, rng, samples)
     self_similarity, explained, by_chance, gain = _within_types(vectors, unit, type_of, rng, samples, seed)
-    measures = {
+    return {
         "anisotropy": alike,
         "self_similarity": self_similarity,
         "intra_similarity": intra,
@@ -199,6 +225,9 @@ def _rows(
         "max_explainable_variance_baseline": by_chance,
         "max_explainable_variance_adjusted": gain,
     }
+
+
+def _rows(model: str, layer: int, measures: Mapping[str, _Samples]) -> Iterator[tuple]:
     for measure, (value, spread) in measures.items():
         # A sample that drew one text again and again, or texts of one word only, has no pair to measure.
         measured = spread[np.isfinite(spread)]

@@ -14,7 +14,7 @@ from lamina.analyses.declaration import Chapter
 from lamina.analyses.findings import rows_of
 from lamina.analyses.probing.findings import best_readings
 from lamina.results import Result
-from lamina.tasks import TASKS
+from lamina.tasks import title_of
 
 
 class ChapterCard(NamedTuple):
@@ -121,17 +121,14 @@ class _Line(NamedTuple):
             yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
 
 
-_TITLES = {task.name: task.title for task in TASKS}
-
-
 def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     for read in best_readings(result.tables):
-        name, bracket, corpus = read.task.partition(" (")
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
         constant = float("nan") if read.constant is None else read.constant.value
-        ability = _TITLES.get(name, name) + bracket + corpus
-        line = _Line(ability, read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off)
+        line = _Line(
+            title_of(read.task), read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off
+        )
         yield from line.rows(result.analysis)
 
 
@@ -186,7 +183,8 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
 
     Heads without a role have one row, with the role `other`. `value` is what `measure` says: a share of attention, the
     share of uniform attention's entropy, or (syntactic and coreference heads) the lead over the best simple rule;
-    `over` is what it has to exceed, and `clear` whether the whole interval does.
+    `over` is what it has to exceed, and `clear` whether the whole interval does (of induction heads, also that it is
+    surely more than without a copy).
 
     Example:
         >>> from lamina.results import Provenance
@@ -201,16 +199,16 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
     from lamina.analyses.attention_maps.behaviours import behaviours, named
 
     tables = {each.analysis: each.tables for each in results}
-    surface = tables.get("attention", {}).get("surface")
+    surface, induction = (tables.get("attention", {}).get(name) for name in ("surface", "induction"))
     points = tables.get("headmap", {}).get("points")
     if points is not None:
         found, heads = tables["headmap"]["behaviours"], points[["layer", "head"]]
     elif surface is not None:
-        best = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
-        found, heads = behaviours(surface, *best), surface[["layer", "head"]].drop_duplicates()
+        best, coref = (tables.get(name, {}).get("best") for name in ("heads", "corefheads"))
+        found, heads = behaviours(surface, best, coref, induction), surface[["layer", "head"]].drop_duplicates()
     else:
         return pd.DataFrame(columns=list(ROLES))
-    measured = _measured(surface)
+    measured = _measured(surface, induction)
     rows = []
     for layer, head in heads.sort_values(["layer", "head"]).itertuples(index=False):
         own = found[(found["layer"] == layer) & (found["head"] == head)]
@@ -220,11 +218,17 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(ROLES))
 
 
-def _measured(surface: pd.DataFrame | None) -> dict[tuple[int, int, str], tuple[float, float, float]]:
+def _measured(
+    surface: pd.DataFrame | None, induction: pd.DataFrame | None
+) -> dict[tuple[int, int, str], tuple[float, float, float]]:
     """Layer, head and measure -> value with interval, as `attention` found them; entropy as a share of uniform."""
+    from lamina.analyses.attention_maps.behaviours import INDUCTION
+
     if surface is None:
         return {}
     found = {}
+    if induction is not None:
+        found = {(row.layer, row.head, INDUCTION): (row.value, row.low, row.high) for row in rows_of(induction)}
     for row in rows_of(surface):
         scale = row.baseline if row.measure == "entropy" else 1.0
         found[row.layer, row.head, row.measure] = (row.value / scale, row.low / scale, row.high / scale)
@@ -238,9 +242,14 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
-    from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, SHARES
+    from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, INDUCTION, SHARES
+    from lamina.analyses.paired import SURE
 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
+    if row.behaviour == INDUCTION:
+        value, low, high = measured.get((row.layer, row.head, INDUCTION), (row.value, float("nan"), float("nan")))
+        sure = bool(low > row.over and row.diff_low > 0 and row.p_holm < SURE)
+        return (*place, "share of attention to the token after a copy", value, low, high, row.over, sure)
     if row.difference == row.difference:
         ends = (row.diff_low, row.diff_high)
         return (*place, "lead in accuracy over the best simple rule", row.difference, *ends, 0.0, row.diff_low > 0)

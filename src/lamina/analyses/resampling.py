@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Real
 
 from lamina.types import Text
 
+DRAWS = ("measure", "layer", "sample", "value")
+"""Columns of `draws`: what pairs models whose measures are no sums over texts, or would be large text by text."""
 _KEYS, _TEXTS = 128, 1024
 """Keys, and texts, whose sums are held until they are weighed together ..."""
 _HELD = 2**22
@@ -213,3 +216,21 @@ def intervals(
     shares = hits[drawn] / counts[drawn].reshape(-1, *[1] * (hits.ndim - 1))
     low, high = np.quantile(shares, [0.025, 0.975], axis=0)
     return np.asarray(low), np.asarray(high)
+
+
+def draws_table(drawn: Mapping[str, Float[np.ndarray, "sample layer"]], layers: Sequence[int]) -> pd.DataFrame:
+    """Measures in every bootstrap sample, as a table that is kept with the result.
+
+    Which texts a sample draws follows from the seed and the texts alone, so that sample 7 of one model and sample 7 of
+    another are of the same texts: the difference of the two is a draw of the paired difference.
+
+    Example:
+        >>> draws_table({"entropy": np.array([[0.5, 0.25]])}, [1, 2]).values.tolist()
+        [['entropy', 1, 0, 0.5], ['entropy', 2, 0, 0.25]]
+    """
+    tables = []
+    for measure, values in drawn.items():
+        layer, sample = np.indices(values.T.shape)
+        numbers = {"layer": np.asarray(layers, np.int16)[layer.ravel()], "sample": sample.ravel().astype(np.int32)}
+        tables.append(pd.DataFrame({"measure": measure, **numbers, "value": values.T.ravel().astype(np.float32)}))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(DRAWS))

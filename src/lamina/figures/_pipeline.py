@@ -36,6 +36,8 @@ _BARS = 350
 """Width of the bars: with the columns of numbers, the figure fits on a page."""
 _COLUMN = 50
 """Width of a column of numbers."""
+_NARROW = {"room": 520, "panels": [0, 1], "field": "column", "values": ["P(L)"], "share": 1 / 3}
+"""What is left on a narrow page: the bars, beside the score of the full probe."""
 
 
 class _Statistic(NamedTuple):
@@ -76,7 +78,7 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
         spacing=10,
         title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=[*_spread(tables), *_said_of(marks)]),
         description=_pipeline_in_words(tables, summary, tasks),
-        usermeta={"oneRow": True},
+        usermeta={"oneRow": True, "narrow": _NARROW},
     )
 
 

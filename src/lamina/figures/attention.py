@@ -145,8 +145,9 @@ class Panel(NamedTuple):
     """Measure -> its name within the panel."""
 
 
+_SPECIAL = "To special tokens"
 PANELS = (
-    Panel("To special tokens", {"to_first": "first token", "to_separator": "separators", "to_punctuation": ". and ,"}),
+    Panel(_SPECIAL, {"to_first": "first token", "to_separator": "separators", "to_punctuation": ". and ,"}),
     Panel("To separators", {"separator_to_separator": "from separators", "other_to_separator": "from other tokens"}),
     Panel("To neighbours", {"to_self": "oneself", "to_previous": "previous token", "to_next": "next token"}),
 )
@@ -254,8 +255,11 @@ def _layers(surface: Table, layers: Table | None, about: str, unit: str) -> alt.
         shown = [name for name in measures.values() if name in set(rows["model"])]
         if shown:
             means = _means_of(layers, "surface", measures)
-            panels.append(by_layer(rows, shown, title, unit, (0, 1), means=means))
-    return beside(panels, f"Attention to special tokens and neighbours: {about}", _means(surface, SHARES))
+            # A decoder's first token is one of the text.
+            said = "To the first token and punctuation" if title == _SPECIAL and "separators" not in shown else title
+            panels.append(by_layer(rows, shown, said, unit, (0, 1), means=means))
+    whole = "Attention to special tokens and neighbours" if len(panels) > 2 else "Where attention goes"
+    return beside(panels, f"{whole}: {about}", _means(surface, SHARES))
 
 
 def _entropy(surface: Table, layers: Table | None, about: str) -> alt.ConcatChart:

@@ -7,7 +7,7 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.layer_comparison import MEASURED
+from lamina.analyses.layer_comparison import MEAN, MEASURED
 from lamina.figures._heat_map import PANEL_WIDTH, best_in_words, heat_maps
 from lamina.figures.probe import PROBES
 from lamina.figures.theme import INK, Table, Tables, layer_axis, rows_of, series, themed, title_of
@@ -21,9 +21,9 @@ CAPTIONS = {
         "differ: what decides is the paired difference."
     ),
     "differences": (
-        "Difference of the full probes' scores, or of the means over items, model by model; lines: 95 % interval from "
-        "the same draws of texts or items. "
-        "Compare with 0, no difference; the table has p-values, corrected by Holm."
+        "Difference of the full probes' scores, of the means over items or of the means over layers, model by model; "
+        "lines: 95 % interval from the same draws of texts (or documents, items) for both models. Compare with 0, no "
+        "difference; the table has p-values, corrected by Holm, and says what is not paired."
     ),
     "places": (
         "How far into its depth each model resolves each task, by the layers that its full probe draws on (centre of "
@@ -61,10 +61,14 @@ _ALL_PAIRS = 4
 
 
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
-    """The charts `scores`, `differences` (of the full probes), `places` (where each model resolves each task), `depth`
-    (scores by relative depth) and, of the probes of single layers, `by_layer` (models of one depth) and `heatmap`."""
+    """Of measures by layer: `depth` and `differences`. Of other results: `scores`, `differences` (of the full probes),
+    `places` (where each model resolves each task), `depth` (scores by relative depth) and, of the probes of single
+    layers, `by_layer` (models of one depth) and `heatmap`."""
     title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
     tables = result.tables
+    if MEASURED in set(tables.get("depth", pd.DataFrame({"probe": []}))["probe"]):
+        layered = {"depth": depth(tables, title), "differences": layer_differences(tables, title)}
+        return {name: themed(chart) for name, chart in layered.items() if chart is not None}
     made = {
         "scores": scores(tables, title),
         "differences": differences(tables, title),
@@ -188,6 +192,39 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     layers = [none, *_with_interval(shown, tasks, list(dict.fromkeys(pairs)), x, _difference_of(shown))]
     return alt.concat(
         alt.LayerChart(layer=layers),
+        title=alt.TitleParams(f"Differences: {title}", subtitle=said),
+        description=" ".join(
+            f"{row.title}, {row.model}: {row.difference:.3f} [{row.low:.3f}, {row.high:.3f}]."
+            for row in shown.itertuples()
+        ),
+        usermeta={"panelWidth": PANEL_WIDTH},
+    )
+
+
+def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
+    """Paired differences of measures' means over layers: one panel per unit, whose sizes can be compared."""
+    rows, models = rows_of(tables, "differences"), _models(tables)
+    if rows is None:
+        return None
+    shown = rows[rows["statistic"] == MEAN].dropna(subset=["difference"])
+    said = "means over layers; lines: 95 % interval, paired; 0: no difference"
+    if len(models) > _ALL_PAIRS:
+        shown, said = shown[shown["a"] == models[0]], f"{said}; only pairs with {models[0]}"
+    if shown.empty:
+        return None
+    pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
+    shown = shown.assign(model=pairs, value=shown["difference"], title=[title_of(task) for task in shown["task"]])
+    panels = []
+    for unit, own in shown.groupby("metric", sort=False):
+        far = max(own[["low", "high"]].abs().max().max(), 0.01)
+        x = alt.Scale(domain=[-far, far], nice=False, padding=8)
+        none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="zero:Q")
+        tasks, named = list(dict.fromkeys(own["task"])), list(dict.fromkeys(pairs))
+        panels.append(alt.LayerChart(layer=[none, *_with_interval(own, tasks, named, x, f"difference ({unit})")]))
+    return alt.concat(
+        *panels,
+        columns=2 if len(panels) > 1 else 1,
+        spacing=24,
         title=alt.TitleParams(f"Differences: {title}", subtitle=said),
         description=" ".join(
             f"{row.title}, {row.model}: {row.difference:.3f} [{row.low:.3f}, {row.high:.3f}]."

@@ -84,7 +84,8 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         spacing=90,
         title=alt.TitleParams(f"Dependencies found by single heads: {title}", subtitle=notes, offset=12),
         description=describe(shown),
-        usermeta={"panelWidth": PANEL_WIDTH, "oneRow": True},
+        # A narrow page has no room for the second panel; the table has its numbers.
+        usermeta={"panelWidth": PANEL_WIDTH, "oneRow": True, "narrow": {"room": 520, "panels": [0]}},
     ).resolve_scale(color="independent", shape="independent")
 
 

@@ -32,6 +32,8 @@ MOST_LAYERS, MOST_CONTEXTS, MOST_RANKS, MOST_CLASSES = 8, 4, 8, 6
 """What fits: the rest is in the tables."""
 
 _COLUMN, _ROW, _MAP = 92, 19, 175
+_NARROW = 70
+"""The least that a column of words needs: pages leave some out where they have no room for all."""
 _AROUND = 48
 """Characters each side of the word in a panel's title."""
 
@@ -83,7 +85,7 @@ def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, s
     ]
     some = "" if len(chosen) == len(contexts) else f", {len(chosen)} of {len(contexts)} contexts"
     said = alt.TitleParams(f"Nearest words: {title}{some}", subtitle="from the nearest (1) on, by cosine")
-    meta = {"panelWidth": _COLUMN * len(columns)}
+    meta = {"panelWidth": _COLUMN * len(columns), "columns": {"field": "column", "width": _NARROW}}
     words = _nearest_in_words(shown, chosen, word, layers[-1])
     return alt.concat(*panels, columns=1, spacing=26, title=said, description=words, usermeta=meta)
 

@@ -11,12 +11,15 @@ import warnings
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import number, rows_of
+from lamina.analyses.findings import layers_in_words, number, rows_of
 from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, themed
 
 HOVERED = "layer"
 """Name of the selection parameter that both charts share."""
 PANEL_WIDTH = 300
+_ABILITIES, _HEADS = "What each layer can do", "What each head does"
+_LABELS = {_ABILITIES: 225, _HEADS: 60}
+"""Pixels beside each panel: a narrow page puts one below the other, as wide as its labels leave."""
 _ROW = 30
 _HEAD_ROW = 17
 _WIDE_ENOUGH = 26
@@ -30,8 +33,8 @@ CAPTIONS = {
     ),
     "roles": (
         "One mark per head, by its most telling role; dots have none. Filled: the 95 % interval lies wholly above what "
-        "the role requires (a share of attention; for syntactic and coreference heads the best simple rule, after "
-        "Holm's correction). Hollow: it does not."
+        "the role requires (a share of attention, and for induction heads more than without a copy; for syntactic and "
+        "coreference heads the best simple rule; after Holm's correction). Hollow: it does not."
     ),
 }
 """Chart -> how to read it."""
@@ -44,7 +47,7 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         >>> from lamina.analyses.overview import ABILITIES
         >>> row = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3, True, 2, 3, True, 99, "constant")
         >>> abilities(pd.DataFrame([row], columns=ABILITIES)).to_dict()["description"]
-        'Part of speech: best at layer 2 (layers 2 to 3 not clearly worse), F1 .90 [.80, 1.00]; twin .60, constant .20.'
+        'Part of speech: best at layer 2, F1 .90 [.80, 1.00]; twin .60, constant .20.'
     """
     rows = table.assign(title=[f"{row.ability} ({row.metric})" for row in rows_of(table)])
     names = _by_peak(rows)
@@ -66,7 +69,7 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     shade = alt.Color(
         "above:Q",
         scale=alt.Scale(domain=[0, most], range=list(SHADES), interpolate="lab", clamp=True),
-        legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=120, format=".2f", tickCount=3),
+        legend=alt.Legend(title="above twin and constant", orient="top", gradientLength=150, format=".2f", tickCount=3),
     )
     base = alt.Chart(rows, width=width, height=_ROW * len(names)).encode(x=x, y=y, tooltip=tooltip)
     hover = _hover()
@@ -78,16 +81,17 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
         marks.append(base.mark_text(fontSize=11).encode(text=alt.Text("score:Q", format=".2f"), color=ink))
     peaks = pd.DataFrame(rows[rows["peak"].astype(bool)])
     if len(peaks):
-        best = alt.Chart(peaks).encode(y=y)
-        marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None).encode(x=alt.X("layer:O")))
+        best = alt.Chart(peaks).encode(y=y, x=alt.X("layer:O"))
+        marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None))
+        lowest = dict(zip(peaks["title"], peaks["low"], strict=True))
+        tied = [row.high >= lowest.get(row.title, math.inf) for row in rows_of(rows)]
+        # One piece per layer: layers between may be clearly worse.
         marks.append(
-            best.mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3).encode(
-                x=alt.X("peak_low:O", bandPosition=0.08), x2=alt.X2("peak_high", bandPosition=0.92)
-            )
+            alt.Chart(rows[tied])
+            .mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3)
+            .encode(y=y, x=alt.X("layer:O", bandPosition=0), x2=alt.X2("layer", bandPosition=1))
         )
-    return alt.LayerChart(
-        layer=marks, title=alt.TitleParams("What each layer can do"), description=describe_abilities(table)
-    )
+    return alt.LayerChart(layer=marks, title=alt.TitleParams(_ABILITIES), description=describe_abilities(table))
 
 
 def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
@@ -130,7 +134,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     cells = base.mark_rect(stroke=FAINT, strokeWidth=1, fill=SHADES[1]).encode(
         fillOpacity=alt.when(hover, empty=False).then(alt.value(0.14)).otherwise(alt.value(0))
     )
-    marks = base.mark_point(size=(row - 5) ** 2, strokeWidth=1.5, opacity=1).encode(
+    marks = base.mark_point(size=min(row - 5, width / len(layers) - 1) ** 2, strokeWidth=1.5, opacity=1).encode(
         stroke=alt.Stroke("role:N", scale=colours, legend=legend),
         fill=alt.Fill("role:N", scale=colours, legend=legend),
         shape=shape,
@@ -138,7 +142,7 @@ def roles(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     )
     return alt.LayerChart(
         layer=[cells.add_params(hover), marks],
-        title=alt.TitleParams("What each head does"),
+        title=alt.TitleParams(_HEADS),
         description=describe_roles(heads),
     )
 
@@ -148,7 +152,9 @@ def beside(*panels: alt.LayerChart) -> alt.ConcatChart:
     with warnings.catch_warnings():
         # The parameter is the same on purpose: that is the link.
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
-        chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta={"panelWidth": PANEL_WIDTH})
+        beside = [_LABELS.get(str(panel.title["text"]), 0) for panel in panels]
+        meta = {"panelWidth": PANEL_WIDTH, "cells": beside}
+        chart = alt.concat(*panels, columns=len(panels), spacing=36, usermeta=meta)
         chart = alt.ConcatChart.from_dict(chart.to_dict())
     own = "independent"
     return themed(chart.resolve_scale(color=own, fill=own, stroke=own, shape=own, x=own))
@@ -161,8 +167,8 @@ def describe_abilities(table: Table) -> str:
         best = next(rows_of(own.nlargest(1, "score")))
         peak = f"highest at layer {best.layer} (probes had not converged: no peak)"
         if best.converged:
-            low, high = int(best.peak_low), int(best.peak_high)
-            ties = f" (layers {low} to {high} not clearly worse)" if high > low else ""
+            tied = [int(row.layer) for row in rows_of(own) if row.high >= best.low and row.layer != best.layer]
+            ties = f" (not clearly better than {layers_in_words(tied)})" if tied else ""
             peak = f"best at layer {best.layer}{ties}"
         beside = [
             f"{of} {number(value)}"

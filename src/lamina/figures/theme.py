@@ -11,7 +11,7 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
 from lamina.results import Result
-from lamina.tasks import TASKS
+from lamina.tasks import title_of as title_of
 from lamina.tasks.task import METRIC_NAMES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -42,6 +42,7 @@ DARK = {
     "#f7f7f7": "#22252a",
     "#bbbbbb": "#5a5f66",
     "#8c6d1f": "#c9a85c",
+    "#9467bd": "#b99ad8",
     "#707070": "#a8a8a8",
     "#b4b4b4": "#8a8a8a",
 }
@@ -66,6 +67,7 @@ _CIRCLE = "M-.6 0A.6.6 0 1 0 .6 0A.6.6 0 1 0-.6 0Z"
 _BEHAVIOUR_LOOKS = {
     "coreference": BehaviourLook("#d55e00", _STAR, "coref"),
     "syntactic": BehaviourLook("#0072b2", "M-.75-.75H.75V.75H-.75Z", "syn"),
+    "induction": BehaviourLook("#9467bd", "M-.85-.85H.85L-.85.85H.85Z", "ind"),
     "previous": BehaviourLook("#009e73", "M.85-.85V.85L-.85 0Z", "prev"),
     "next": BehaviourLook("#56b4e9", "M-.85-.85V.85L.85 0Z", "next"),
     "separator": BehaviourLook("#cc79a7", _CROSS, "sep"),
@@ -166,19 +168,6 @@ Tables = Mapping[str, Table]
 
 FEW_SEEDS = 5
 """With fewer, what lies between the lowest and the highest seed is called a range, not an interval."""
-
-_TITLES = {task.name: task.title for task in TASKS}
-
-
-def title_of(task: str) -> str:
-    """What figures call a task.
-
-    Example:
-        >>> title_of("dep"), title_of("sup (babi_en)"), title_of("my_own")
-        ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
-    """
-    name, bracket, corpus = task.partition(" (")
-    return _TITLES.get(name, name) + bracket + corpus
 
 
 def rows_of(tables: Tables, name: str) -> Table | None:

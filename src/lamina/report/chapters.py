@@ -222,7 +222,7 @@ Bootstrap samples: 500. Small sample."
     scored = {what: count for each in about for what, count in each.corpus.get("scored", {}).items()}
     if scored:
         said.append(f"Scored: {', '.join(f'{count:,} ({what})' for what, count in scored.items())}.")
-    samples = sorted({int(each.parameters["samples"]) for each in about if each.parameters.get("samples")})
+    samples = sorted({drawn for each in about if (drawn := _drawn(each))})
     if samples:
         said.append(
             f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}."
@@ -230,6 +230,11 @@ Bootstrap samples: 500. Small sample."
     seeds = {len(each.seeds) for each in about if len(each.seeds) > 1}
     said += [f"Seeds: {max(seeds)}."] if seeds else []
     return [*said, *dict.fromkeys(warning for each in about for warning in each.warnings)]
+
+
+def _drawn(about: Provenance) -> int:
+    """Bootstrap samples behind a result's intervals; a comparison may use those of its results, or none."""
+    return int(about.corpus.get("bootstrap", about.parameters.get("samples")) or 0)
 
 
 def _interval(best: Finding) -> str:

@@ -2,7 +2,10 @@
 // image stands.
 const NARROWEST = 0.62; // of a panel's own width: below that, panels take another row
 const WIDEST = 3.2;
+const INNER = 34; // pixels, of a panel within a panel: its axis, and the space to the next
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
+const PHONE = 420; // pixels: where long names of rows would leave no room for a chart
+const TWO_LINES = { labelExpr: "length(datum.label) < 20 ? datum.label : split(replace(datum.label, regexp('^(.{6,18}) (.+)$'), '$1|$2'), '|')", labelLimit: 130 };
 const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
 const LETTER = 6.6; // pixels, of a title; narrow letters leave room
 const dark = JSON.parse(document.getElementById("dark-colours").textContent);
@@ -10,7 +13,8 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 
 const isNumber = (value) => typeof value === "number";
 const views = (view) => view.layer ?? view.concat ?? view.hconcat ?? view.vconcat ?? [];
-const panelWidth = (view) => (isNumber(view.width) ? view.width : Math.max(0, ...views(view).map(panelWidth)));
+const across = (view) => (view.concat ? Math.min(view.columns ?? Infinity, view.concat.length) : 1);
+const panelWidth = (view) => (isNumber(view.width) ? view.width : across(view) * Math.max(0, ...views(view).map(panelWidth)));
 
 const panelHeight = (view) => (isNumber(view.height) ? view.height : Math.max(1, ...views(view).map(panelHeight)));
 
@@ -32,31 +36,95 @@ function wrapTitle(title, pixels) {
   const subtitle = Array.isArray(title.subtitle)
     ? title.subtitle.flatMap((line) => wrapped(line, pixels * 1.1))
     : wrapped(title.subtitle, pixels * 1.1);
-  return { ...title, text: wrapped(title.text, pixels), ...(subtitle ? { subtitle } : {}) };
+  const text = Array.isArray(title.text) ? title.text.join(" ") : title.text;
+  return { ...title, text: wrapped(text, pixels), ...(subtitle ? { subtitle } : {}) };
 }
 
-/** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape. */
-function resize(view, ratio, shape) {
-  const own = panelWidth(view) * ratio;
+/** A view with those rows only whose field has one of these values. */
+function only(view, field, values) {
+  const kept = views(view).map((each) => only(each, field, values));
+  const x = view.encoding?.x;
+  const own = { ...view };
+  if (kept.length) own[view.layer ? "layer" : "concat"] = kept;
+  if (x?.field !== field) return own;
+  own.transform = [...(view.transform ?? []), { filter: { field, oneOf: values } }];
+  own.encoding = { ...view.encoding, x: { ...x, ...(x.scale?.domain ? { scale: { ...x.scale, domain: values } } : {}) } };
+  return own;
+}
+
+/** The values of a field that has the columns of a view. */
+function valuesOf(view, field) {
+  const x = view.encoding?.x;
+  return x?.field === field && x.scale?.domain ? x.scale.domain : views(view).map((each) => valuesOf(each, field)).find(Boolean);
+}
+
+/** Words inside a view that are longer than so many pixels end in an ellipsis. */
+function shorten(view, pixels) {
+  if (view.mark?.limit) view.mark = { ...view.mark, limit: pixels };
+  views(view).forEach((each) => shorten(each, pixels));
+}
+
+/** Columns of words or numbers that a narrow card has no room for are left out, in place; says whether any was. */
+function thin(made, room) {
+  const { columns, narrow } = made.usermeta ?? {};
+  if (narrow && room < narrow.room) {
+    made.concat = narrow.panels.map((at) => made.concat[at]);
+    for (const panel of made.concat) {
+      if (!narrow.field || panel.encoding?.x?.field !== narrow.field) continue;
+      Object.assign(panel, only(panel, narrow.field, narrow.values), { width: panel.width * narrow.share });
+    }
+    made.concat.forEach((panel) => shorten(panel, room * 0.45));
+    return true;
+  }
+  const all = columns && valuesOf(made.concat[0], columns.field);
+  const fit = columns && Math.max(2, Math.floor((room - 40) / columns.width));
+  if (!all || fit >= all.length) return false;
+  // The first, the last, and some between.
+  const chosen = Array.from({ length: fit }, (_, at) => all[Math.round((at * (all.length - 1)) / (fit - 1))]);
+  made.concat = made.concat.map((panel) => only(panel, columns.field, chosen));
+  made.concat.forEach((panel) => shorten(panel, (room - 40) / fit - 6));
+  return true;
+}
+
+/** Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape, marks fill their `cells`. */
+function resize(view, ratio, { shape, cells, phone, outer = 0 }) {
+  phone = phone && !(view.height?.step < 24); // a lower row has no room for two lines
+  const own = panelWidth(view) * ratio || outer;
   if (isNumber(view.width)) view.width = Math.floor(view.width * ratio);
   if (shape && isNumber(view.height)) view.height = Math.floor(view.height * ratio);
   if (view.title && own) view.title = wrapTitle(view.title, own + 30);
+  if (cells && view.mark?.size) view.mark = { ...view.mark, size: view.mark.size * Math.min(ratio, 1.3) ** 2 };
   for (const [name, channel] of Object.entries(view.encoding ?? {})) {
     if (!channel || typeof channel !== "object") continue;
     if (name === "x" && own) channel.title = wrapped(channel.title, own);
+    // Numbers of layers and heads that run into each other are left out.
+    if (name === "x" && channel.type === "ordinal" && channel.axis !== null) channel.axis = { labelOverlap: "greedy", ...channel.axis };
+    if (name === "y" && phone && channel.type === "nominal" && channel.axis !== null) channel.axis = { ...channel.axis, ...TWO_LINES };
     if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
   }
-  views(view).forEach((each) => resize(each, ratio, shape));
+  views(view).forEach((each) => resize(each, ratio, { shape, cells, phone, outer: own }));
 }
 
-function legends(view, most) {
+/** Legends above and below a panel have as many columns as fit into so many pixels, in place. */
+function legends(view, pixels) {
   for (const channel of Object.values(view.encoding ?? {})) {
     const legend = channel?.legend;
     if (!legend || typeof legend !== "object") continue;
-    if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, most * 110);
+    const longest = Math.max(0, ...(channel.scale?.domain ?? []).map((name) => String(name).length));
+    const most = Math.max(1, Math.floor(pixels / Math.max(105, longest * LETTER + 40)));
+    if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, Math.max(1, Math.floor(pixels / 105)) * 110);
     if (!legend.gradientLength && ["top", "bottom"].includes(legend.orient)) legend.columns = Math.min(legend.columns ?? 9, most);
   }
-  views(view).forEach((each) => legends(each, most));
+  views(view).forEach((each) => legends(each, pixels));
+}
+
+/** Panels within a panel take more rows where they have no room, in place; how much narrower it is then. */
+function refold(panel, room) {
+  if (!panel.concat) return 0;
+  const [before, own] = [panelWidth(panel), Math.max(...panel.concat.map(panelWidth))];
+  const most = across(panel);
+  panel.columns = Math.max(1, Math.min(most, Math.floor(room / (NARROWEST * own + INNER))));
+  return before - panelWidth(panel) + (most - panel.columns) * INNER;
 }
 
 /** The specification for a card of this width: as many panels in a row as fit, each as wide as that leaves. */
@@ -64,8 +132,12 @@ function fitted(spec, natural, room, shrink) {
   const made = structuredClone(spec);
   delete made.title; // the page has it
   delete made.description;
-  const { keepShape, fixed, oneRow, together = 1 } = made.usermeta ?? {};
+  const { keepShape, fixed, oneRow, narrow, cells, together = 1 } = made.usermeta ?? {};
+  const whole = (made.concat ?? []).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  made.thinned = thin(made, room);
   const panels = made.concat ?? [made];
+  if (oneRow) natural -= whole - panels.reduce((sum, panel) => sum + panelWidth(panel), 0);
+  natural -= Math.max(0, ...panels.map((panel) => refold(panel, room)));
   const before = Math.min(made.columns ?? panels.length, panels.length);
   const rows = [];
   for (let at = 0; at < panels.length; at += before) rows.push(panels.slice(at, at + before));
@@ -76,21 +148,30 @@ function fitted(spec, natural, room, shrink) {
   while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * own) columns -= 1;
   columns = Math.ceil(panels.length / Math.ceil(panels.length / columns)); // rows of about the same length
   if (columns > together) columns -= columns % together;
+  if (panels.some((panel) => panel.concat)) columns = Math.min(columns, before); // those have panels beside each other
   if (oneRow) columns = before; // panels share their rows: below each other they would be without labels
   let ratio = Math.min(WIDEST, (room / columns - beside) / own) * shrink;
   if (keepShape) ratio = Math.min(ratio, HIGHEST / Math.max(...panels.map(panelHeight)));
   if (fixed) ratio = 1;
   if (made.concat) made.columns = columns;
-  panels.forEach((panel) => {
-    resize(panel, Math.max(ratio, 0.3), keepShape);
-    legends(panel, Math.max(1, Math.floor(room / columns / 105)));
+  // Columns of numbers keep their width: the rest is for the others.
+  const kept = (panel) => made.thinned && narrow?.field && panel.encoding?.x?.field === narrow.field;
+  const held = panels.filter(kept).reduce((sum, panel) => sum + panelWidth(panel), 0);
+  if (held) ratio = ((room - beside * before - held) / (widest - held)) * shrink;
+  if (cells && columns === 1) made.align = "none";
+  panels.forEach((panel, at) => {
+    // Below each other, every panel takes the room that its own labels leave.
+    const alone = cells && columns === 1 ? ((room - Math.min(cells[at], room / 2)) / panelWidth(panel)) * shrink : ratio;
+    resize(panel, kept(panel) ? 1 : Math.max(alone, 0.2), { shape: keepShape, cells, phone: room < PHONE });
+    legends(panel, room / columns);
   });
   return made;
 }
 
 /** The same specification in the colours of dark paper; data stay as they are. */
 function recoloured(part) {
-  if (typeof part === "string") return dark[part] ?? part;
+  // Expressions have colours in them.
+  if (typeof part === "string") return dark[part] ?? part.replace(/#[0-9a-f]{6}/g, (colour) => dark[colour] ?? colour);
   if (Array.isArray(part)) return part.map(recoloured);
   if (!part || typeof part !== "object") return part;
   return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, key === "datasets" || key === "values" ? value : recoloured(value)]));
@@ -142,8 +223,9 @@ async function draw(box) {
     let shrink = 1;
     for (let tries = 0; tries < 3; tries += 1) {
       view?.finalize();
-      const fit = coloured(fitted(spec, Number(card.dataset.width), width, shrink));
-      ({ view } = await vegaEmbed(box, fit, options));
+      const { thinned, ...fit } = fitted(spec, Number(card.dataset.width), width, shrink);
+      ({ view } = await vegaEmbed(box, coloured(fit), options));
+      card.classList.toggle("thinned", thinned);
       const drawn = Number(box.querySelector("svg").getAttribute("width"));
       card.classList.toggle("snug", drawn < width * 0.9);
       if (drawn <= width + 1 || shrink < 0.5) break;
@@ -161,6 +243,7 @@ async function draw(box) {
     box.style.minHeight = `${box.offsetHeight}px`; // what is below stays where it is
     view?.finalize();
     box.replaceChildren();
+    card.classList.remove("snug"); // around nothing it would have no width
     delete card.dataset.ready;
   }
 
@@ -202,7 +285,7 @@ function watch(margin, near) {
   }, { rootMargin: margin });
 }
 const near = watch("300px", true);
-const far = watch("3000px", false); // far away, a chart's thousand nodes are of no use
+const far = watch("2000px", false); // far away, a chart's thousand nodes are of no use
 for (const card of document.querySelectorAll(".chart")) {
   states.set(card, { near: false, forget: undefined, busy: false });
   near.observe(card);

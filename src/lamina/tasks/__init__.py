@@ -1,6 +1,6 @@
 """Text -> labelled targets: the catalogue of tasks, how they are scored, their baseline and their control."""
 
-from lamina.tasks.catalogue import TASKS, annotation_task, corpora_of, get_task, tasks_of
+from lamina.tasks.catalogue import TASKS, annotation_task, corpora_of, get_task, tasks_of, title_of
 from lamina.tasks.control import (
     MIN_SEEN,
     best_constant,
@@ -35,4 +35,5 @@ __all__ = [
     "seen_targets",
     "share_seen",
     "tasks_of",
+    "title_of",
 ]

@@ -261,3 +261,17 @@ def corpora_of(task: Task) -> tuple[str, ...]:
         True
     """
     return tuple(entry.name for entry in CATALOGUE if task.available((*entry.annotations, "sentence")))
+
+
+def title_of(task: str) -> str:
+    """What findings and figures call a task.
+
+    Example:
+        >>> title_of("dep"), title_of("sup (babi_en)"), title_of("my_own")
+        ('Dependencies', 'Supporting facts (babi_en)', 'my_own')
+    """
+    name, bracket, corpus = task.partition(" (")
+    return _TITLES.get(name, name) + bracket + corpus
+
+
+_TITLES = {task.name: task.title for task in TASKS}

@@ -14,6 +14,7 @@ from lamina.analyses.attention_maps.head_means import LAYERS, layer_table
 from lamina.analyses.attention_maps.induction import (
     ENCODER,
     INDUCTION,
+    REPEATED,
     TOO_FEW,
     InductionMeter,
     induction_heads,
@@ -36,13 +37,16 @@ from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.findings import NEGLIGIBLE, cell, finding, number, rows_of, status_of
 from lamina.analyses.inputs import Texts
 from lamina.analyses.paired import p_in_words
-from lamina.analyses.resampling import unit_of
+from lamina.analyses.resampling import DRAWS, draws_table, unit_of
 from lamina.analyses.settings import Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, fit, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import HOW, OwnLoss
 from lamina.results import Finding, Result
+
+PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_punctuation", "entropy")
+"""Measures that models are compared by."""
 
 
 @analysis(
@@ -62,8 +66,8 @@ from lamina.results import Finding, Result
     reads=Texts(),
     # Bootstrap weights follow from a text's id, no longer from the order of texts (2). Intervals resample documents;
     # another rule for patterns; a decoder's first token no longer stands in for separators (3). Of decoders, induction,
-    # and nothing about the next token, which they cannot see (4).
-    version=4,
+    # and nothing about the next token, which they cannot see (4). Draws that pair models are kept (5).
+    version=5,
     tables={
         "surface": Table("One row per head and measure, beside its value under uniform attention.", SURFACE),
         "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
@@ -76,6 +80,12 @@ from lamina.results import Finding, Result
         ),
         "gradients": Table("One row per head and kind of token attended to.", GRADIENTS, optional=True),
         "layers": Table("One row per layer and number of the other tables: the mean over its heads.", LAYERS),
+        "draws": Table(
+            "One row per measure that models are compared by, layer and bootstrap sample: the mean over the layer's "
+            "heads, what `compare` pairs models by.",
+            DRAWS,
+            kept="parquet",
+        ),
     },
     chapter="heads",
     takes=4,
@@ -99,7 +109,7 @@ def attention(
     gradients: Annotated[bool, Setting("Add the gradient of the model's own loss with respect to attention.")] = False,
     repeated: Annotated[
         int, Setting("Random sequences said twice, to find the induction heads of a decoder; 0 for none.", min=0)
-    ] = 20,
+    ] = REPEATED,
     weights: Weights = "attention",
     faithful: Annotated[bool, Setting("Give every token segment id 0, as in the paper.")] = False,
     seed: Seed = 0,
@@ -154,13 +164,24 @@ def attention(
                 yield Watch(each, texts, meters[-1:], total=len(texts), weights=weights)
             tables["induction"] = induction_table(*meters)
     tables["layers"] = pd.concat(layers, ignore_index=True)
-    data = {"shown": shown.describe(), "resampled": f"{unit.by}s"}
+    drawn = surface.means.layer_draws()
+    kept = {name: drawn[:, MEASURES.index(name)] for name in _paired(encoder)}
+    tables["draws"] = draws_table(kept, range(1, encoder.blocks + 1))
+    units = {f"{unit.by}s": len({unit.of(text) for text in shown})}
+    data = {"shown": shown.describe(), "resampled": f"{unit.by}s", "drawn": units}
     return Tables(tables, _named(skipped, limit), model=said, data=data)
 
 
+def _paired(encoder: Encoder) -> list[str]:
+    return [name for name in PAIRED if not (encoder.causal_maps and name == "to_next")]
+
+
 def _visible(encoder: Encoder, table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Without what no head of a decoder can look at: the next token."""
-    return table[table[column] != "to_next"].reset_index(drop=True) if encoder.causal_maps else table
+    """Without what no head of a decoder can look at: the next token, and separators where its texts have none."""
+    if not encoder.causal_maps:
+        return table
+    absent = [kind for kind, own in table.groupby(column, sort=False) if own["value"].isna().all()]
+    return table[~table[column].isin(["to_next", *absent])].reset_index(drop=True)
 
 
 def _segment_ids(encoder: Encoder) -> str:

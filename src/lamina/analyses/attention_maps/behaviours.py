@@ -1,4 +1,4 @@
-"""What a head does, in one word: the behaviours of Clark et al. (2019), and how they are told."""
+"""What a head does, in one word: the behaviours of Clark et al. (2019), induction, and how they are told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from lamina.analyses.attention_maps.induction import ENOUGH
 from lamina.analyses.paired import DIFFERENCE, surely_ahead
 
 FIRST = "first"
@@ -24,8 +25,8 @@ SHARES = {
 OFTEN = 30
 """Targets on which a head must have been scored: a few lucky ones do not make it syntactic."""
 
-COREFERENCE, SYNTACTIC, BROADLY, OTHER = "coreference", "syntactic", "broad", "other"
-BEHAVIOURS = (COREFERENCE, SYNTACTIC, *SHARES, BROADLY, OTHER)
+COREFERENCE, SYNTACTIC, INDUCTION, BROADLY, OTHER = "coreference", "syntactic", "induction", "broad", "other"
+BEHAVIOURS = (COREFERENCE, SYNTACTIC, INDUCTION, *SHARES, BROADLY, OTHER)
 """The most telling first: a head that does several things is called by the first."""
 
 _TOGETHER = {"all", "all without punctuation"}
@@ -45,7 +46,8 @@ class Found(NamedTuple):
     over: float
     """... and what it had to exceed: a share of attention, or the best simple rule on the same documents."""
     difference: float = _NONE
-    """For syntax and coreference: its lead over that rule, cross-fitted ..."""
+    """For syntax and coreference: its lead over that rule, cross-fitted; for induction: over the same tokens without a
+    copy ..."""
     diff_low: float = _NONE
     diff_high: float = _NONE
     p_holm: float = _NONE
@@ -53,7 +55,10 @@ class Found(NamedTuple):
 
 
 def behaviours(
-    surface: pd.DataFrame, best: pd.DataFrame | None = None, coref: pd.DataFrame | None = None
+    surface: pd.DataFrame,
+    best: pd.DataFrame | None = None,
+    coref: pd.DataFrame | None = None,
+    induction: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """All that holds of any head, one row per head and behaviour.
 
@@ -62,6 +67,8 @@ def behaviours(
         best: `best.csv` of `heads`; a relation's best head is syntactic where it is surely ahead of the best offset.
         coref: `best.csv` of `corefheads`; the best head of a type of mention is a coreference head where it is surely
             ahead of every baseline.
+        induction: `induction.csv` of `attention`, of a decoder; heads with enough attention to the token after an
+            earlier copy, and more than to the same place without a copy.
 
     Example:
         >>> columns = ["layer", "head", "measure", "value", "low", "high", "baseline"]
@@ -72,6 +79,7 @@ def behaviours(
     found = [*_on_the_surface(surface)]
     found += [] if best is None else _syntactic(best)
     found += [] if coref is None else _coreferring(coref)
+    found += [] if induction is None else _inducing(induction)
     return pd.DataFrame(found, columns=list(Found._fields)).sort_values(["layer", "head"], kind="stable")
 
 
@@ -118,3 +126,10 @@ def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:
             # The baseline that comes closest is the evidence.
             for layer, head, *evidence in own.nlargest(1, "baseline_accuracy")[names].itertuples(index=False):
                 yield Found(int(layer), int(head), COREFERENCE, *evidence)
+
+
+def _inducing(induction: pd.DataFrame) -> Iterator[Found]:
+    names = ["layer", "head", "value", *DIFFERENCE]
+    enough = (induction["value"] > ENOUGH) & (induction["difference"] > 0)
+    for layer, head, value, *evidence in induction.loc[enough, names].itertuples(index=False):
+        yield Found(int(layer), int(head), INDUCTION, "", value, ENOUGH, *evidence)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from lamina.analyses.attention_maps.atlas import NATS, OFTEN, SHARE, TITLES, Card
-from lamina.analyses.attention_maps.behaviours import BROADLY, COREFERENCE, SHARES, SYNTACTIC
+from lamina.analyses.attention_maps.behaviours import BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
 from lamina.analyses.findings import number, rows_of, status_of
 from lamina.results import Status
 
@@ -62,6 +62,13 @@ def in_a_sentence(card: Card) -> str:
     finds, looks = _finds(card), _looks(card)
     if card.role in (SYNTACTIC, COREFERENCE) and finds.status != "missing":
         return f"{_capital(finds.title)}: {_against(finds)}."
+    copied = next(rows_of(card.behaviours[card.behaviours["behaviour"] == INDUCTION]), None)
+    if card.role == INDUCTION and copied is not None:
+        more = number(copied.difference, copied.diff_low, copied.diff_high)
+        return (
+            f"At a repeated token it looks to the token after the earlier copy: {number(copied.value)} of its "
+            f"attention on random tokens, {more} more than without a copy."
+        )
     if card.role in SHARES and looks.status != "missing":
         return f"Looks {looks.title}: {_against(looks)}."
     if card.role == BROADLY and row is not None:

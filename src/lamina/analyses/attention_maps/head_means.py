@@ -68,6 +68,12 @@ class HeadMeans:
         """The means over a layer's heads, with intervals of their own: heads see the same texts."""
         return self._means(self._shape[:2])
 
+    def layer_draws(self) -> Float[np.ndarray, "sample kind block"]:
+        """What `layers` would be of each bootstrap sample; NaN where it drew no text with such a number."""
+        drawn, _, counts = self._apart(self._sums.samples, self._shape[:2])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return drawn / counts[..., None]
+
     def _means(self, shape: tuple[int, ...]) -> Means:
         value, baseline, counts = self._apart(self._sums.value[None], shape)
         drawn, _, drawn_counts = self._apart(self._sums.samples, shape)

@@ -13,6 +13,7 @@ from lamina.analyses.attention_maps.behaviours import SYNTACTIC, Found, behaviou
 from lamina.analyses.attention_maps.coreference import CorefMeter
 from lamina.analyses.attention_maps.corefheads import best_table as best_antecedents
 from lamina.analyses.attention_maps.divergences import DIVERGENCES, DivergenceMeter, most_alike
+from lamina.analyses.attention_maps.induction import REPEATED, InductionMeter, induction_table, sequences_of
 from lamina.analyses.attention_maps.relations import RelationMeter, best_table, relations_of, relations_table
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
@@ -85,11 +86,12 @@ _DRAWN = 1000
         "The Jensen-Shannon divergence of every two heads' attention (0.001 smoothing, nats per token) is placed on a "
         "plane by metric multidimensional scaling. Behaviours are told by the thresholds of Clark et al. (2019); "
         "syntactic and coreference heads must beat simple rules on the same documents, cross-fitted and with Holm's "
-        "correction."
+        "correction. Of a decoder, induction heads are found on random tokens said twice (Olsson et al. 2022)."
     ),
-    cites=("Clark et al. 2019",),
+    cites=("Clark et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
-    version=3,  # a name needs a paired, corrected lead over simple rules; divergences have intervals
+    # A name needs a paired, corrected lead over simple rules; divergences have intervals (3). Induction heads (4).
+    version=4,
     tables={
         "points": Table("One row per head: its place on the plane and what it does.", POINTS),
         "divergences": Table("One row per pair of heads; low and high are the interval of the mean.", DIVERGENCES),
@@ -117,7 +119,7 @@ def headmap(
     `fit` the plane's stress. Blocks and heads count from 1.
 
     Syntactic heads are found where the corpus has dependencies, coreference heads where it has chains (load it with
-    `unit="window:128"`: few antecedents are in the same sentence).
+    `unit="window:128"`: few antecedents are in the same sentence), induction heads in decoders.
 
     Example:
         >>> from lamina.testing import TinyEncoder
@@ -138,7 +140,13 @@ def headmap(
         raise CorpusError(f"{corpus.name}: no text fits {encoder.name}; give shorter words or a larger length")
     best = None if relations is None else _best(relations, encoder.heads)
     coref = None if coreference is None else _best_antecedents(coreference, encoder.heads)
-    doing = behaviours(surface.table(), best, coref)
+    made = sequences_of(encoder, REPEATED, seed=seed) if encoder.causal_maps else None
+    induction = None
+    if made is not None:
+        meter, texts = InductionMeter(made.size), made.repeated + made.unrepeated
+        yield Watch(encoder, texts, [meter], total=len(texts), weights=weights)
+        induction = induction_table(meter, None)
+    doing = behaviours(surface.table(), best, coref, induction)
     plane = scale(apart.apart().mean, seed=seed)
     tables = {
         "points": _points(encoder, plane, doing),

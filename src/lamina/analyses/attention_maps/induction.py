@@ -28,6 +28,8 @@ _FEWEST = 4
 """With fewer tokens there is hardly a choice of where to look."""
 _CANDIDATES = 4000
 """Of the vocabulary, drawn to find tokens that are words."""
+REPEATED = 20
+"""Random sequences, unless a setting says otherwise."""
 ENOUGH = 0.3
 """The share of attention from which a head is called an induction head; uniform attention gives about .03."""
 

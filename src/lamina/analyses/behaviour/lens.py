@@ -21,7 +21,7 @@ from lamina.analyses.behaviour.lens_tuning import SELECTION, Learning, tuned_len
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.findings import cell, rows_of
-from lamina.analyses.resampling import StreamedBootstrap, unit_of
+from lamina.analyses.resampling import DRAWS, StreamedBootstrap, draws_table, unit_of
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits, divide
@@ -34,6 +34,8 @@ from lamina.probes.translators import BATCH, Translators
 from lamina.results import Finding, Result
 from lamina.types import Text
 
+PAIRED = ("agreement", "kl")
+"""Measures of the plain lens that models are compared by."""
 MEASURES = ("kl", "accuracy", "probability", "agreement")
 SHARES = ("accuracy", "agreement")
 """Measures that are right or wrong at each position."""
@@ -65,7 +67,7 @@ _TRIED = 32
     ),
     cites=("nostalgebraist 2020", "Belrose et al. 2023"),
     reads=SpokenSplits(),
-    version=1,
+    version=2,  # draws that pair models are kept
     tables={
         "lens": Table("One row per layer, lens (plain, tuned) and measure; KL in nats.", _LENS),
         "gain": Table("One row per inner layer and measure: the tuned lens minus the plain one.", _GAIN, optional=True),
@@ -77,6 +79,12 @@ _TRIED = 32
         "depth": Table("One row per model and lens: the mean layer at which the final answer is reached.", _DEPTH),
         "twin": Table(
             "As lens, for the twin with random weights: its layers beside its last one.", _LENS, optional=True
+        ),
+        "draws": Table(
+            "One row per measure of the plain lens that models are compared by, layer and bootstrap sample: what "
+            "`compare` pairs models by.",
+            DRAWS,
+            kept="parquet",
         ),
         "baseline": Table("One row per baseline that knows no text and measure.", _BASELINE),
         "tokens": Table(
@@ -153,6 +161,7 @@ def lens(
         "lens": _table(_LENS, means["model"].rows()),
         "reached": _table(_REACHED, ((name, *row) for name, each in means.items() for row in each.reached())),
         "depth": _table(_DEPTH, ((name, *row) for name, each in means.items() for row in each.depth())),
+        "draws": means["model"].draws(),
         "baseline": _table(_BASELINE, _baseline_rows(fixed, found["plain"], drawn, samples, seed)),
     }
     if tuned:
@@ -263,6 +272,10 @@ class _Means:
                     known = layer == self.layers - 1 and measure == "agreement"
                     yield layer, lens, measure, *((1.0, 1.0, 1.0) if known else row)
 
+    def draws(self) -> pd.DataFrame:
+        """Of `draws`."""
+        return draws_table({measure: self.of("plain", measure)[1] for measure in PAIRED}, range(self.layers))
+
     def gain(self) -> Iterator[tuple[Any, ...]]:
         """Of `gain`: paired, since both lenses are read at the same positions."""
         for measure in MEASURES:
@@ -297,9 +310,9 @@ def _resampled(values: np.ndarray, drawn: Positions, samples: int, seed: int) ->
     np.add.at(by_text, drawn.text, np.concatenate([values, np.ones((len(values), 1))], 1))
     sums.add_all(torch.from_numpy(by_text), [unit.of(text) for text in drawn.texts])
     resampled = sums.samples.astype(float)
-    # A sample of very few documents may have drawn none of them.
-    resampled = resampled[resampled[:, -1] > 0]
-    return sums.value[:-1] / sums.value[-1], resampled[:, :-1] / resampled[:, -1:]
+    # A sample of very few documents may have drawn none of them; it keeps its place, and has no number.
+    with np.errstate(invalid="ignore"):
+        return sums.value[:-1] / sums.value[-1], resampled[:, :-1] / resampled[:, -1:]
 
 
 def _units(drawn: Positions) -> int:
@@ -321,6 +334,7 @@ def _baseline_rows(
 
 def _about(asked: LensSuite | None, drawn: Positions, translators: Translators | None) -> dict[str, Any]:
     about: dict[str, Any] = {"positions": len(drawn), "read_texts": len(drawn.texts)}
+    about["drawn"] = {f"{unit_of(drawn.texts).by}s": _units(drawn)}
     if asked is not None:
         about["suite"] = asked.describe()
     if translators is not None:

@@ -370,10 +370,10 @@ def _missing(results: dict[str, Result]) -> list[str]:
 
 def _doing(row: dict[str, Any]) -> dict[str, Any]:
     """A behaviour with its unit, and the rule that its value is compared with."""
-    from lamina.analyses.attention_maps.behaviours import BROADLY, SHARES
+    from lamina.analyses.attention_maps.behaviours import BROADLY, INDUCTION, SHARES
 
     unit = {BROADLY: "nats of entropy"}.get(
-        row["behaviour"], "of attention" if row["behaviour"] in SHARES else "accuracy"
+        row["behaviour"], "of attention" if row["behaviour"] in (*SHARES, INDUCTION) else "accuracy"
     )
     return row | {"unit": unit, "rule": "simple rule" if unit == "accuracy" else "over"}
 
