@@ -24,6 +24,8 @@ addEventListener("click", (event) => {
 }, true);
 """
 """Counts what a person clicks, from page to page."""
+MARKS = ("from", "wrongly", "to")
+"""Of a word that a head is asked about, of the one it chooses, and of the right one."""
 
 pytestmark = [pytest.mark.browser, pytest.mark.real]
 
@@ -371,15 +373,21 @@ class TestAFreshPersonsTasks:
         }
         first.locator("#atlas canvas").first.click(position=place)
         first.locator("#card-title", has_text=f"{layer}-{head}").wait_for()
-        # How often it is right is on its card; on a sentence of one's own one sees where it looks instead.
+        # How often it is right is on its card; below, sentences of the corpus in which it is wrong.
         first.locator("#card", has_text="accuracy").wait_for()
-        first.fill("#sentence", "What did the dog chase ?")
-        first.click("#ask button[type=submit]")
-        first.locator("#strip", has_text="What").wait_for()
-        first.locator("#links summary").click()
-        first.locator("#links td", has_text="chase").first.wait_for()
+        first.locator("#examples", has_text="Where it fails").wait_for()
+        right, asked = re.search(r"it finds (\d+) of (\d+) d?obj", first.locator("#examples").inner_text()).groups()
+        assert 0 < int(right) < int(asked)
+        miss = first.locator(".misses li").first
+        word_asked, chosen_word, right_word = (miss.locator(f"mark.{kind}").inner_text() for kind in MARKS)
+        assert chosen_word in miss.locator(".soft").inner_text().partition("right:")[0]
+        assert right_word in miss.locator(".soft").inner_text().partition("right:")[2]
+        # Its lines are in the pane, those of the word that is asked about.
+        miss.get_by_role("button", name="Draw the lines of miss 1").click()
+        first.locator("#on", has_text="On miss 1").wait_for()
+        assert first.locator("#lines button[aria-pressed=true]").all_inner_texts() == [word_asked]
         # Beside these, one choice in the list of measures.
-        assert self.clicks(first) == 4
+        assert self.clicks(first) == 3
 
     def test_two_models_are_compared(self, first):
         first.get_by_role("navigation", name="Views").get_by_role("link", name="Compare").click()
