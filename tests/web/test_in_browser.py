@@ -385,7 +385,7 @@ class TestAFreshPersonsTasks:
         # Its lines are in the pane, those of the word that is asked about.
         miss.get_by_role("button", name="Draw the lines of miss 1").click()
         first.locator("#on", has_text="On miss 1").wait_for()
-        assert first.locator("#lines button[aria-pressed=true]").all_inner_texts() == [word_asked]
+        first.locator("#lines button[aria-pressed=true]", has_text=word_asked).wait_for()
         # Beside these, one choice in the list of measures.
         assert self.clicks(first) == 3
 

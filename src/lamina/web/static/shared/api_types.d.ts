@@ -677,6 +677,7 @@ export interface Theme {
   rarest: string[];
   plain: string;
   hues: number;
+  dark: Record<string, string>;
 }
 
 /** A token, the same at every layer. */

@@ -2,6 +2,8 @@
 // Charts from Vega-Lite specifications, with what one takes away from them.
 /** @import { Figure, Whole } from "./api_types.js" */
 import { el, message } from "./dom.js";
+import { onPaper } from "./paper.js";
+import { isDark, onScheme } from "./theme.js";
 import { done, skeleton } from "./waiting.js";
 
 /**
@@ -32,15 +34,14 @@ function fitted(spec, width) {
 }
 
 /**
- * Draws into the box, and again when its width changes.
+ * Draws into the box, and again when its width changes or the page turns dark or light.
  * @param {HTMLElement} box
  * @param {Figure["spec"]} spec
  * @param {{ summary?: string, name?: string, onView?: (view: View) => void }} how `onView` hears of every view that is drawn
  */
 export async function draw(box, spec, { summary = spec.description ?? "", name = "chart", onView = () => {} } = {}) {
   const embed = await vega();
-  /** @type {number | undefined} */
-  let columns;
+  let drawn = "";
   /** @type {View | undefined} */
   let view;
   // Vega makes its element as wide as the chart; the panel around it scrolls.
@@ -49,16 +50,20 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
   box.replaceChildren(panel);
 
   async function redraw() {
+    if (!box.isConnected && view) return;
     const fit = fitted(spec, box.clientWidth);
-    if (view && fit.columns === columns) return;
-    columns = fit.columns;
+    const [dark, key] = [isDark(), `${fit.columns} ${isDark()}`];
+    if (view && key === drawn) return;
+    drawn = key;
     view?.finalize();
-    ({ view } = await embed(live, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
+    panel.dataset.paper = dark ? "dark" : "light";
+    ({ view } = await embed(live, onPaper(fit), { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
     onView(view);
   }
 
   await redraw();
   new ResizeObserver(redraw).observe(box);
+  onScheme(redraw);
 }
 
 /**

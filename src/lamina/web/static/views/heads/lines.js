@@ -3,6 +3,7 @@
 /** @import { Focus, Links } from "./canvas.js" */
 import { el, replace } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
+import { onScheme } from "../../shared/theme.js";
 import { drawLines } from "./canvas.js";
 
 /**
@@ -215,7 +216,7 @@ export function makeLines(box, { onFocus }) {
     }
   }
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again());
+  onScheme(() => again());
   return { show, setLeast: (/** @type {number} */ least) => panels.forEach((each) => each.setLeast(least)) };
 }
 
