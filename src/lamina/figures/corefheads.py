@@ -22,7 +22,7 @@ CAPTIONS = {
     ),
     "heads": (
         "Share of mentions whose antecedent each head finds on all documents, one grid per type of mention, one cell "
-        "per head; darker finds more. The 95 % intervals are in the tooltips. The best of many heads is lucky here: "
+        "per head; its colour says how many (see the legend). The 95 % intervals are in the tooltips. The best of many heads is lucky here: "
         "compare with the chart of systems, where the head was chosen on other documents."
     ),
 }

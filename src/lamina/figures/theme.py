@@ -119,6 +119,7 @@ def themed(chart: alt.ConcatChart) -> alt.ConcatChart:
         font=FONT,
         padding=8,
         axis={**axis, "gridColor": FAINT, "domainColor": INK, "tickColor": INK},
+        header={"labelColor": INK, "titleColor": INK},
         legend={"labelFontSize": 13, "labelColor": INK, "titleColor": INK, "columnPadding": 24},
         title={
             "fontSize": 14,

@@ -59,6 +59,7 @@ function recoloured(part) {
  */
 export function onPaper(spec) {
   const made = isDark() ? recoloured(spec) : spec;
-  const words = isDark() ? { text: { color: THEME.dark.black, ...made.config?.text } } : {};
+  const ink = THEME.dark.black; // where a chart of an older version says nothing
+  const words = isDark() ? { text: { color: ink, ...made.config?.text }, header: { labelColor: ink, titleColor: ink, ...made.config?.header } } : {};
   return { ...made, background: null, config: { ...made.config, ...words, background: null } };
 }
