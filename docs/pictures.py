@@ -45,6 +45,8 @@ class Page(NamedTuple):
     """A selector: when it is there, so is the picture."""
     height: int = 1000
     width: int = 1280
+    click: str = ""
+    """A selector of what is clicked before."""
 
 
 class Chart(NamedTuple):
@@ -59,7 +61,10 @@ PAGES = {
     "app/overview": Page("/overview", "#glance .chart svg", 1240),
     "app/sentence": Page("/sentence", "#near table.brief", 1230),
     "app/questions": Page("/sentence/question", "#maps .token", 1330),
-    "app/heads": Page("/heads", ".misses li", 1500),
+    "app/heads": Page("/heads", ".misses li", 1200),
+    "app/head": Page(
+        "/heads?head=3-1&measure=heads.dobj", ".misses li", 1060, click='[aria-label="Draw the lines of miss 2"]'
+    ),
     "app/compare": Page("/compare?with=minilm+(random)", "#differences [data-panel]", 1500),
     "app/runs": Page("/runs", "#list table"),
 }
@@ -126,6 +131,8 @@ def take(browser: Any, address: str, shown: Page, path: Path) -> None:
     page.goto(address + shown.address)
     page.locator(shown.there).first.wait_for()
     page.wait_for_function(_QUIET)
+    if shown.click:
+        page.locator(shown.click).click()
     page.wait_for_timeout(_STILL)
     page.screenshot(path=path)
     page.close()
