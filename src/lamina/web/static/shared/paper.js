@@ -25,9 +25,12 @@ export function turned(hex) {
   return `hsl(${Math.round(60 * turn + 360) % 360} ${Math.round(100 * saturation)}% ${Math.round(100 * (BRIGHTEST - SPAN * lightness))}%)`;
 }
 
-/** @param {string} word */
+/**
+ * A colour, or an expression with colours in it.
+ * @param {string} word
+ */
 function colour(word) {
-  return THEME.dark[word] ?? (/^#[0-9a-f]{6}$/i.test(word) ? turned(word) : word);
+  return THEME.dark[word] ?? word.replace(/#[0-9a-f]{6}\b/gi, (each) => THEME.dark[each.toLowerCase()] ?? turned(each));
 }
 
 /**
@@ -39,7 +42,18 @@ function viridis({ scheme, reverse, ...rest }) {
 }
 
 /**
- * Data stay as they are.
+ * Data stay as they are, but for the colours that some charts have there.
+ * @param {any} part
+ * @returns {any}
+ */
+function data(part) {
+  if (typeof part === "string") return part.startsWith("#") ? (THEME.dark[part] ?? part) : part;
+  if (Array.isArray(part)) return part.map(data);
+  if (!part || typeof part !== "object") return part;
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, data(value)]));
+}
+
+/**
  * @param {any} part
  * @returns {any}
  */
@@ -48,7 +62,7 @@ function recoloured(part) {
   if (Array.isArray(part)) return part.map(recoloured);
   if (!part || typeof part !== "object") return part;
   if (part.scheme === "viridis") return viridis(part);
-  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, key === "datasets" || key === "values" ? value : recoloured(value)]));
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, key === "datasets" || key === "values" ? data(value) : recoloured(value)]));
 }
 
 /**
