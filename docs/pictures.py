@@ -60,7 +60,7 @@ PAGES = {
     "report": Page("", "#overview .chart[data-ready]", 860),
     "app/overview": Page("/overview", "#glance .chart svg", 1240),
     "app/sentence": Page("/sentence", "#near table.brief", 1230),
-    "app/questions": Page("/sentence/question", "#maps .token", 1330),
+    "app/questions": Page("/sentence/question", "#maps .token", 1660),
     "app/heads": Page("/heads", ".misses li", 1200),
     "app/head": Page(
         "/heads?head=3-1&measure=heads.dobj", ".misses li", 1060, click='[aria-label="Draw the lines of miss 2"]'

@@ -18,6 +18,8 @@ DOCS = ROOT / "docs"
 @pytest.fixture(scope="module")
 def pictures():
     spec = spec_from_file_location("pictures", DOCS / "pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -41,7 +41,7 @@ export function path(answer, words, word) {
   });
   return [
     drawn,
-    el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at.`),
+    el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at; where they would overlap, dots.`),
     el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], answer.path.map(([x, y], layer) => [layer, x, y]))),
   ];
 }
