@@ -94,14 +94,25 @@ def ways_out(campaign: Campaign, server: Server) -> None:
     (server.results / "away").symlink_to(campaign.folder)
     save(server.results / "table", SOUND | {"tables": {"secret": {SECRET: "str"}}})
     (server.results / "table" / "secret.csv").symlink_to(campaign.folder / "secret.txt")
+    # A report with links out of its folder, as a table and as an image.
+    (server.results / "index.html").write_text('<body><img src="figures/secret.svg">')
+    for folder, name in (("results", "secret.csv"), ("figures", "secret.svg")):
+        (server.results / folder).mkdir()
+        (server.results / folder / name).symlink_to(campaign.folder / "secret.txt")
     id = json.loads(server.ask("GET", "/api/results").body)[0]["id"]
     bases = ["/static/", "/api/results/", f"/api/results/{id}/tables/", f"/api/results/{id}/charts/", "/api/jobs/", "/"]
+    bases += ["/report/results/", "/report/"]
+    campaign.judge("ways out: links beside a report", server.ask("GET", "/report/results/secret.csv").fault(404))
+    page = server.ask("GET", "/report")
+    inside = "" if 'src="data:,"' in page.body else f"the image is inside: {page.body[:200]}"
+    campaign.judge("ways out: an image of a report", page.fault(200) or inside)
     tries = [(base, climb, tail) for base in bases for climb in CLIMBS for tail in ("", ".csv", ".svg")]
     for base, climb, tail in campaign.random.sample(tries, campaign.count(30, len(tries))):
         answer = server.raw(f"GET {base}{climb}{tail} HTTP/1.1\r\nHost: OWN\r\nConnection: close\r\n\r\n".encode())
         split = "it splits the header" if "\nX-Evil" in answer.body.partition("\r\n\r\n")[0] else ""
         campaign.judge(f"ways out: {base}{climb[:40]}{tail}", split or answer.fault())
-    for name in ("linked", "away", "table"):
+    (server.results / "index.html").unlink()
+    for name in ("linked", "away", "table", "results", "figures"):
         path = server.results / name
         path.unlink() if path.is_symlink() else _remove(path)
 

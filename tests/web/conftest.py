@@ -43,11 +43,11 @@ PETS = (
 
 @pytest.fixture(scope="session")
 def pets(tmp_path_factory) -> Path:
-    """A small corpus with dependencies: six sentences that differ in one word."""
+    """A small corpus with dependencies: eight sentences that differ in one word."""
     folder = tmp_path_factory.mktemp("corpus") / "pets"
     folder.mkdir()
     lines = []
-    for number, pet in enumerate(("cats", "mice", "birds", "geese", "foxes", "hares")):
+    for number, pet in enumerate(("cats", "mice", "birds", "geese", "foxes", "hares", "toads", "crows")):
         lines.append(f"# sent_id = {number}")
         for at, (word, tag, head, relation) in enumerate(PETS, start=1):
             form = word.format(pet)

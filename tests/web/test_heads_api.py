@@ -131,7 +131,7 @@ def test_a_card_begins_with_a_sentence_and_three_rows(client, results):
 def test_the_best_examples_are_the_strongest_links_of_the_corpus(client, pets):
     asking = client(corpora=(str(pets),))
     found = asking.post("/api/heads/examples", json={"model": "tiny", "head": "2-1"}).json()
-    assert (found["corpus"], found["sentences"], found["sought"]) == ("pets", 6, "between any two words")
+    assert (found["corpus"], found["sentences"], found["sought"]) == ("pets", 8, "between any two words")
     weights = [each["weight"] for each in found["examples"]]
     assert len(weights) == 5
     assert weights == sorted(weights, reverse=True)
@@ -149,6 +149,44 @@ def test_the_best_examples_are_the_strongest_links_of_the_corpus(client, pets):
         )
     )
     assert links[1 + best["target"]] == pytest.approx(best["weight"], abs=1e-4)
+
+
+def test_a_head_is_seen_to_fail_at_the_relation_that_is_asked_for(client, pets):
+    asking = client(corpora=(str(pets),))
+    known = asking.post("/api/heads/examples", json={"model": "tiny", "head": "2-1"}).json()
+    assert (known["relation"], known["asked"], known["misses"]) == ("", 0, [])
+    body = {"model": "tiny", "head": "2-1", "relation": "dobj"}
+    found = asking.post("/api/heads/examples", json=body).json()
+    assert (found["sought"], found["attends"], found["asked"]) == ("from a word to its head by dobj", True, 8)
+    assert len(found["misses"]) == min(5, found["asked"] - found["found"]) > 0
+    for miss in found["misses"]:
+        assert (miss["asked"], miss["right"], miss["relation"]) == (2, 1, "dobj")
+        lines = asking.post("/api/heads/lines", json={"model": "tiny", "sentence": miss["words"], "heads": ["2-1"]})
+        drawn = weights_of(lines.json(), miss["asked"])
+        words = {at: weight for at, weight in drawn.items() if at not in (-1, miss["asked"])}
+        assert max(words, key=words.get) == miss["chosen"] != miss["right"]
+        assert words[miss["chosen"]] == pytest.approx(miss["weight"], abs=1e-4)
+        assert words.get(miss["right"], 0) == pytest.approx(miss["right_weight"], abs=0.01)
+    assert asking.post("/api/heads/examples", json=body | {"relation": "nothing"}).json()["examples"] == []
+    assert asking.post("/api/heads/examples", json=body | {"relation": "x" * 101}).status_code == 422
+
+
+def weights_of(lines: dict, word: int) -> dict[int, float]:
+    """Where a word looks: number of the word attended to (-1 for special tokens) -> weight."""
+    (links,), row = lines["heads"], lines["words"].index(word)
+    start = sum(links["counts"][:row])
+    end = start + links["counts"][row]
+    places = [lines["words"][at] for at in links["to"][start:end]]
+    return dict(zip(places, links["weight"][start:end], strict=True))
+
+
+def test_words_of_a_corpus_are_not_split_again(client):
+    body = {"model": "tiny", "sentence": ["don't", "U.S.", "x y"], "heads": ["1-1"]}
+    found = client().post("/api/heads/lines", json=body).json()
+    assert found["tokens"] == ["[special]", "don't", "U.S.", "x y", "[special]"]
+    for wrong in ([], ["a", " "], ["a", ""], ["a"] * 513, ["x" * 1001], ["a", None]):
+        answer = client().post("/api/heads/lines", json=body | {"sentence": wrong})
+        assert answer.status_code in (400, 422), answer.text
 
 
 def test_a_card_without_results_says_what_is_missing(client):

@@ -34,6 +34,7 @@ def address(chromium, served, pets, tmp_path_factory) -> str:
     other.name = "other"
     lamina.attention(own, corpus, samples=20).save(folder / "attention", charts=False)
     lamina.headmap(own, corpus, samples=20).save(folder / "headmap", charts=False)
+    lamina.heads(own, lamina.load_corpus(str(pets), "dev"), samples=20).save(folder / "heads", charts=False)
     for name, encoder in (("tiny", own), ("other", other)):
         lamina.geometry(encoder, corpus, samples=20, min_count=2).save(folder / f"geometry-{name}", charts=False)
     large = {"wide": tiny("wide", 32, 32), "wider": tiny("wider", 48, 64)}
@@ -103,6 +104,28 @@ def test_heads_are_coloured_by_role_at_first_and_a_head_has_an_address(page, add
     page.go_back()
     page.wait_for_function(f"location.href === {first!r}")
     page.locator("#card-title", has_text=re.search(r"head=(\d-\d)", first)[1]).wait_for()
+
+
+def test_a_head_is_seen_to_fail_and_the_pane_shows_where_it_looks_instead(page, address):
+    page.goto(f"{address}/heads?{SENTENCE}&model=tiny&head=2-1&measure=heads.all")
+    settled(page)
+    said = page.locator("#examples", has_text="Where it fails").inner_text()
+    right, asked = map(int, re.search(r"it finds (\d+) of (\d+) all dependencies", said).groups())
+    assert f"misses {asked - right}" in said
+    misses = page.locator(".misses li")
+    assert 0 < misses.count() <= 5
+    words = misses.first.locator("mark").all_inner_texts()
+    assert len(words) == 3
+    assert re.search(r"[→←] .+ \(word \d\), .+; right: .+ \(word \d\)", misses.first.inner_text())
+    page.get_by_role("button", name="Draw the lines of miss 1").click()
+    page.locator("#on", has_text="On miss 1, pets").wait_for()
+    # The word asked about is pinned: the pane says where it looks.
+    asked_word = misses.first.locator("mark.from").inner_text()
+    page.locator("#lines button[aria-pressed=true]", has_text=asked_word).wait_for()
+    assert page.locator("#said").inner_text().startswith(asked_word)
+    # What a head is not asked for cannot be missed.
+    page.select_option("#measure", "sentence.to_self")
+    page.locator("#examples", has_text="no link is right or wrong").wait_for()
 
 
 def test_lines_stay_in_sight_and_can_be_read_as_a_table(page, address):

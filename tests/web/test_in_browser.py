@@ -24,6 +24,8 @@ addEventListener("click", (event) => {
 }, true);
 """
 """Counts what a person clicks, from page to page."""
+MARKS = ("from", "wrongly", "to")
+"""Of a word that a head is asked about, of the one it chooses, and of the right one."""
 
 pytestmark = [pytest.mark.browser, pytest.mark.real]
 
@@ -220,6 +222,54 @@ def test_a_chart_is_downloaded_in_every_kind(page, address):
     page.wait_for_function("document.getElementById('task')?.value === ''")
 
 
+CONTRAST = """(panel) => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const linear = (each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [r, g, b] = numbers(colour).map((each) => linear(each / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = light(getComputedStyle(panel).backgroundColor);
+  const kinds = ["axis-label", "axis-title", "title-text", "legend-label"].map((kind) => `svg .role-${kind} text`);
+  const outside = [...panel.querySelectorAll(kinds.join())];
+  return outside.map((text) => light(getComputedStyle(text).fill)).map((each) =>
+    (Math.max(each, paper) + 0.05) / (Math.min(each, paper) + 0.05));
+}"""
+"""How each word around the panels of a chart stands out from its paper."""
+
+
+def test_charts_are_dark_on_a_dark_page_and_as_wide_as_their_place(page, address):
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{address}/runs?result={result_of(address, 'probe')['id']}")
+    chart = page.locator('[data-chart="curves"] .chart')
+    for width, scheme in ((1200, "dark"), (1200, "light"), (360, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_selector(f'[data-chart="curves"] .chart[data-paper="{scheme}"] svg')
+        page.wait_for_function(
+            """() => { const panel = document.querySelector('[data-chart="curves"] .chart');
+              return panel.scrollWidth <= panel.clientWidth + 1; }"""
+        )
+        papers = page.evaluate("""() => ['body', '[data-chart="curves"] .chart'].map(
+            (each) => getComputedStyle(document.querySelector(each)).backgroundColor)""")
+        assert papers[0] == papers[1]
+        contrasts = chart.evaluate(CONTRAST)
+        assert len(contrasts) > 10
+        assert min(contrasts) >= 4.5, scheme
+        if width == 1200:
+            drawn = float(chart.locator("svg").first.get_attribute("width"))
+            assert drawn >= 0.7 * chart.bounding_box()["width"]
+
+
+def test_an_order_of_colours_stays_one_on_dark_paper(page, address):
+    page.goto(f"{address}/runs")
+    page.emulate_media(color_scheme="dark")
+    turned = "import('/static/shared/paper.js').then((each) => ['#a6cee8', '#5380a1', '#00305a'].map(each.turned))"
+    lightness = [int(re.search(r"(\d+)%\)", each)[1]) for each in page.evaluate(turned)]
+    assert lightness == sorted(lightness)
+    assert lightness[0] >= 40
+
+
 def test_runs_tell_where_they_came_from(page, address):
     page.goto(f"{address}/runs")
     page.get_by_role("link", name=lamina.probe.title).click()
@@ -371,15 +421,21 @@ class TestAFreshPersonsTasks:
         }
         first.locator("#atlas canvas").first.click(position=place)
         first.locator("#card-title", has_text=f"{layer}-{head}").wait_for()
-        # How often it is right is on its card; on a sentence of one's own one sees where it looks instead.
+        # How often it is right is on its card; below, sentences of the corpus in which it is wrong.
         first.locator("#card", has_text="accuracy").wait_for()
-        first.fill("#sentence", "What did the dog chase ?")
-        first.click("#ask button[type=submit]")
-        first.locator("#strip", has_text="What").wait_for()
-        first.locator("#links summary").click()
-        first.locator("#links td", has_text="chase").first.wait_for()
+        first.locator("#examples", has_text="Where it fails").wait_for()
+        right, asked = re.search(r"it finds (\d+) of (\d+) d?obj", first.locator("#examples").inner_text()).groups()
+        assert 0 < int(right) < int(asked)
+        miss = first.locator(".misses li").first
+        word_asked, chosen_word, right_word = (miss.locator(f"mark.{kind}").inner_text() for kind in MARKS)
+        assert chosen_word in miss.locator(".soft").inner_text().partition("right:")[0]
+        assert right_word in miss.locator(".soft").inner_text().partition("right:")[2]
+        # Its lines are in the pane, those of the word that is asked about.
+        miss.get_by_role("button", name="Draw the lines of miss 1").click()
+        first.locator("#on", has_text="On miss 1").wait_for()
+        first.locator("#lines button[aria-pressed=true]", has_text=word_asked).wait_for()
         # Beside these, one choice in the list of measures.
-        assert self.clicks(first) == 4
+        assert self.clicks(first) == 3
 
     def test_two_models_are_compared(self, first):
         first.get_by_role("navigation", name="Views").get_by_role("link", name="Compare").click()

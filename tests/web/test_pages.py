@@ -10,7 +10,7 @@ import pytest
 
 from lamina.analyses import names
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
-from lamina.figures.theme import COLOURS, GREY
+from lamina.figures.theme import COLOURS, DARK, GREY, TONES
 from lamina.figures.token_map import ROLES
 from lamina.web.app import QUESTIONS, VIEWS
 
@@ -62,7 +62,12 @@ def test_tokens_are_those_of_the_charts_on_light_paper(client):
     tokens = client().get("/static/tokens.css").text
     light = tokens.split("@media")[0]
     assert re.findall(r"--hue-\d+: (#\w+);", light) == list(COLOURS)
+    assert re.findall(r"--tone-\d+: (#\w+);", light) == list(TONES)
     assert f"--grey: {GREY};" in light
+    dark = tokens.split("@media")[1]
+    assert re.findall(r"--(?:hue|tone)-\d+: (#\w+);", dark) == [DARK[each] for each in (*COLOURS, *TONES)]
+    assert f"--grey: {DARK[GREY]};" in dark
+    assert f"--paper: {DARK['white']};" in dark
     defined = set(re.findall(r"(--[\w-]+):", light))
     own = {"--heads", "--dot", "--role", "--hue"}
     for path in [*STATIC.rglob("*.css"), *STATIC.rglob("*.js"), *Path(str(files("lamina.report"))).glob("*.css")]:
@@ -77,6 +82,9 @@ def test_what_things_look_like_is_what_charts_say(client):
     assert [look["name"] for look in theme["roles"]] == [role.name for role in ROLES]
     assert theme["roles"][0]["colour"] == COLOURS[0]
     assert theme["roles"][0]["fill"] == "var(--hue-0)"
+    # Every one has a value on dark paper.
+    assert all(look["fill"].startswith("var(--") for look in (*theme["behaviours"], *theme["roles"]))
+    assert theme["dark"] == DARK
     assert {theme["plain"], *theme["rarest"]} <= {look["name"] for look in theme["roles"]}
     assert theme["hues"] == len(COLOURS)
 
@@ -130,35 +138,6 @@ def test_what_is_not_there_is_said_to_programs_and_to_people(client):
     assert "<code>/no&lt;thing&gt;</code>" in page.text
     assert 'href="/overview"' in page.text
     assert server.get("/api/nothing", headers={"accept": "text/html"}).json() == {"error": "Not Found"}
-
-
-class TestTheReport:
-    """A file that may come from anyone: it is shown, and can do nothing to the app."""
-
-    def test_it_is_shown_with_a_way_back_and_as_of_no_site(self, client, tmp_path):
-        report = tmp_path / "report"
-        report.mkdir()
-        (report / "index.html").write_text('<html><body class="x"><h1>Ours</h1><script>1</script></body></html>')
-        answer = client(folders=[tmp_path / "results", report]).get("/report")
-        assert '<body class="x"><nav aria-label="The app"' in answer.text
-        assert 'href="/overview"' in answer.text
-        (policy,) = answer.headers.get_list("content-security-policy")
-        assert policy.startswith("sandbox allow-scripts ")
-        assert "allow-same-origin" not in policy
-        assert "default-src 'none'" in policy
-        assert "connect-src" not in policy
-
-    def test_without_one_it_is_said_how_to_make_one(self, client):
-        answer = client().get("/report")
-        assert answer.status_code == 404
-        assert "lamina report" in answer.text
-
-    def test_a_link_is_not_followed(self, client, tmp_path):
-        secret, report = tmp_path / "secret.html", tmp_path / "report"
-        secret.write_text("secret")
-        report.mkdir()
-        (report / "index.html").symlink_to(secret)
-        assert client(folders=[report]).get("/report").status_code == 404
 
 
 def test_what_a_page_begins_with(client):

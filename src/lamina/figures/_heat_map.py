@@ -20,7 +20,7 @@ def heat_maps(rows: Table, models: list[str], title: str) -> alt.ConcatChart:
     """
     tasks = list(dict.fromkeys(rows["task"]))
     own = [(model, rows[rows["model"] == model]) for model in models]
-    said = "each task from its worst layer (white) to its best (dark); numbers: scores"
+    said = "each task from its worst layer (no shade) to its best (full shade); numbers: scores"
     return alt.concat(
         *(_map(model, group, tasks) for model, group in own if len(group)),
         columns=2,

@@ -18,8 +18,8 @@ from lamina.results import Result
 CAPTIONS = {
     "atlas": (
         "One grid per measure, one cell per head: the mean over texts, to be compared with uniform attention in the "
-        "grid's subtitle. A dark cell in a grid of shares is a head that does mostly this. The 95 % intervals are in "
-        "the tooltips and the table."
+        "grid's subtitle. A strongly shaded cell in a grid of shares is a head that does mostly this. "
+        "The 95 % intervals are in the tooltips and the table."
     ),
     "layers": (
         "Share of attention by layer: one point per head, a line through the mean of a layer's heads, shaded for its "

@@ -11,8 +11,8 @@ from lamina.results import Result
 CAPTIONS = {
     "distance": (
         "One cell per head: the mean distance in words between a word and what the head attends to; the table has "
-        "the 95 % interval of each. Compare it with uniform attention over the same texts, in the subtitle: light "
-        "cells are heads that look nearby, dark ones heads that look far."
+        "the 95 % interval of each. Compare it with uniform attention over the same texts, in the subtitle: faint "
+        "cells are heads that look nearby, strongly shaded ones heads that look far."
     ),
 }
 """Chart -> how to read it."""

@@ -16,7 +16,7 @@ CAPTIONS = {
     "diagnostics": (
         "An expected word is among the first 5: share of contexts (of negated sentences: the true word). The good word "
         "is the likelier one: share of items in which it is likelier than the bad ones. Lines: 95 % intervals "
-        "over items. The dark tick is chance; compare the model with its twin with random weights. A model "
+        "over items. The tick is chance; compare the model with its twin with random weights. A model "
         "that heeds negation has as high a share in negative contexts as in affirmative ones. Surprisal of the false "
         "word minus that of the true one: in bits; below 0 the false word is the easier one. People's N400 in bare "
         "sentences (SIMP) is below 0 in negative contexts too, where negation is licensed (NAT) it is not."
@@ -24,13 +24,13 @@ CAPTIONS = {
     "relations": (
         "The right object comes first: share of facts whose object is the likeliest of all objects of the relation, "
         "over all patterns, one row per relation, the best first. Paraphrases get the same object: share of pairs of "
-        "patterns. Lines: 95 % intervals over facts (by subject). The dark tick is what always saying the most "
+        "patterns. Lines: 95 % intervals over facts (by subject). The tick is what always saying the most "
         "frequent object of the other facts gives, or chance. A model that says the same object to everything is "
         "consistent and knows nothing: compare both panels, and the twin with random weights."
     ),
     "items": (
         "Share of items whose answer is the likeliest word, is among the 5 likeliest, or is the likeliest of its "
-        "candidates, by part; lines: 95 % intervals over items. The dark tick is what the most frequent answer of the "
+        "candidates, by part; lines: 95 % intervals over items. The tick is what the most frequent answer of the "
         "other items gives, for the choice among candidates chance. Compare the model with its twin with random "
         "weights."
     ),
@@ -97,7 +97,7 @@ def _diagnostics(result: Result) -> alt.ConcatChart:
     if effects:
         title, axis = "Surprisal of the false word minus that of the true one", "difference in bits"
         panels.append(_panel(result, effects, title, axis, None, legend=False))
-    return _stacked(result, panels, "Diagnostics", "dark tick: chance", [*accuracy, *sensitivity, *effects])
+    return _stacked(result, panels, "Diagnostics", "tick: chance", [*accuracy, *sensitivity, *effects])
 
 
 def _relations(result: Result) -> alt.ConcatChart:
@@ -116,7 +116,7 @@ def _relations(result: Result) -> alt.ConcatChart:
     if same:
         title, axis = "Paraphrases get the same object", "share of pairs of patterns"
         panels.append(_panel(result, same, title, axis, _SHARE, legend=False))
-    said = "dark tick: the most frequent object (where the object comes first), chance (of paraphrases)"
+    said = "tick: the most frequent object (where the object comes first), chance (of paraphrases)"
     return _stacked(result, panels, "Facts by relation", said, right)
 
 
@@ -133,7 +133,7 @@ def _items(result: Result) -> alt.ConcatChart:
         if rows:
             panels.append(_panel(result, rows, title, "share of items", _SHARE, legend=not panels))
             every += rows
-    said = "dark tick: the most frequent answer of the other items, or chance"
+    said = "tick: the most frequent answer of the other items, or chance"
     return _stacked(result, panels, "Clozes", said, every)
 
 

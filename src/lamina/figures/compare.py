@@ -36,8 +36,8 @@ CAPTIONS = {
     ),
     "by_layer": "Score of each layer alone, all models on one axis; bars: 95 % bootstrap interval.",
     "heatmap": (
-        "Each task from its worst layer (white) to its best (dark), without intervals. Compare rows by shade (where a "
-        "task is read best) and models by the numbers (scores)."
+        "Each task from its worst layer (no shade) to its best (full shade), without intervals. Compare rows by shade "
+        "(where a task is read best) and models by the numbers (scores)."
     ),
 }
 """Chart -> how to read it."""

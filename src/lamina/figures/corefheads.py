@@ -22,8 +22,8 @@ CAPTIONS = {
     ),
     "heads": (
         "Share of mentions whose antecedent each head finds on all documents, one grid per type of mention, one cell "
-        "per head; darker finds more. The 95 % intervals are in the tooltips. The best of many heads is lucky here: "
-        "compare with the chart of systems, where the head was chosen on other documents."
+        "per head; its colour says how many (see the legend). The 95 % intervals are in the tooltips. The best "
+        "of many heads is lucky here: compare with the chart of systems, where the head was chosen on other documents."
     ),
 }
 """Chart -> how to read it."""
@@ -145,7 +145,7 @@ def describe(table: Table) -> str:
 
 
 def heads(table: Table, title: str) -> alt.ConcatChart:
-    """One grid per type of mention: layers down, heads across, darker where more antecedents are found."""
+    """One grid per type of mention: layers down, heads across, by the share of antecedents found."""
     own = table[table["system"] == "head"]
     top = float(own["accuracy"].max())
     panels = [_grid(own[own["mention_type"] == kind], kind, top) for kind in KINDS if _has(own, kind)]

@@ -28,7 +28,7 @@ CAPTIONS = {
     "tokens": (
         "One column per token of the text, one row per layer, the last layer on top. A cell shows the most likely "
         "piece in the token's place, told from the tokens before it (causal model) or with the token hidden (masked "
-        "model); darker: more probable. A dot marks cells whose most likely piece is the token itself."
+        "model); stronger shade: more probable. A dot marks cells whose most likely piece is the token itself."
     ),
     "pairs": (
         "Share of minimal pairs whose good sentence is more likely by the layer's own predictions, mean over "

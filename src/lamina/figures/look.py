@@ -16,7 +16,7 @@ from lamina.results import Result
 CAPTIONS = {
     "lines": (
         "One panel per head, named layer-head. Lines go from the word that attends to the word attended to, wider and "
-        "darker with more attention; weaker ones than the least weight named are left out. One sentence has no "
+        "stronger with more attention; weaker ones than the least weight named are left out. One sentence has no "
         "interval: compare the heads with each other."
     ),
     "rollout": (

@@ -28,7 +28,7 @@ _WIDE_ENOUGH = 26
 CAPTIONS = {
     "abilities": (
         "Score of each layer alone (numbers; hover for intervals). Shade: how far it lies above the larger of the "
-        "random-weights twin at that layer and the best answer without context; white: not above it. Frame: best "
+        "random-weights twin at that layer and the best answer without context; no shade: not above it. Frame: best "
         "layer; line below: layers whose 95 % intervals overlap with the best one's."
     ),
     "roles": (

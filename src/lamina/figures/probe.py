@@ -63,10 +63,10 @@ CAPTIONS = {
         "hollow point is a probe that had not converged when its steps ended: its score may still rise."
     ),
     "heatmap": (
-        "Score of each layer alone. Each task is shaded from its worst layer (white) to its best (dark): compare "
-        "shades within a line, where a task is read best, and numbers, the scores, across lines. Beside each line: the "
-        "best layer with its 95 % interval, then the best score of the random-weights twin and the best constant "
-        "answer, which say how much of it is due to training."
+        "Score of each layer alone. Each task is shaded from its worst layer (no shade) to its best (full shade): "
+        "compare shades within a line, where a task is read best, and numbers, the scores, across lines. Beside each "
+        "line: the best layer with its 95 % interval, then the best score of the random-weights twin and the best "
+        "constant answer, which say how much of it is due to training."
     ),
     "control": (
         "Can the probe just have memorised? Control labels are drawn at random per word, so that a probe can only "

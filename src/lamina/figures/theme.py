@@ -26,6 +26,8 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK = "#222222"
 GREY = "#9a9a9a"
 """Of what is in no group."""
+TONES = ("#8c6d1f", "#707070", "#b4b4b4")
+"""Of heads with a role that matters less."""
 FAINT = "#dddddd"
 SHADES = ("#ffffff", "#08458c")
 """Of heat maps. One hue, from light to dark: the order holds in grey and for all eyes."""
@@ -41,10 +43,8 @@ DARK = {
     "#000": "#e8e8e8",
     "#f7f7f7": "#22252a",
     "#bbbbbb": "#5a5f66",
-    "#8c6d1f": "#c9a85c",
     "#9467bd": "#b99ad8",
-    "#707070": "#a8a8a8",
-    "#b4b4b4": "#8a8a8a",
+    **dict(zip(TONES, ("#c9a85c", "#a8a8a8", "#8a8a8a"), strict=True)),
 }
 """Colour of a chart on white -> its colour on dark paper; the hues are those of tokens.css."""
 # All three have nearly the same widths: text measured here fits on the reader's machine.
@@ -72,9 +72,9 @@ _BEHAVIOUR_LOOKS = {
     "next": BehaviourLook("#56b4e9", "M-.85-.85V.85L.85 0Z", "next"),
     "separator": BehaviourLook("#cc79a7", _CROSS, "sep"),
     "first": BehaviourLook("#e69f00", "M0-1L.85.7H-.85Z", "first"),
-    "punctuation": BehaviourLook("#8c6d1f", "M0 1L.85-.7H-.85Z", "punct"),
-    "broad": BehaviourLook("#707070", "M0-1L1 0L0 1L-1 0Z", "broad"),
-    "other": BehaviourLook("#b4b4b4", _CIRCLE, "\N{MIDDLE DOT}"),
+    "punctuation": BehaviourLook(TONES[0], "M0 1L.85-.7H-.85Z", "punct"),
+    "broad": BehaviourLook(TONES[1], "M0-1L1 0L0 1L-1 0Z", "broad"),
+    "other": BehaviourLook(TONES[2], _CIRCLE, "\N{MIDDLE DOT}"),
 }
 BEHAVIOUR_LOOKS = {name: _BEHAVIOUR_LOOKS[name] for name in BEHAVIOURS}
 """Behaviour of a head -> how it is drawn, the most telling behaviour first."""
@@ -121,6 +121,7 @@ def themed(chart: alt.ConcatChart) -> alt.ConcatChart:
         font=FONT,
         padding=8,
         axis={**axis, "gridColor": FAINT, "domainColor": INK, "tickColor": INK},
+        header={"labelColor": INK, "titleColor": INK},
         legend={"labelFontSize": 13, "labelColor": INK, "titleColor": INK, "columnPadding": 24},
         title={
             "fontSize": 14,

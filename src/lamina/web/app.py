@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from threading import BoundedSemaphore, Thread
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -22,7 +19,6 @@ from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens
-from lamina.files.reading import open_regular, read_regular
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
@@ -30,6 +26,7 @@ from lamina.web.estimates import Estimates
 from lamina.web.guarding import REPORT_POLICY, Guard
 from lamina.web.jobs import Jobs, TooManyJobsError, UnknownJobError
 from lamina.web.models import Models, UnknownModelError
+from lamina.web.report_page import shown_report, table_beside
 from lamina.web.requests import UnfitRequestError
 from lamina.web.settings import Settings
 
@@ -76,8 +73,6 @@ _NO_REPORT = View(
 _MISSING = View(
     "missing", "", "There is no such page", "The address may be mistyped, or of another version.", "nothing"
 )
-_LONGEST_REPORT = 256 * 1024**2
-"""Bytes."""
 
 _LENS = ("sentence", "word", "mark")
 """What an address of the first page had when that page was the sentence lens."""
@@ -120,37 +115,16 @@ def _report(app: State) -> HTMLResponse:
     """The report in the first named folder that has one, with a way back."""
     if app.report is None:
         return _rendered(_NO_REPORT, status=404)
-    with open_regular(app.report) as file:
-        page = file.read(_LONGEST_REPORT + 1).decode("utf-8", "replace")
-    if len(page) > _LONGEST_REPORT:
-        raise InputError(f"the report has more than {_LONGEST_REPORT:,} bytes; open its index.html itself")
     way_back = _templates().get_template("_way_back.html").render(views=VIEWS)
-    linked = re.sub(r"<body[^>]*>", lambda body: body[0] + way_back, page, count=1)
-    # In its sandbox the page can load nothing: stills beside it come with it, tables by links of their own.
-    report = app.report
-    whole = re.sub(r'src="figures/([\w.-]+)"', lambda still: f'src="{_still(report, still[1])}"', linked)
-    whole = whole.replace('href="results/', 'href="/report/results/')
-    return HTMLResponse(whole, headers={"content-security-policy": REPORT_POLICY})
-
-
-def _still(report: Path, name: str) -> str:
-    """A still image of the report, as it can stand in the page; nothing where it is missing."""
-    path = _beside(report, f"figures/{name}", ".svg")
-    return "data:," if path is None else f"data:image/svg+xml;base64,{b64encode(read_regular(path)).decode()}"
+    return HTMLResponse(shown_report(app.report, way_back), headers={"content-security-policy": REPORT_POLICY})
 
 
 def _report_table(path: str, app: State) -> Response:
     """A table beside the report, as its links name it; nothing else that lies there."""
-    table = None if app.report is None else _beside(app.report, f"results/{path}", ".csv", ".parquet")
+    table = None if app.report is None else table_beside(app.report, path)
     if table is None:
         raise HTTPException(404)
     return FileResponse(table, filename=table.name)
-
-
-def _beside(report: Path, path: str, *suffixes: str) -> Path | None:
-    """A file that lies where a report keeps such files; None for anything else, links out of there included."""
-    root, found = report.parent.resolve() / path.partition("/")[0], (report.parent / path).resolve()
-    return found if found.suffix in suffixes and found.is_relative_to(root) and found.is_file() else None
 
 
 def _page(view: View):

@@ -12,12 +12,13 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lamina.web.settings import Settings, is_loopback
 
 COOKIE = "lamina_token"
+_ASKING = "this server asks for its token: open the address it printed when it started"
 _DIGITS = 12
 """Most digits of a length that is looked at."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -112,7 +113,27 @@ class Guard:
             return None
         if _same(cookie_parser(headers.get("cookie", "")).get(COOKIE, ""), token):
             return None
-        return _refused(401, "this server asks for its token: open the address it printed when it started")
+        opened = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        return (
+            _asking_page(headers) if opened and headers.get("sec-fetch-dest") == "document" else _refused(401, _ASKING)
+        )
+
+
+def _asking_page(headers: Headers) -> Response:
+    """What a person sees who opens a page without the token.
+
+    A browser keeps the cookie to itself where a page of another site links here; and so it does where a report links
+    here, which in its sandbox is a page of no site. This page opens the same address again, now from this server: with
+    the cookie, if there is one.
+    """
+    elsewhere = headers.get("sec-fetch-site") not in ("same-origin", "none")
+    again = '<meta http-equiv="refresh" content="0">' if elsewhere else ""
+    said = "One moment: opening it from here." if elsewhere else f"{_ASKING[0].upper()}{_ASKING[1:]}."
+    page = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f"{again}<title>lamina</title></head><body><h1>lamina</h1><p>{said}</p></body></html>"
+    )
+    return HTMLResponse(page, status_code=401)
 
 
 class _TooLargeError(Exception):

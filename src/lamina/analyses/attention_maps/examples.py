@@ -1,16 +1,23 @@
-"""The sentences of a corpus in which heads do what they are known for most clearly."""
+"""The sentences of a corpus in which heads do what they are known for most clearly, and those in which they fail."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool
+from torch import Tensor
 
-from lamina.analyses.attention_maps.relations import dependencies
+from lamina.analyses.attention_maps.relations import (
+    DIRECTIONS,
+    dependencies,
+    most_attended,
+    relations_of,
+    targets_of,
+)
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import Weighting, watch
 from lamina.encoders import Encoder
@@ -31,6 +38,11 @@ class Sought(NamedTuple):
     """`dependent`: from the dependent to its head; `head`: the other way round."""
     offset: int = 0
     """To the word so far away; 0 for any other word."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether the word that a head is asked about attends; otherwise it is attended to."""
+        return self.direction != DIRECTIONS[1]
 
     def in_words(self) -> str:
         """What is looked for.
@@ -58,6 +70,36 @@ class Example(NamedTuple):
     """The dependency that links the two words, if the corpus has one."""
 
 
+class Miss(NamedTuple):
+    """A word for which a head chooses a wrong one."""
+
+    text: Text
+    asked: int
+    """The word that the head is asked about."""
+    chosen: int
+    """The word it attends most to (or, seen from the head of a relation, that attends most to it)."""
+    right: int
+    weight: float
+    """Between the word asked about and the one chosen."""
+    right_weight: float
+    """Between the word asked about and the right one."""
+    relation: str
+    """The dependency between the word asked about and the right one, if the corpus has one."""
+
+
+class Shown(NamedTuple):
+    """What a head does in a corpus: where it does it most clearly, and where it fails."""
+
+    best: list[Example]
+    """The strongest links, the strongest first; at most one per sentence."""
+    misses: list[Miss]
+    """Those with the largest weight on a wrong word, the largest first; at most one per sentence."""
+    asked: int
+    """Words that it was asked about; 0 where nothing is right or wrong."""
+    found: int
+    """Of those, for how many it chooses the right one."""
+
+
 Head = tuple[int, int]
 """Layer and head, both from 1."""
 
@@ -83,10 +125,27 @@ def sought_by(results: Mapping[str, Result], blocks: int, heads: int) -> dict[He
     return found
 
 
-def best_examples(
+def sought_for(relation: str, results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, Sought]:
+    """The same relation of every head, each in the direction in which `heads` found more; without it, from dependents.
+
+    Example:
+        >>> sought_for("dobj", {}, 1, 1)
+        {(1, 1): Sought(relation='dobj', direction='dependent', offset=0)}
+    """
+    found = {(layer + 1, head + 1): Sought(relation, DIRECTIONS[0]) for layer, head in np.ndindex(blocks, heads)}
+    scored = [row for row in _rows(results, "heads", "relations") if row.relation == relation]
+    for row in sorted(scored, key=lambda each: each.accuracy):
+        found[row.layer, row.head] = Sought(relation, row.direction)
+    return found
+
+
+def examples_of(
     encoder: Encoder, texts: Iterable[Text], sought: Mapping[Head, Sought], *, weights: Weighting = "attention"
-) -> dict[Head, list[Example]]:
-    """For every head the sentences with its strongest links of the kind sought, the strongest first; one pass for all.
+) -> dict[Head, Shown]:
+    """For every head the sentences where it does most clearly what is sought, and where it fails; one pass for all.
+
+    A head's answer for a word is that of the analysis `heads`: the other word with the largest weight in the word's
+    row, or in its column, special tokens left out. Links between any two words are neither right nor wrong.
 
     Args:
         encoder: whose heads.
@@ -96,20 +155,32 @@ def best_examples(
 
     Example:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
-        >>> found = best_examples(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): Sought(offset=-1)})
-        >>> [each.source - each.target for each in found[2, 1]]
+        >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): Sought(offset=-1)})[2, 1]
+        >>> [each.source - each.target for each in found.best]
         [1, 1, 1, 1, 1]
+        >>> all(each.chosen != each.right == each.asked - 1 for each in found.misses)
+        True
     """
-    meter = _BestLinks(sought)
+    meter = _Examples(sought)
     watch(encoder, texts, [meter], weights=weights)
-    return meter.best
+    return {head: Shown(meter.best[head], meter.misses[head], meter.asked[head], meter.found[head]) for head in sought}
 
 
-class _BestLinks:
-    """Keeps the strongest links of every head, at most one per sentence."""
+class _Target(NamedTuple):
+    """A word asked about, the right answer, and the dependency between the two."""
+
+    asked: int
+    right: int
+    relation: str
+
+
+class _Examples:
+    """Keeps the strongest links and the clearest misses of every head, at most one of each per sentence."""
 
     def __init__(self, sought: Mapping[Head, Sought]) -> None:
         self.best: dict[Head, list[Example]] = {head: [] for head in sought}
+        self.misses: dict[Head, list[Miss]] = {head: [] for head in sought}
+        self.asked, self.found = Counter[Head](), Counter[Head]()
         self._heads: dict[Sought, list[Head]] = {}
         for head, kind in sought.items():
             self._heads.setdefault(kind, []).append(head)
@@ -119,43 +190,89 @@ class _BestLinks:
             self._look(watched)
 
     def _look(self, watched: Watched) -> None:
-        maps, size = watched.words.maps, len(watched.text.words)
-        relations = _relations(watched.text)
+        maps, text = watched.words.maps, watched.text
+        answers, edges = most_attended(maps), _edges(text)
         for kind, heads in self._heads.items():
-            allowed = torch.from_numpy(_allowed(kind, size, relations))
-            if not allowed.any():
+            targets = _targets(kind, edges, len(text.words))
+            if not targets:
                 continue
             layers, places = (torch.tensor(each) - 1 for each in zip(*heads, strict=True))
-            links = maps[layers, places].masked_fill(~allowed, -1).flatten(1).max(1)
-            for head, weight, at in zip(heads, links.values.tolist(), links.indices.tolist(), strict=True):
-                source, target = divmod(at, size)
-                self._keep(head, Example(watched.text, source, target, weight, relations.get((source, target), "")))
+            backwards = not kind.attends
+            # By the word asked about, then its answer, whichever of the two attends.
+            links = maps[layers, places].mT if backwards else maps[layers, places]
+            self._keep_best(text, heads, links, targets, backwards=backwards)
+            if kind != Sought():
+                self._keep_misses(text, heads, links, answers[int(backwards)][layers, places], targets)
 
-    def _keep(self, head: Head, example: Example) -> None:
-        best = self.best[head]
-        # A corpus may have a sentence twice.
-        if len(best) == MOST and example.weight <= best[-1].weight:
-            return
-        if all(each.text.words != example.text.words for each in best):
-            self.best[head] = sorted([*best, example], key=lambda each: -each.weight)[:MOST]
+    def _keep_best(
+        self, text: Text, heads: list[Head], links: Tensor, targets: list[_Target], *, backwards: bool
+    ) -> None:
+        asked, right = _places(targets)
+        best = links[:, asked, right].max(1)
+        for head, weight, at in zip(heads, best.values.tolist(), best.indices.tolist(), strict=True):
+            one, other, relation = targets[at]
+            source, target = (other, one) if backwards else (one, other)
+            _keep(self.best[head], Example(text, source, target, weight, relation))
+
+    def _keep_misses(
+        self, text: Text, heads: list[Head], links: Tensor, answers: Tensor, targets: list[_Target]
+    ) -> None:
+        asked, right = _places(targets)
+        chosen = answers[:, asked]
+        weights = links[:, asked].gather(2, chosen.clamp(min=0)[..., None])[..., 0]
+        # Where a decoder's word has no answer at all, it is missed, but there is nothing to show.
+        worst = weights.masked_fill((chosen == right) | (chosen < 0), -1).max(1)
+        for at, head in enumerate(heads):
+            self.asked[head] += len(targets)
+            self.found[head] += int((chosen[at] == right).sum())
+            weight, number = float(worst.values[at]), int(worst.indices[at])
+            if weight > 0:
+                own = targets[number]
+                beside = float(links[at, own.asked, own.right])
+                miss = Miss(text, own.asked, int(chosen[at, number]), own.right, weight, beside, own.relation)
+                _keep(self.misses[head], miss)
 
 
-def _relations(text: Text) -> dict[tuple[int, int], str]:
-    """Dependent and head -> the dependency between them."""
-    edges = dependencies(text)
-    return {(each.span.start, each.other.start): each.labels[0] for each in edges if each.other is not None}
+_Kept = TypeVar("_Kept", Example, Miss)
 
 
-def _allowed(kind: Sought, size: int, relations: Mapping[tuple[int, int], str]) -> Bool[np.ndarray, "word word"]:
-    """Which links, by the word that attends and the word attended to, are of the kind."""
-    if not kind.relation:
-        apart = np.arange(size) - np.arange(size)[:, None]
-        return apart == kind.offset if kind.offset else apart != 0
-    allowed = np.zeros((size, size), bool)
-    for (dependent, head), relation in relations.items():
-        if relation == kind.relation and max(dependent, head) < size:
-            allowed[(dependent, head) if kind.direction == "dependent" else (head, dependent)] = True
-    return allowed
+def _keep(kept: list[_Kept], each: _Kept) -> None:
+    """Add it if it is among the strongest; a corpus may have a sentence twice."""
+    if len(kept) == MOST and each.weight <= kept[-1].weight:
+        return
+    if all(other.text.words != each.text.words for other in kept):
+        kept[:] = sorted([*kept, each], key=lambda one: -one.weight)[:MOST]
+
+
+def _places(targets: Sequence[_Target]) -> tuple[Tensor, Tensor]:
+    asked, right = torch.tensor([each[:2] for each in targets]).T
+    return asked, right
+
+
+def _edges(text: Text) -> dict[_Target, set[str]]:
+    """The dependencies as `heads` asks for them -> what they are counted under."""
+    columns = {name: at for at, name in enumerate(relations_of([text]))}
+    targets, names = targets_of([text], columns), list(columns)
+    labels = [edge.labels[0] for edge in dependencies(text)]
+    rows = zip(targets.asked.tolist(), targets.heads.tolist(), labels, strict=True)
+    return {
+        _Target(*row): {names[at] for at in np.flatnonzero(member)}
+        for row, member in zip(rows, targets.members, strict=True)
+    }
+
+
+def _targets(kind: Sought, edges: Mapping[_Target, set[str]], size: int) -> list[_Target]:
+    """What heads are asked in a text of so many words."""
+    if kind.relation:
+        # The reader may cut a text: what is gone cannot be asked for.
+        return [each for each, names in edges.items() if kind.relation in names and max(each[:2]) < size]
+    relations = {(each.asked, each.right): each.relation for each in edges}
+    pairs = ((one, other) for one in range(size) for other in range(size))
+    return [
+        _Target(one, other, relations.get((one, other), ""))
+        for one, other in pairs
+        if (other - one == kind.offset if kind.offset else one != other)
+    ]
 
 
 def _rows(results: Mapping[str, Result], analysis: str, table: str) -> Sequence:

@@ -182,7 +182,7 @@ class Lines(NamedTuple):
 
 def lines(
     encoder: Encoder,
-    sentence: str,
+    sentence: str | Sequence[str],
     heads: Sequence[HeadOrRollout],
     *,
     level: Level = "word",
@@ -193,7 +193,7 @@ def lines(
 
     Args:
         encoder: whose heads.
-        sentence: running text.
+        sentence: running text, or the words themselves.
         heads: layer and head of each, from 1; `rollout` for all of them together, down to the input.
         level: words, or the model's pieces.
         most: tokens, where less than the model takes.

@@ -169,12 +169,14 @@ class Theme(BaseModel):
     """The role of tokens without any other."""
     hues: int
     """Number of colours for groups: `--hue-0`, `--hue-1`, ..."""
+    dark: dict[str, str]
+    """Colour of a chart on white paper -> its colour on dark paper."""
 
 
 @router.get("/theme")
 def theme() -> Theme:
     """How heads and tokens are named and drawn."""
-    from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS
+    from lamina.figures.theme import BEHAVIOUR_LOOKS, COLOURS, DARK
     from lamina.figures.token_map import OTHER, RAREST_FIRST, ROLES, SPECIAL
 
     return Theme(
@@ -189,13 +191,15 @@ def theme() -> Theme:
         rarest=[role.name for role in RAREST_FIRST if role is not SPECIAL],
         plain=OTHER.name,
         hues=len(COLOURS),
+        dark=DARK,
     )
 
 
 def _fill(colour: str) -> str:
-    """The token of a palette colour, which has a dark value too; any other colour unchanged."""
-    from lamina.figures.theme import COLOURS, GREY
+    """The token of a colour of charts, which has a dark value too; any other colour unchanged."""
+    from lamina.figures.theme import COLOURS, GREY, TONES
 
-    if colour == GREY:
-        return "var(--grey)"
-    return f"var(--hue-{COLOURS.index(colour)})" if colour in COLOURS else colour
+    tokens = {GREY: "grey"}
+    for kind, colours in (("hue", COLOURS), ("tone", TONES)):
+        tokens |= {each: f"{kind}-{at}" for at, each in enumerate(colours)}
+    return f"var(--{tokens[colour]})" if colour in tokens else colour

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from pathlib import PurePath
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -18,10 +15,8 @@ from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
     from lamina.analyses.attention_maps.atlas import Measure as Measured
-    from lamina.analyses.attention_maps.examples import Example, Sought
     from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
     from lamina.analyses.attention_maps.sentences import Links
-    from lamina.corpora import Corpus
     from lamina.encoders import Encoder
     from lamina.result_index import Entry
 
@@ -32,14 +27,6 @@ router = APIRouter(
 MOST_TOKENS = 512
 """Per sentence: all attention maps are in memory at once, and grow with the square."""
 MOST_HEADS = 6
-SENTENCES = 200
-"""Sentences of the corpus that examples come from ..."""
-SHORTEST, LONGEST = 4, 40
-"""... with so many words: what can be read at a glance."""
-_SETS = 4
-"""Sets of examples kept in memory, one per model and kind of maps."""
-_LOOKING = Lock()
-
 Weights = Annotated[
     Literal["attention", "norm"],
     Field(description="Attention as it is, or times the norm of the value it moves, rows summing to 1 again."),
@@ -55,6 +42,7 @@ HeadOrRollout = Annotated[
 ]
 Model = Annotated[Typed, Field(max_length=1000, examples=["minilm"])]
 Sentence = Annotated[Typed, Field(examples=["The old man the boats ."])]
+Word = Annotated[Typed, Field(max_length=1000, pattern=r"\S")]
 
 
 class AtlasWanted(BaseModel):
@@ -126,7 +114,8 @@ class LinesWanted(BaseModel):
     """Which heads, on which sentence."""
 
     model: Model
-    sentence: Sentence
+    sentence: Sentence | Annotated[list[Word], Field(max_length=MOST_TOKENS)]
+    """Running text, or the words of a corpus as they are."""
     heads: list[HeadOrRollout] = Field(min_length=1, max_length=MOST_HEADS)
     level: Literal["word", "piece"] = "word"
     weights: Weights = "attention"
@@ -201,34 +190,6 @@ class CardOfHead(BaseModel):
     missing: list[str]
 
 
-class ExampleOfHead(BaseModel):
-    """A sentence of the corpus, and the head's strongest link in it."""
-
-    id: str
-    words: list[str]
-    source: int
-    """The word that attends."""
-    target: int
-    """The word attended to."""
-    weight: float
-    relation: str
-    """The dependency between the two words in the corpus; empty if there is none."""
-
-
-class ExamplesOfHead(BaseModel):
-    """The sentences in which a head does most clearly what it is known for."""
-
-    head: str
-    sought: str
-    """Which links count, in words."""
-    corpus: str
-    sentences: int
-    """So many were looked at."""
-    limits: str
-    """Which sentences of the corpus, in words."""
-    examples: list[ExampleOfHead]
-
-
 @router.post("/atlas")
 def atlas(app: State, wanted: AtlasWanted) -> Atlas:
     """One number per head: of this sentence, and of saved results of this model."""
@@ -237,7 +198,7 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
     app.check_length(wanted.sentence)
     with app.model(wanted.model) as encoder:
         found = sentence_atlas(encoder, wanted.sentence, most=MOST_TOKENS, weights=wanted.weights)
-    entries, results = _saved(app, encoder, wanted.weights)
+    entries, results = saved_results(app, encoder, wanted.weights)
     measures = list(found.measures)
     for entry in entries:
         with using(entry):
@@ -262,7 +223,7 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
     from lamina.analyses.attention_maps.sentences import ROLLOUT, head_of
     from lamina.analyses.attention_maps.sentences import lines as linked
 
-    app.check_length(wanted.sentence)
+    app.check_length(*([wanted.sentence] if isinstance(wanted.sentence, str) else wanted.sentence))
     with app.model(wanted.model) as encoder:
         heads: list[Drawn] = [ROLLOUT if said == ROLLOUT else head_of(encoder, said) for said in wanted.heads]
         found = linked(encoder, wanted.sentence, heads, level=wanted.level, most=MOST_TOKENS, weights=wanted.weights)
@@ -283,7 +244,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
 
     with app.model(wanted.model) as encoder:
         layer, head = head_of(encoder, wanted.head)
-    entries, results = _saved(app, encoder, wanted.weights)
+    entries, results = saved_results(app, encoder, wanted.weights)
     with using(*entries):
         found = card_of(layer, head, results)
         says, rows = in_a_sentence(found), evidence(found)
@@ -299,57 +260,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
     )
 
 
-@router.post("/examples")
-def examples(app: State, wanted: CardWanted) -> ExamplesOfHead:
-    """The five sentences of the server's first corpus (dev) with the head's strongest links of its kind.
-
-    The first head of a model takes seconds: all heads are looked at in one pass.
-    """
-    from lamina.analyses.attention_maps.examples import sought_by
-    from lamina.analyses.attention_maps.sentences import head_of
-    from lamina.corpora import load_corpus
-
-    with app.model(wanted.model) as encoder:
-        place = head_of(encoder, wanted.head)
-    entries, results = _saved(app, encoder, wanted.weights)
-    with using(*entries):
-        sought = sought_by(results, encoder.blocks, encoder.heads)
-    corpus = load_corpus(app.settings.corpora[0], split="dev", limit=SENTENCES)
-    # One at a time, without holding the model: its other requests do not wait for the corpus.
-    with _LOOKING:
-        found, count = _examples(encoder, corpus, tuple(sought.items()), wanted.weights)
-    return ExamplesOfHead(
-        head=wanted.head,
-        sought=sought[place].in_words(),
-        corpus=PurePath(corpus.name).name,
-        sentences=count,
-        limits=f"of the first {SENTENCES} sentences those of {SHORTEST} to {LONGEST} words",
-        examples=[_example(each) for each in found[place]],
-    )
-
-
-@lru_cache(maxsize=_SETS)
-def _examples(
-    encoder: Encoder, corpus: Corpus, sought: tuple[tuple[tuple[int, int], Sought], ...], weights: Weights
-) -> tuple[dict[tuple[int, int], list[Example]], int]:
-    from lamina.analyses.attention_maps.examples import best_examples
-
-    texts = [text for text in corpus if SHORTEST <= len(text.words) <= LONGEST]
-    return best_examples(encoder, texts, dict(sought), weights=weights), len(texts)
-
-
-def _example(example: Example) -> ExampleOfHead:
-    return ExampleOfHead(
-        id=example.text.id,
-        words=list(example.text.words),
-        source=example.source,
-        target=example.target,
-        weight=round(example.weight, 4),
-        relation=example.relation,
-    )
-
-
-def _saved(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], dict[str, Result]]:
+def saved_results(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], dict[str, Result]]:
     """The newest result of each analysis of heads, over maps that are weighted so."""
     from lamina.analyses.attention_maps.atlas import READ
 

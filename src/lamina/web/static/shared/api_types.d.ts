@@ -224,14 +224,30 @@ export interface ExampleSentence {
   why: string;
 }
 
-/** The sentences in which a head does most clearly what it is known for. */
+/** The sentences in which a head does most clearly what it is known for, or asked for, and where it fails. */
 export interface ExamplesOfHead {
   head: string;
   sought: string;
+  relation: string;
+  attends: boolean;
   corpus: string;
   sentences: number;
   limits: string;
   examples: ExampleOfHead[];
+  asked: number;
+  found: number;
+  misses: MissOfHead[];
+}
+
+/** Which head of which model, and examples of what. */
+export interface ExamplesWanted {
+  model: string;
+  /** LAYER-HEAD, from 1. */
+  head: string;
+  /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
+  weights?: "attention" | "norm";
+  /** A dependency that the head is asked for; empty for what it is known for. */
+  relation?: string;
 }
 
 /** One chart: a Vega-Lite specification, and the same in words. */
@@ -345,7 +361,7 @@ export interface Lines {
 /** Which heads, on which sentence. */
 export interface LinesWanted {
   model: string;
-  sentence: string;
+  sentence: string | string[];
   heads: string[];
   level?: "word" | "piece";
   /** Attention as it is, or times the norm of the value it moves, rows summing to 1 again. */
@@ -400,6 +416,18 @@ export interface Measure {
   baseline: number | null;
   rule: string;
   names: string[];
+}
+
+/** A sentence of the corpus, and a word in it for which the head chooses a wrong one. */
+export interface MissOfHead {
+  id: string;
+  words: string[];
+  asked: number;
+  chosen: number;
+  right: number;
+  weight: number;
+  right_weight: number;
+  relation: string;
 }
 
 /** An available model. */
@@ -649,6 +677,7 @@ export interface Theme {
   rarest: string[];
   plain: string;
   hues: number;
+  dark: Record<string, string>;
 }
 
 /** A token, the same at every layer. */
@@ -816,7 +845,7 @@ export interface Post {
   "/heads/atlas": { takes: AtlasWanted; gives: Atlas };
   "/heads/lines": { takes: LinesWanted; gives: Lines };
   "/heads/card": { takes: CardWanted; gives: CardOfHead };
-  "/heads/examples": { takes: CardWanted; gives: ExamplesOfHead };
+  "/heads/examples": { takes: ExamplesWanted; gives: ExamplesOfHead };
   "/questions": { takes: Asked; gives: Answered };
   "/behaviour/pairs": { takes: TypedPair; gives: PairVerdict[] };
   "/behaviour/cloze": { takes: TypedCloze; gives: ClozeAnswer[] };

@@ -2,6 +2,9 @@
 // Charts from Vega-Lite specifications, with what one takes away from them.
 /** @import { Figure, Whole } from "./api_types.js" */
 import { el, message } from "./dom.js";
+import { besideOf, fitted, keepLegible } from "./fitting.js";
+import { onPaper } from "./paper.js";
+import { isDark, onScheme } from "./theme.js";
 import { done, skeleton } from "./waiting.js";
 
 /**
@@ -10,7 +13,9 @@ import { done, skeleton } from "./waiting.js";
  * @typedef {(box: HTMLElement, spec: object, options: object) => Promise<{ view: View }>} Embed
  */
 
-const MARGIN = 70; // a panel's axis and the space to its neighbour
+const TRIES = 5; // to find a width that fits
+const SPARE = 0.08; // of the width that may be left over
+const NOTICED = 4; // pixels by which a width has to change
 /** @type {string} */
 const VEGA = "/static/vega.js"; // made by the server
 /** @type {Promise<Embed> | undefined} */
@@ -22,43 +27,77 @@ function vega() {
 }
 
 /**
- * @param {Figure["spec"]} spec
- * @param {number} width
- */
-function fitted(spec, width) {
-  const panel = spec.usermeta?.panelWidth;
-  if (!panel || !spec.concat) return spec;
-  return { ...spec, columns: Math.min(spec.columns, Math.max(1, Math.floor(width / (panel + MARGIN)))) };
-}
-
-/**
- * Draws into the box, and again when its width changes.
+ * Draws into the box, and again when its width changes or the page turns dark or light.
  * @param {HTMLElement} box
  * @param {Figure["spec"]} spec
  * @param {{ summary?: string, name?: string, onView?: (view: View) => void }} how `onView` hears of every view that is drawn
  */
 export async function draw(box, spec, { summary = spec.description ?? "", name = "chart", onView = () => {} } = {}) {
   const embed = await vega();
-  /** @type {number | undefined} */
-  let columns;
-  /** @type {View | undefined} */
-  let view;
   // Vega makes its element as wide as the chart; the panel around it scrolls.
   const live = el("div");
   const panel = el("div", { class: "chart", role: "group", "aria-label": summary, tabindex: "0" }, live);
   box.replaceChildren(panel);
+  /** @type {View | undefined} */
+  let view;
+  let [natural, width, dark] = [0, 0, false]; // of the chart as it is made; of the place, when it was drawn last
+  let [drawing, again] = [false, false];
 
-  async function redraw() {
-    const fit = fitted(spec, box.clientWidth);
-    if (view && fit.columns === columns) return;
-    columns = fit.columns;
+  /** @param {Figure["spec"]} shown */
+  async function put(shown) {
     view?.finalize();
-    ({ view } = await embed(live, fit, { mode: "vega-lite", renderer: "svg", actions: false, downloadFileName: name }));
-    onView(view);
+    ({ view } = await embed(live, onPaper(shown), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
+    return Number(live.querySelector("svg")?.getAttribute("width"));
+  }
+
+  async function fit() {
+    [width, dark] = [room(panel), isDark()];
+    panel.dataset.paper = dark ? "dark" : "light";
+    natural ||= await put(spec);
+    let [beside, narrower, before] = [besideOf(spec, natural), false, Infinity];
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { made, columns, free } = fitted(spec, beside, width);
+      const over = (await put(made)) - width;
+      if (over <= 1 && (narrower || !free || over > -SPARE * width)) break;
+      // Where narrower panels do not help, something else is what is wide: then they stay as they were.
+      if (over > before - 2) {
+        await put(natural <= width ? spec : fitted(spec, besideOf(spec, natural), width).made);
+        break;
+      }
+      // Axes take more or less than they did. What had to be made narrower stays so.
+      [narrower, before] = [narrower || over > 1, over > 1 ? over : Infinity];
+      beside += over / columns + (over > 1 ? 1 : 0);
+    }
+    keepLegible(live);
+    if (view) onView(view);
+  }
+
+  // While a chart is drawn its place may change: then once more.
+  async function redraw() {
+    if (!panel.isConnected || room(panel) <= 0 || (Math.abs(room(panel) - width) < NOTICED && dark === isDark())) return;
+    again = drawing;
+    if (drawing) return;
+    drawing = true;
+    try {
+      await fit();
+    } finally {
+      drawing = false;
+    }
+    if (again) await redraw();
   }
 
   await redraw();
   new ResizeObserver(redraw).observe(box);
+  onScheme(redraw);
+}
+
+/**
+ * Pixels for a chart in its panel.
+ * @param {HTMLElement} panel
+ */
+function room(panel) {
+  const style = getComputedStyle(panel);
+  return panel.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
 }
 
 /**

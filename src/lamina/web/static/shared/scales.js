@@ -1,5 +1,6 @@
 // @ts-check
 // Colours of numbers: from the least to the most in one order of lightness, differences to both sides of nothing.
+import { onScheme } from "./theme.js";
 
 /** @typedef {number[]} Rgb from 0 to 255 */
 /** @typedef {{ fill: string, text: string }} Paint */
@@ -15,8 +16,9 @@ const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 
 /** @param {string} name */
 const stops = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).split(",").map((colour) => channels(colour.trim()));
 
-const SCALE = stops("--scale");
-const DIVERGING = stops("--diverging");
+// Read again when the page turns dark or light; whoever listens later finds them renewed.
+let [scale, difference] = [stops("--scale"), stops("--diverging")];
+onScheme(() => ([scale, difference] = [stops("--scale"), stops("--diverging")]));
 
 /**
  * Share of the way through the stops -> colour.
@@ -54,14 +56,14 @@ export function solid(colour) {
  * @param {number} share
  * @returns {Paint}
  */
-export const sequential = (share) => painted(between(SCALE, share));
+export const sequential = (share) => painted(between(scale, share));
 
 /**
  * From -1 to 1; 0 is no difference.
  * @param {number} share
  * @returns {Paint}
  */
-export const diverging = (share) => painted(between(DIVERGING, (share + 1) / 2));
+export const diverging = (share) => painted(between(difference, (share + 1) / 2));
 
 /**
  * .43 where a number lies below 1: cells are small.

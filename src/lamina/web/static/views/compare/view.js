@@ -9,6 +9,7 @@ import { listed } from "../../shared/findings.js";
 import { button, onDone } from "../../shared/jobs.js";
 import { ready } from "../../shared/page.js";
 import * as state from "../../shared/state.js";
+import { onScheme } from "../../shared/theme.js";
 import { load } from "../../shared/waiting.js";
 import { beliefs } from "./beliefs.js";
 import { showHeads } from "./heads.js";
@@ -53,9 +54,12 @@ async function measured(names) {
     load(byId("measured"), async () => byLayer(answer));
     load(byId("changed"), () => alike(answer));
     load(byId("not"), async () => notCompared(answer));
-    return [listed(answer.findings), ...[showScores(answer)].flat()];
+    return scores(answer);
   }, { lines: 8, saying: "Reading the results of the models …" });
 }
+
+/** @param {Comparison} answer */
+const scores = (answer) => [listed(answer.findings), ...[showScores(answer)].flat()];
 
 /** @param {string[]} names */
 async function sentence(names) {
@@ -128,4 +132,5 @@ state.onChange((changed) => {
   }
 });
 onDone(all);
+onScheme(() => found && replace(byId("scores"), scores(found)));
 await all();

@@ -4,6 +4,7 @@
 /** @import { Measure } from "../../shared/api_types.js" */
 /** @import { Scale } from "./measures.js" */
 import { el, replace, table } from "../../shared/dom.js";
+import { onScheme } from "../../shared/theme.js";
 import { described, paintOf, scaleOf, textOf } from "./measures.js";
 import { behaviour, nameOf, placeOf } from "./style.js";
 
@@ -275,7 +276,7 @@ export function makeAtlas(box, { label, onChoose = () => {}, onLook = () => {} }
   grid.addEventListener("keydown", key);
   for (const kind of ["focus", "blur"]) grid.addEventListener(kind, redraw);
   new ResizeObserver(() => layers && measureCells()).observe(box);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  onScheme(redraw);
 
   function fill() {
     if (!asTable.open || !measure) return;

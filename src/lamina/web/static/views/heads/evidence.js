@@ -1,7 +1,7 @@
 // @ts-check
-// What a head does in one sentence, three rows of evidence, and its best examples in the corpus.
+// What a head does in one sentence, and three rows of evidence.
 /** @import { Child } from "../../shared/dom.js" */
-/** @import { CardOfHead, EvidenceRow, ExampleOfHead, ExamplesOfHead } from "../../shared/api_types.js" */
+/** @import { CardOfHead, EvidenceRow } from "../../shared/api_types.js" */
 import { el, svg } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
 import { sign } from "./measures.js";
@@ -65,27 +65,4 @@ export function told(card, compute) {
       el("tbody", {}, card.evidence.map((row) => line(row, compute))),
     ),
   ];
-}
-
-/** @param {ExampleOfHead} example */
-function marked({ words, source, target }) {
-  return words.map((word, at) => {
-    const said = at === source ? el("mark", { class: "from" }, word) : at === target ? el("mark", { class: "to" }, word) : word;
-    return [said, " "];
-  }).flat();
-}
-
-/**
- * @param {ExamplesOfHead} found
- * @param {(sentence: string, of: string) => void} onShow
- */
-export function examples(found, onShow) {
-  const about = `Links ${found.sought}, the strongest of each sentence, in ${found.sentences === 1 ? "one sentence" : `${found.sentences} sentences`} of ${found.corpus} (dev): ${found.limits}.`;
-  if (!found.examples.length) return [el("p", { class: "soft" }, about), el("p", {}, "None of these sentences has such a link.")];
-  const item = (/** @type {ExampleOfHead} */ each, /** @type {number} */ at) => {
-    const between = `${each.words[each.source]} → ${each.words[each.target]}${each.relation ? ` (${each.relation})` : ""}`;
-    const show = el("button", { type: "button", "aria-label": `Draw the lines of example ${at + 1}`, onclick: () => onShow(each.words.join(" "), `example ${at + 1}, ${found.corpus}`) }, "Draw");
-    return el("li", {}, el("p", { class: "example" }, marked(each)), el("p", { class: "soft" }, `${between}: ${short(each.weight)} of its attention `, show));
-  };
-  return [el("p", { class: "soft" }, about, " ", el("mark", { class: "from" }, "attends"), " to ", el("mark", { class: "to" }, "attended to"), "."), el("ol", { class: "examples" }, found.examples.map(item))];
 }

@@ -3,12 +3,13 @@
 /** @import { Focus, Links } from "./canvas.js" */
 import { el, replace } from "../../shared/dom.js";
 import { short } from "../../shared/scales.js";
+import { onScheme } from "../../shared/theme.js";
 import { drawLines } from "./canvas.js";
 
 /**
  * @typedef {{ name: string, links: Links, stroke: { colour: string, dash: number[] } }} Head
  * @typedef {Head & { colour: string, dash: number[] }} StrokedHead
- * @typedef {{ tokens: string[], special: boolean[], heads: Head[], withSpecial: boolean, least: number, side: boolean }} Shown
+ * @typedef {{ tokens: string[], special: boolean[], heads: Head[], withSpecial: boolean, least: number, side: boolean, pinned: Focus | null }} Shown
  */
 
 const ROW = 24; // pixels per word
@@ -51,9 +52,9 @@ function inWords(tokens, heads, focus, rows) {
 /**
  * `onFocus` is told in words where the word that is pointed at looks.
  * @param {StrokedHead[]} shown
- * @param {{ tokens: string[], rows: number[], least: number, label: string, onFocus: (words: string) => void }} options
+ * @param {{ tokens: string[], rows: number[], least: number, label: string, pinned: Focus | null, onFocus: (words: string) => void }} options
  */
-function panel(shown, { tokens, rows, least, label, onFocus }) {
+function panel(shown, { tokens, rows, least, label, pinned, onFocus }) {
   const order = [...tokens.keys()].filter((unit) => rows[unit] >= 0);
   const words = { from: order.map((unit) => word("from", unit)), to: order.map((unit) => word("to", unit)) };
   const canvas = el("canvas", { "aria-hidden": "true" });
@@ -61,10 +62,9 @@ function panel(shown, { tokens, rows, least, label, onFocus }) {
   const box = el("div", { class: "lines", role: "group", "aria-label": label }, inner);
   /** @type {Focus | null} */
   let pointed = null;
-  /** @type {Focus | null} */
-  let pinned = null;
   let waiting = false;
   words.from[0].tabIndex = 0;
+  press();
 
   /**
    * @param {Focus["side"]} side
@@ -116,10 +116,21 @@ function panel(shown, { tokens, rows, least, label, onFocus }) {
     const found = at(event);
     if (!found) return;
     pinned = same(found, pinned) ? null : found;
+    press();
+    redraw();
+  }
+
+  function press() {
     for (const each of [...words.from, ...words.to]) {
       each.setAttribute("aria-pressed", String(each.dataset.side === pinned?.side && Number(each.dataset.unit) === pinned?.unit));
     }
-    redraw();
+  }
+
+  /** The word that is pinned, and what is linked to it, in the middle of what is seen. */
+  function reveal() {
+    if (!pinned) return;
+    box.scrollTop = (rows[pinned.unit] + 0.5) * ROW - box.clientHeight / 2;
+    onFocus(inWords(tokens, shown, pinned, rows));
   }
 
   /** @param {KeyboardEvent} event */
@@ -149,6 +160,7 @@ function panel(shown, { tokens, rows, least, label, onFocus }) {
   return {
     box,
     redraw,
+    reveal,
     /** @param {number} weight */
     setLeast(weight) {
       least = weight;
@@ -187,20 +199,24 @@ export function makeLines(box, { onFocus }) {
   let again = () => {};
 
   /** @param {Shown} shown */
-  function show({ tokens, special, heads, withSpecial, least, side }) {
-    again = () => show({ tokens, special, heads, withSpecial, least, side });
+  function show({ tokens, special, heads, withSpecial, least, side, pinned }) {
+    again = () => show({ tokens, special, heads, withSpecial, least, side, pinned });
     for (const each of panels) each.forget();
     const rows = placed(special, withSpecial);
     const groups = side ? stroked(heads).map((head) => [head]) : [stroked(heads)];
     panels = groups.map((group) => {
       const names = group.map((head) => head.name).join(", ");
-      return panel(group, { tokens, rows, least, label: `Attention of ${names}: lines from words that attend to words attended to`, onFocus });
+      return panel(group, { tokens, rows, least, label: `Attention of ${names}: lines from words that attend to words attended to`, pinned: pinned && rows[pinned.unit] >= 0 ? pinned : null, onFocus });
     });
     replace(box, panels.map((each, at) => el("div", { class: "panel" }, side ? el("h3", {}, heads[at].name) : null, each.box)));
-    for (const each of panels) each.redraw();
+    onFocus("");
+    for (const each of panels) {
+      each.reveal();
+      each.redraw();
+    }
   }
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again());
+  onScheme(() => again());
   return { show, setLeast: (/** @type {number} */ least) => panels.forEach((each) => each.setLeast(least)) };
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // The pane that stays: where the chosen heads look, in the sentence or in an example of the corpus.
-/** @import { Links } from "./canvas.js" */
+/** @import { Focus, Links } from "./canvas.js" */
 import { post } from "../../shared/api.js";
 import { byId, el, input, inside, replace, select, svg, table } from "../../shared/dom.js";
 import * as state from "../../shared/state.js";
@@ -14,14 +14,16 @@ const LEAST = 0.05;
 
 /**
  * What came for a sentence at a level: valid for one question.
- * @typedef {{ key: string, tokens: string[], special: boolean[], links: Map<string, Links> }} Lines
+ * @typedef {{ key: string, tokens: string[], special: boolean[], words: number[], links: Map<string, Links> }} Lines
+ * An example of the corpus: its words as they are there, what it is called, and the word that it is about.
+ * @typedef {{ words: string[], of: string, focus: { side: Focus["side"], word: number } }} Drawn
  */
 
 /** @type {Lines} */
-let lines = { key: "", tokens: [], special: [], links: new Map() };
+let lines = { key: "", tokens: [], special: [], words: [], links: new Map() };
 /** @type {string[]} */
 let chosen = [];
-/** @type {{ sentence: string, of: string } | null} */
+/** @type {Drawn | null} */
 let example = null;
 /** @type {AbortController | null} */
 let asking = null;
@@ -32,7 +34,7 @@ const withSpecial = () => state.get("special") !== "0";
 const least = () => Math.min(0.5, Math.max(0.01, Number(state.get("least")) || LEAST));
 const side = () => state.get("lines") === "side";
 const rolled = () => state.get("lines") === ROLLOUT;
-const sentence = () => example?.sentence ?? state.get("sentence");
+const sentence = () => example?.words ?? state.get("sentence");
 
 const drawing = makeLines(byId("lines"), { onFocus: (words) => replace(byId("said"), words) });
 
@@ -41,7 +43,7 @@ export async function showLines(/** @type {string[]} */ heads) {
   chosen = heads;
   showChips();
   const key = JSON.stringify([state.get("model"), sentence(), level(), weights()]);
-  if (lines.key !== key) lines = { key, tokens: [], special: [], links: new Map() };
+  if (lines.key !== key) lines = { key, tokens: [], special: [], words: [], links: new Map() };
   const unknown = (rolled() ? [ROLLOUT] : chosen).filter((head) => !lines.links.has(head));
   asking?.abort();
   if (unknown.length) {
@@ -51,7 +53,7 @@ export async function showLines(/** @type {string[]} */ heads) {
       const answer = await post("/heads/lines", { model: state.get("model"), sentence: sentence(), heads: unknown, level: level(), weights: weights() }, control.signal);
       if (lines.key !== key) return;
       for (const head of answer.heads) lines.links.set(head.head, flattened(head));
-      Object.assign(lines, { tokens: answer.tokens, special: answer.special });
+      Object.assign(lines, { tokens: answer.tokens, special: answer.special, words: answer.words });
     } catch (error) {
       if (control.signal.aborted) return;
       throw error;
@@ -63,8 +65,9 @@ export async function showLines(/** @type {string[]} */ heads) {
 }
 
 /**
- * An example of the corpus in place of the sentence; null for the sentence again.
- * @param {{ sentence: string, of: string } | null} next
+ * An example of the corpus in place of the sentence, with the lines of the word that it is about; null for the sentence
+ * again.
+ * @param {Drawn | null} next
  */
 export async function showExample(next) {
   example = next;
@@ -76,7 +79,7 @@ export async function showExample(next) {
 
 /** The example becomes the sentence of all views. */
 function adopt() {
-  const taken = example?.sentence;
+  const taken = example?.words.join(" ");
   example = null;
   replace(byId("on"));
   if (taken) state.set({ sentence: taken });
@@ -87,7 +90,13 @@ function shown() {
     const links = lines.links.get(name);
     return links ? [{ name, links, stroke: STROKES[at] }] : [];
   });
-  return { tokens: lines.tokens, special: lines.special, heads, withSpecial: withSpecial(), least: least(), side: side() };
+  return { tokens: lines.tokens, special: lines.special, heads, withSpecial: withSpecial(), least: least(), side: side(), pinned: pinned() };
+}
+
+/** @returns {Focus | null} */
+function pinned() {
+  const unit = example ? lines.words.indexOf(example.focus.word) : -1;
+  return example && unit >= 0 ? { side: example.focus.side, unit } : null;
 }
 
 function draw() {

@@ -1,8 +1,8 @@
 // @ts-check
 // How heads look: the strokes of chosen heads, and the marks of what heads do, as in the report.
 /** @import { Look } from "../../shared/api_types.js" */
-import { read } from "../../shared/api.js";
 import { solid } from "../../shared/scales.js";
+import { THEME } from "../../shared/theme.js";
 
 // A head's stroke is told apart by its dash too, never by colour alone.
 export const STROKES = [
@@ -17,7 +17,7 @@ export const STROKES = [
 export const MOST = STROKES.length;
 
 // What heads do, the most telling first; the last is for those that do nothing in particular.
-export const { behaviours: BEHAVIOURS } = await read("/theme");
+export const BEHAVIOURS = THEME.behaviours;
 
 /**
  * @param {string} name

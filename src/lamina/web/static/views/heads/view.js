@@ -1,6 +1,6 @@
 // @ts-check
 // The view Heads: the atlas, the pane with the chosen heads' lines, and the page of the head chosen last.
-/** @import { AnalysisCard, Atlas, CardWanted, Measure } from "../../shared/api_types.js" */
+/** @import { AnalysisCard, Atlas, CardWanted, ExamplesWanted, Measure } from "../../shared/api_types.js" */
 import { analyses, asInReport } from "../../shared/analyses.js";
 import { post } from "../../shared/api.js";
 import { attempt, byId, el, input, replace, say, select } from "../../shared/dom.js";
@@ -11,7 +11,8 @@ import * as state from "../../shared/state.js";
 import { done, load as filled, wait } from "../../shared/waiting.js";
 import { makeAtlas } from "./atlas.js";
 import { showCard } from "./card.js";
-import { examples, told } from "./evidence.js";
+import { told } from "./evidence.js";
+import { examples } from "./examples.js";
 import { described, legend, telling } from "./measures.js";
 import { beginPane, showExample, showLines, weights } from "./pane.js";
 import { MOST } from "./style.js";
@@ -27,6 +28,7 @@ let known = [];
 let chosen = []; // heads, the active one last
 /** @type {AbortController | null} */
 let asking = null;
+let sought = ""; // the relation that examples are of
 
 const keyOf = (/** @type {Measure} */ measure) => `${measure.source}.${measure.name}`;
 const model = () => state.get("model");
@@ -164,8 +166,18 @@ async function showPage() {
     replace(byId("more"), el("details", { class: "all" }, el("summary", {}, "All that was measured of it"), rest));
     return told(card, (needs) => needs.map(computing).find((each) => each !== null) ?? el("span", {}, "To know, run ", el("code", {}, `lamina ${needs[0]} ${model()}`), "."));
   }, { lines: 6 });
-  const first = `Looking through the corpus with all heads of ${model()}: a few seconds, once.`;
-  filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (sentence, of) => attempt("drawing the example …", () => showExample({ sentence, of }))), { lines: 5, saying: first });
+  showExamples();
+}
+
+/** The relation that the atlas is coloured by: heads are asked for it, and otherwise for what they are known for. */
+const relation = () => (measure().source === "heads" ? measure().name : "");
+
+async function showExamples() {
+  sought = relation();
+  /** @type {ExamplesWanted} */
+  const asked = { model: model(), head: chosen[chosen.length - 1], weights: weights(), relation: sought };
+  const first = `Looking through the corpus with all heads of ${model()}: a few seconds, once${sought ? ` for ${sought}` : ""}.`;
+  await filled(byId("examples"), async (signal) => examples(await post("/heads/examples", asked, signal), (drawn) => attempt("drawing the example …", () => showExample(drawn))), { lines: 5, saying: first });
 }
 
 for (const id of ["card", "lines"]) wait(byId(id), { lines: 6 });
@@ -177,7 +189,10 @@ state.onChange((changed) => {
   if ("model" in changed || "sentence" in changed || "weights" in changed) load();
   else if ("head" in changed) attempt("looking at the head …", pick);
   else if ("level" in changed || "lines" in changed || "special" in changed) attempt("looking at the head …", () => showLines(chosen));
-  if ("measure" in changed && atlas.measures.length) showAtlas();
+  if ("measure" in changed && atlas.measures.length) {
+    showAtlas();
+    if (chosen.length && relation() !== sought) showExamples();
+  }
 });
 onDone(load);
 await load();

@@ -1,12 +1,11 @@
 // @ts-check
 // How tokens are drawn: a shape and a colour per role, as in the printed figure.
 /** @import { Token } from "../../shared/api_types.js" */
-import { read } from "../../shared/api.js";
 import { svg } from "../../shared/dom.js";
+import { THEME } from "../../shared/theme.js";
 
 const RADIUS = 5;
 const OUTLINE = 1.75; // of an accepted answer, relative to its mark
-const THEME = await read("/theme");
 
 // In the order of the legend.
 export const ROLES = THEME.roles.map(({ name }) => name);

@@ -8,6 +8,8 @@ const WIDTH = 340;
 const HEIGHT = 300;
 const EDGE = 26;
 const NAMED = 40; // more words than this are dots without names
+const LETTER = 4.6; // width of a letter of theirs, about
+const LINE = 9; // height of a line
 
 /** @typedef {[number, number]} Place */
 
@@ -39,7 +41,7 @@ export function path(answer, words, word) {
   });
   return [
     drawn,
-    el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at.`),
+    el("p", { class: "soft" }, `One PCA over all words at all layers, directions only; its two axes show ${share[0]} % and ${share[1]} % of the variance. Numbers are layers; grey words are the others at the layer looked at; where they would overlap, dots.`),
     el("details", {}, el("summary", {}, "The same as a table"), table(["layer", "x", "y"], answer.path.map(([x, y], layer) => [layer, x, y]))),
   ];
 }
@@ -65,10 +67,17 @@ function scale(places) {
  * @param {(place: Place) => Place} place
  */
 function otherWords(places, words, word, place) {
+  /** @type {{ x: number, y: number, wide: number }[]} */
+  const taken = [];
   return places.flatMap((each, at) => {
     if (at === word) return [];
     const [x, y] = place(each);
-    const dot = svg("circle", { cx: x, cy: y, r: 2 });
-    return words.length > NAMED ? [dot] : [dot, svg("text", { x, y: y - 4 }, words[at])];
+    const dot = svg("circle", { cx: x, cy: y, r: 2 }, svg("title", {}, words[at]));
+    // Words that would lie on each other cannot be read: the second is a dot, which says its name when pointed at.
+    const wide = (words[at].length + 1) * LETTER;
+    const free = taken.every((other) => Math.abs(other.x - x) > (wide + other.wide) / 2 || Math.abs(other.y - y) > LINE);
+    if (words.length > NAMED || !free) return [dot];
+    taken.push({ x, y, wide });
+    return [dot, svg("text", { x, y: y - 4 }, words[at])];
   });
 }

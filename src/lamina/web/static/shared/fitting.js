@@ -1,0 +1,173 @@
+// @ts-check
+// A chart as wide as its place, as in the report: as many panels in a row as fit, each as wide as that leaves.
+
+/** @typedef {Record<string, any>} Part of a Vega-Lite specification */
+
+const NARROWEST = 0.62; // of a panel's own width: below that, panels take another row
+const WIDEST = 2.2;
+const HIGHEST = 620; // pixels, of a panel that keeps its shape
+const SMALLEST = 0.3;
+const LEGEND = 130; // pixels of an entry
+const LETTER = 7; // pixels, of a title
+const LEAST = 24; // pixels beside a panel
+const EDGE = 60; // pixels left of a chart's title
+const PHONE = 480; // pixels: below that, names of rows are broken
+const BROKEN = "split(replace(datum.label, /(.{12,22}) /g, '$1\\n'), '\\n')";
+const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
+
+/** @param {unknown} value @returns {value is number} */
+const isNumber = (value) => typeof value === "number";
+/** @param {Part} view @returns {Part[]} */
+const views = (view) => view.layer ?? view.concat ?? view.hconcat ?? view.vconcat ?? [];
+/** @param {Part} view @returns {number} */
+const panelWidth = (view) => (isNumber(view.width) ? view.width : Math.max(0, ...views(view).map(panelWidth)));
+/** @param {Part} view @returns {number} */
+const panelHeight = (view) => (isNumber(view.height) ? view.height : Math.max(1, ...views(view).map(panelHeight)));
+
+/**
+ * Lines of about as many letters as fit.
+ * @param {any} text
+ * @param {number} pixels
+ */
+function wrapped(text, pixels) {
+  if (typeof text !== "string" || text.length * LETTER <= pixels) return text;
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const line = lines[lines.length - 1];
+    if (line && (line.length + 1 + word.length) * LETTER > pixels) lines.push(word);
+    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+  }
+  return lines;
+}
+
+/**
+ * @param {any} title
+ * @param {number} pixels
+ */
+function wrapTitle(title, pixels) {
+  if (!title || Array.isArray(title)) return title;
+  if (typeof title === "string") return wrapped(title, pixels);
+  const below = (/** @type {any} */ line) => wrapped(line, pixels * 1.1);
+  const subtitle = Array.isArray(title.subtitle) ? title.subtitle.flatMap(below) : below(title.subtitle);
+  return { ...title, text: wrapped(title.text, pixels), ...(subtitle ? { subtitle } : {}) };
+}
+
+/**
+ * Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape.
+ * @param {Part} view
+ * @param {number} ratio
+ * @param {boolean} shape
+ */
+function resize(view, ratio, shape) {
+  const own = panelWidth(view) * ratio;
+  if (isNumber(view.width)) view.width = Math.floor(view.width * ratio);
+  if (shape && isNumber(view.height)) view.height = Math.floor(view.height * ratio);
+  if (view.title && own) view.title = wrapTitle(view.title, own + 30);
+  for (const [name, channel] of Object.entries(view.encoding ?? {})) {
+    if (!channel || typeof channel !== "object") continue;
+    if (name === "x" && own) channel.title = wrapped(channel.title, own);
+    if (name === "y" && isNumber(view.height)) channel.title = wrapped(channel.title, view.height);
+  }
+  for (const each of views(view)) resize(each, ratio, shape);
+}
+
+/**
+ * @param {Part} view
+ * @param {number} most entries in a row
+ */
+function narrowLegends(view, most) {
+  for (const channel of Object.values(view.encoding ?? {})) {
+    const legend = channel?.legend;
+    if (!legend || typeof legend !== "object") continue;
+    if (legend.gradientLength) legend.gradientLength = Math.min(legend.gradientLength, most * LEGEND);
+    else if (["top", "bottom"].includes(legend.orient)) legend.columns = Math.min(legend.columns ?? 9, most);
+  }
+  for (const each of views(view)) narrowLegends(each, most);
+}
+
+/**
+ * Names of rows in two lines, where they would take half of the room.
+ * @param {Part} view
+ */
+function breakLabels(view) {
+  const y = view.encoding?.y;
+  if (y?.axis !== null && (y?.type === "nominal" || y?.type === "ordinal")) y.axis = { labelExpr: BROKEN, ...y.axis };
+  for (const each of views(view)) breakLabels(each);
+}
+
+/**
+ * Panels of a specification as it is: how many in a row, and their widths together in the widest row.
+ * @param {Part} spec
+ */
+function rowsOf(spec) {
+  /** @type {Part[]} */
+  const panels = spec.concat ?? [spec];
+  const before = Math.min(spec.columns ?? panels.length, panels.length);
+  const sums = [];
+  for (let at = 0; at < panels.length; at += before) sums.push(panels.slice(at, at + before).reduce((sum, panel) => sum + panelWidth(panel), 0));
+  return { before, widest: Math.max(...sums) };
+}
+
+/**
+ * Pixels beside each panel, for its axis and the space to the next one.
+ * @param {Part} spec
+ * @param {number} natural width of the chart as it is
+ */
+export function besideOf(spec, natural) {
+  const { before, widest } = rowsOf(spec);
+  return Math.max(LEAST, (natural - widest) / before);
+}
+
+/**
+ * @template {Part} Spec
+ * @param {Spec} spec
+ * @param {number} beside pixels beside each panel
+ * @param {number} room
+ * @returns {{ made: Spec, columns: number, free: boolean }} `free`: whether panels can be wider still
+ */
+export function fitted(spec, beside, room) {
+  const made = /** @type {Part} */ (structuredClone(spec));
+  const { keepShape = false, fixed = false, oneRow = false, together = 1 } = made.usermeta ?? {};
+  /** @type {Part[]} */
+  const panels = made.concat ?? [made];
+  const { before, widest } = rowsOf(made);
+  if (!widest) return { made: spec, columns: before, free: false };
+  const own = widest / before;
+  let columns = panels.length;
+  while (columns > 1 && room / columns - beside < (fixed ? 1 : NARROWEST) * own) columns -= 1;
+  columns = Math.ceil(panels.length / Math.ceil(panels.length / columns)); // rows of about the same length
+  if (columns > together) columns -= columns % together;
+  if (oneRow) columns = before; // panels share their rows: below each other they would be without labels
+  const most = fixed ? 1 : Math.min(WIDEST, keepShape ? HIGHEST / Math.max(...panels.map(panelHeight)) : WIDEST);
+  const ratio = fixed ? 1 : Math.max(SMALLEST, Math.min(most, (room / columns - beside) / own));
+  if (made.concat) {
+    made.columns = columns;
+    made.title = wrapTitle(made.title, room - EDGE);
+  }
+  for (const panel of panels) {
+    resize(panel, ratio, keepShape);
+    narrowLegends(panel, Math.max(1, Math.floor((room - EDGE) / columns / LEGEND)));
+    if (room < PHONE) breakLabels(panel);
+  }
+  return { made: /** @type {Spec} */ (made), columns, free: ratio < most };
+}
+
+/**
+ * Takes away words and digits inside a chart that run into each other; a few by themselves, many all together.
+ * @param {Element} box
+ */
+export function keepLegible(box) {
+  for (const group of box.querySelectorAll("svg .mark-text.role-mark")) {
+    const texts = [...group.querySelectorAll("text")].filter((text) => text.textContent);
+    const placed = texts.map((text) => ({ text, at: text.getBoundingClientRect() }));
+    placed.sort((one, two) => one.at.top - two.at.top || one.at.left - two.at.left);
+    /** @type {typeof placed} */
+    const kept = [];
+    for (const each of placed) {
+      const free = kept.every(({ at }) => each.at.left >= at.right || at.left >= each.at.right || each.at.top >= at.bottom || at.top >= each.at.bottom);
+      if (free) kept.push(each);
+    }
+    const shown = kept.length > FEW * placed.length ? new Set(kept.map(({ text }) => text)) : new Set();
+    for (const text of texts) text.style.visibility = shown.has(text) ? "" : "hidden";
+  }
+}
