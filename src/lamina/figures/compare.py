@@ -218,7 +218,9 @@ def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     for unit, own in shown.groupby("metric", sort=False):
         far = max(own[["low", "high"]].abs().max().max(), 0.01)
         x = alt.Scale(domain=[-far, far], nice=False, padding=8)
-        none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="zero:Q")
+        none = (
+            alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
+        )
         tasks, named = list(dict.fromkeys(own["task"])), list(dict.fromkeys(pairs))
         panels.append(alt.LayerChart(layer=[none, *_with_interval(own, tasks, named, x, f"difference ({unit})")]))
     return alt.concat(
