@@ -24,7 +24,7 @@ def save_roles(encoder: TinyEncoder, folder: Path) -> None:
     draw = np.random.default_rng(0)
     shape = (encoder.blocks, encoder.heads)
     layer, head = (each.ravel() + 1 for each in np.indices(shape))
-    shares = [0.01, 0.06, 0.05, 0.04, 0.08, 0.15, 0.04, 0.17, 0.4]
+    shares = [0.01, 0.05, 0.01, 0.05, 0.04, 0.08, 0.15, 0.04, 0.17, 0.4]
     roles = draw.choice(np.array(BEHAVIOURS), p=shares, size=layer.size)
     x, y = draw.normal(size=(2, layer.size))
     points = pd.DataFrame({"layer": layer, "head": head, "x": x, "y": y, "behaviour": roles})

@@ -26,8 +26,8 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK = "#222222"
 GREY = "#9a9a9a"
 """Of what is in no group."""
-TONES = ("#8c6d1f", "#707070", "#b4b4b4")
-"""Of heads with a role that matters less."""
+TONES = ("#8c6d1f", "#707070", "#b4b4b4", "#9467bd")
+"""Of heads whose roles come after the hues."""
 FAINT = "#dddddd"
 SHADES = ("#ffffff", "#08458c")
 """Of heat maps. One hue, from light to dark: the order holds in grey and for all eyes."""
@@ -43,8 +43,7 @@ DARK = {
     "#000": "#e8e8e8",
     "#f7f7f7": "#22252a",
     "#bbbbbb": "#5a5f66",
-    "#9467bd": "#b99ad8",
-    **dict(zip(TONES, ("#c9a85c", "#a8a8a8", "#8a8a8a"), strict=True)),
+    **dict(zip(TONES, ("#c9a85c", "#a8a8a8", "#8a8a8a", "#b99ad8"), strict=True)),
 }
 """Colour of a chart on white -> its colour on dark paper; the hues are those of tokens.css."""
 # All three have nearly the same widths: text measured here fits on the reader's machine.
@@ -67,7 +66,7 @@ _CIRCLE = "M-.6 0A.6.6 0 1 0 .6 0A.6.6 0 1 0-.6 0Z"
 _BEHAVIOUR_LOOKS = {
     "coreference": BehaviourLook("#d55e00", _STAR, "coref"),
     "syntactic": BehaviourLook("#0072b2", "M-.75-.75H.75V.75H-.75Z", "syn"),
-    "induction": BehaviourLook("#9467bd", "M-.85-.85H.85L-.85.85H.85Z", "ind"),
+    "induction": BehaviourLook(TONES[3], "M-.85-.85H.85L-.85.85H.85Z", "ind"),
     "previous": BehaviourLook("#009e73", "M.85-.85V.85L-.85 0Z", "prev"),
     "next": BehaviourLook("#56b4e9", "M-.85-.85V.85L.85 0Z", "next"),
     "separator": BehaviourLook("#cc79a7", _CROSS, "sep"),
