@@ -165,8 +165,10 @@ def _cost(
     parts, splits = Interventions(encoder), _splits(material)
     made: list[Asked] = []
     texts = some_texts(splits.scored, items, seed)
-    given = {"layer": _layer(encoder, layer), "items": items, "seed": seed}
-    asking = time_call(lambda: made.append(asked_of(encoder, material, splits, texts, **given)[0]))
+    read = _layer(encoder, layer)
+    asking = time_call(
+        lambda: made.append(asked_of(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
+    )
     total = Cost(passes=1, texts=watched, seconds=asking * (1 + twin), memory=memory_now())
     for target in made[0].targets:
         some = [target.rows[at] for at in range(0, len(target.rows), max(1, len(target.rows) // _TRIED))][:_TRIED]
