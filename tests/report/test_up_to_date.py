@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,9 +24,10 @@ HERE = Path("report")
 
 @pytest.fixture(scope="module", autouse=True)
 def _same_source():
-    """Somebody may be editing lamina while its tests run."""
+    """Somebody may be editing lamina while its tests run, and ray, once imported, puts packages of its own on the path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(up_to_date, "_source_files", lambda: "same")
+        patch.setattr(up_to_date, "distributions", lambda: [])
         yield
 
 
@@ -66,7 +68,7 @@ def test_a_report_is_found_without_the_model(folder):
 def test_a_report_is_found_without_torch(folder):
     code = (
         "import sys; from pathlib import Path; from lamina.report import find_report, up_to_date; "
-        "up_to_date._source_files = lambda: 'same'; "
+        "up_to_date._source_files = lambda: 'same'; up_to_date.distributions = lambda: []; "
         f"page = find_report('tiny', 'pets.txt', Path('report'), only=['geometry'], options={OPTIONS!r}); "
         "print(page, sorted({'torch', 'transformers', 'altair'} & {*sys.modules}))"
     )
@@ -111,3 +113,9 @@ def test_a_page_that_leaves_something_out_is_made_again(tmp_path, monkeypatch, f
     monkeypatch.setattr(making, "in_report", lambda: {name: get_analysis(name) for name in ("geometry", "heads")})
     make_report("tiny", "pets.txt", "more", runtime=Runtime(tmp_path / "store"), **OPTIONS)
     assert not Path("more", up_to_date.RECORD).exists()
+
+
+def test_another_version_of_a_package_is_noticed(folder, monkeypatch):
+    assert found() is not None
+    monkeypatch.setattr(up_to_date, "distributions", lambda: [SimpleNamespace(name="torch", version="9.9")])
+    assert found() is None

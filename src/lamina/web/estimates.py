@@ -97,10 +97,11 @@ class Estimates:
         while (turn := self._next()) is not None:
             key, request = turn
             found = self._try(request)
-            with self._changed:
-                self._known[key] = found
+            # Before it is told: whoever hears of it may ask another server.
             if found.state == "known":
                 _remember(key, found)
+            with self._changed:
+                self._known[key] = found
 
     def _next(self) -> tuple[str, Mapping[str, Any]] | None:
         with self._changed:
