@@ -24,7 +24,7 @@ HERE = Path("report")
 
 @pytest.fixture(scope="module", autouse=True)
 def _same_source():
-    """Somebody may be editing lamina while its tests run, and ray, once imported, puts packages of its own on the path."""
+    """Lamina may be edited while its tests run; ray, once it is imported, puts packages of its own on the path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(up_to_date, "_source_files", lambda: "same")
         patch.setattr(up_to_date, "distributions", lambda: [])
