@@ -21,7 +21,8 @@ from lamina.report import page
 from lamina.web import Settings, create_app
 assert Path(lamina.__file__).is_relative_to(sys.argv[1]), lamina.__file__
 client = TestClient(create_app(Settings(port=8600)), base_url="http://127.0.0.1:8600")
-for address in ("/", "/runs", "/static/views/sentence/view.js", "/static/shared/base.css", "/static/tokens.css"):
+made = ("/static/tokens.css", "/static/drawing.js")
+for address in ("/", "/runs", "/static/views/sentence/view.js", "/static/shared/base.css", *made):
     assert client.get(address).status_code == 200, address
 assert page._file("report.css") and page._file("report.js") and page._template() and colour_tokens()
 """

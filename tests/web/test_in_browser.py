@@ -264,7 +264,7 @@ def test_charts_are_dark_on_a_dark_page_and_as_wide_as_their_place(page, address
 def test_an_order_of_colours_stays_one_on_dark_paper(page, address):
     page.goto(f"{address}/runs")
     page.emulate_media(color_scheme="dark")
-    turned = "import('/static/shared/paper.js').then((each) => ['#a6cee8', '#5380a1', '#00305a'].map(each.turned))"
+    turned = "import('/static/drawing.js').then((each) => ['#a6cee8', '#5380a1', '#00305a'].map(each.turned))"
     lightness = [int(re.search(r"(\d+)%\)", each)[1]) for each in page.evaluate(turned)]
     assert lightness == sorted(lightness)
     assert lightness[0] >= 40

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from lamina.results import Result
 
-__all__ = ["captions_for", "captions_of", "chart_script", "colour_tokens", "draw", "smaller_svg", "spec_of", "to_svg"]
+__all__ = [
+    "captions_for",
+    "captions_of",
+    "chart_script",
+    "colour_tokens",
+    "draw",
+    "drawing_script",
+    "smaller_svg",
+    "spec_of",
+    "to_svg",
+]
 
 
 def draw(result: Result) -> dict[str, altair.TopLevelMixin]:
@@ -139,3 +149,14 @@ def colour_tokens() -> str:
         True
     """
     return files(__name__).joinpath("tokens.css").read_text(encoding="utf-8")
+
+
+@cache
+def drawing_script() -> str:
+    """What report and app do alike with a chart before and after it is drawn, as a JavaScript module.
+
+    Example:
+        >>> "export function onPaper" in drawing_script()
+        True
+    """
+    return files(__name__).joinpath("drawing.js").read_text(encoding="utf-8")

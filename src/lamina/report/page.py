@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lamina.analyses.passport_notes import passport_notes
 from lamina.errors import ResultError
-from lamina.figures import chart_script, colour_tokens, smaller_svg
+from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
 from lamina.report.chapters import (
@@ -101,7 +101,7 @@ class ReportPage:
             stills={figure.id: self._still(figure) for figure in figures},
             links={(part.id, sheet.name): self._link(part, sheet) for part in parts for sheet in part.sheets},
             css=colour_tokens() + _file("report.css"),
-            script=_file("report.js"),
+            script=drawing_script() + _file("report.js"),
             dark=_dark(),
             bundle=chart_script() if figures else "",
         )

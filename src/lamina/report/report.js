@@ -1,44 +1,16 @@
 // Draws each chart when it is seen, as wide as its card, in the colours of the page. Until then, and in print, the still
-// image stands.
+// image stands. What the app does alike is in drawing.js, which the page has before this.
 const NARROWEST = 0.62; // of a panel's own width: below that, panels take another row
 const WIDEST = 3.2;
 const INNER = 34; // pixels, of a panel within a panel: its axis, and the space to the next
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
 const PHONE = 420; // pixels: where long names of rows would leave no room for a chart
 const TWO_LINES = { labelExpr: "length(datum.label) < 20 ? datum.label : split(replace(datum.label, regexp('^(.{6,18}) (.+)$'), '$1|$2'), '|')", labelLimit: 130 };
-const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
-const LETTER = 6.6; // pixels, of a title; narrow letters leave room
 const dark = JSON.parse(document.getElementById("dark-colours").textContent);
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 
-const isNumber = (value) => typeof value === "number";
-const views = (view) => view.layer ?? view.concat ?? view.hconcat ?? view.vconcat ?? [];
 const across = (view) => (view.concat ? Math.min(view.columns ?? Infinity, view.concat.length) : 1);
 const panelWidth = (view) => (isNumber(view.width) ? view.width : across(view) * Math.max(0, ...views(view).map(panelWidth)));
-
-const panelHeight = (view) => (isNumber(view.height) ? view.height : Math.max(1, ...views(view).map(panelHeight)));
-
-/** Lines of about as many letters as fit. */
-function wrapped(text, pixels) {
-  if (typeof text !== "string" || text.length * LETTER <= pixels) return text;
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const line = lines.at(-1);
-    if (line && (line.length + 1 + word.length) * LETTER > pixels) lines.push(word);
-    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
-  }
-  return lines;
-}
-
-function wrapTitle(title, pixels) {
-  if (!title || Array.isArray(title)) return title;
-  if (typeof title === "string") return wrapped(title, pixels);
-  const subtitle = Array.isArray(title.subtitle)
-    ? title.subtitle.flatMap((line) => wrapped(line, pixels * 1.1))
-    : wrapped(title.subtitle, pixels * 1.1);
-  const text = Array.isArray(title.text) ? title.text.join(" ") : title.text;
-  return { ...title, text: wrapped(text, pixels), ...(subtitle ? { subtitle } : {}) };
-}
 
 /** A view with those rows only whose field has one of these values. */
 function only(view, field, values) {
@@ -168,38 +140,6 @@ function fitted(spec, natural, room, shrink) {
   return made;
 }
 
-/** The same specification in the colours of dark paper; data stay as they are. */
-function recoloured(part) {
-  // Expressions have colours in them.
-  if (typeof part === "string") return dark[part] ?? part.replace(/#[0-9a-f]{6}/g, (colour) => dark[colour] ?? colour);
-  if (Array.isArray(part)) return part.map(recoloured);
-  if (!part || typeof part !== "object") return part;
-  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, key === "datasets" || key === "values" ? value : recoloured(value)]));
-}
-
-function coloured(spec) {
-  const plain = { ...spec, background: null };
-  if (!prefersDark.matches) return { ...plain, config: { ...spec.config, background: null } };
-  const made = recoloured(plain);
-  return { ...made, config: { ...made.config, background: null, text: { color: dark.black, ...made.config?.text } } };
-}
-
-/** Takes away words and digits inside a chart that run into each other; a few by themselves, many all together. */
-function keepLegible(box) {
-  for (const group of box.querySelectorAll("svg .mark-text.role-mark")) {
-    const texts = [...group.querySelectorAll("text")].filter((text) => text.textContent);
-    const placed = texts.map((text) => ({ text, at: text.getBoundingClientRect() }));
-    placed.sort((one, two) => one.at.top - two.at.top || one.at.left - two.at.left);
-    const kept = [];
-    for (const each of placed) {
-      const free = kept.every(({ at }) => each.at.left >= at.right || at.left >= each.at.right || each.at.top >= at.bottom || at.top >= each.at.bottom);
-      if (free) kept.push(each);
-    }
-    const shown = kept.length > FEW * placed.length ? new Set(kept.map(({ text }) => text)) : new Set();
-    for (const text of texts) text.style.visibility = shown.has(text) ? "" : "hidden";
-  }
-}
-
 function room(card) {
   const style = getComputedStyle(card);
   // The card may have shrunk to its chart: what counts is the figure around it.
@@ -224,7 +164,7 @@ async function draw(box) {
     for (let tries = 0; tries < 3; tries += 1) {
       view?.finalize();
       const { thinned, ...fit } = fitted(spec, Number(card.dataset.width), width, shrink);
-      ({ view } = await vegaEmbed(box, coloured(fit), options));
+      ({ view } = await vegaEmbed(box, onPaper(fit, prefersDark.matches ? dark : null), options));
       card.classList.toggle("thinned", thinned);
       const drawn = Number(box.querySelector("svg").getAttribute("width"));
       card.classList.toggle("snug", drawn < width * 0.9);

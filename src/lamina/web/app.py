@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
-from lamina.figures import chart_script, colour_tokens
+from lamina.figures import chart_script, colour_tokens, drawing_script
 from lamina.result_index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
@@ -94,6 +94,7 @@ def _add_pages(app: FastAPI) -> None:
     app.add_api_route("/api", _api_page, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/static/vega.js", _vega, include_in_schema=False)
     app.add_api_route("/static/tokens.css", _tokens, include_in_schema=False)
+    app.add_api_route("/static/drawing.js", _drawing, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(files("lamina.web").joinpath("static"))))
 
 
@@ -151,6 +152,10 @@ def _vega() -> Response:
 
 def _tokens() -> Response:
     return Response(colour_tokens(), media_type="text/css")
+
+
+def _drawing() -> Response:
+    return Response(drawing_script(), media_type="text/javascript")
 
 
 @cache

@@ -2,9 +2,9 @@
 // Charts from Vega-Lite specifications, with what one takes away from them.
 /** @import { Figure, Whole } from "./api_types.js" */
 import { el, message } from "./dom.js";
-import { besideOf, fitted, keepLegible } from "./fitting.js";
-import { onPaper } from "./paper.js";
-import { isDark, onScheme } from "./theme.js";
+import { keepLegible, onPaper } from "/static/drawing.js";
+import { besideOf, fitted } from "./fitting.js";
+import { isDark, onScheme, THEME } from "./theme.js";
 import { done, skeleton } from "./waiting.js";
 
 /**
@@ -46,7 +46,7 @@ export async function draw(box, spec, { summary = spec.description ?? "", name =
   /** @param {Figure["spec"]} shown */
   async function put(shown) {
     view?.finalize();
-    ({ view } = await embed(live, onPaper(shown), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
+    ({ view } = await embed(live, onPaper(shown, dark ? THEME.dark : null), { mode: "vega-lite", renderer: "svg", actions: false, logLevel: 1, downloadFileName: name, tooltip: { theme: dark ? "dark" : "light" } }));
     return Number(live.querySelector("svg")?.getAttribute("width"));
   }
 

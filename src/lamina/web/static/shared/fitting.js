@@ -1,5 +1,6 @@
 // @ts-check
 // A chart as wide as its place, as in the report: as many panels in a row as fit, each as wide as that leaves.
+import { isNumber, panelHeight, views, wrapped, wrapTitle } from "/static/drawing.js";
 
 /** @typedef {Record<string, any>} Part of a Vega-Lite specification */
 
@@ -8,49 +9,13 @@ const WIDEST = 2.2;
 const HIGHEST = 620; // pixels, of a panel that keeps its shape
 const SMALLEST = 0.3;
 const LEGEND = 130; // pixels of an entry
-const LETTER = 7; // pixels, of a title
 const LEAST = 24; // pixels beside a panel
 const EDGE = 60; // pixels left of a chart's title
 const PHONE = 480; // pixels: below that, names of rows are broken
 const BROKEN = "split(replace(datum.label, /(.{12,22}) /g, '$1\\n'), '\\n')";
-const FEW = 0.7; // of a chart's words: where fewer have room, none is shown
 
-/** @param {unknown} value @returns {value is number} */
-const isNumber = (value) => typeof value === "number";
-/** @param {Part} view @returns {Part[]} */
-const views = (view) => view.layer ?? view.concat ?? view.hconcat ?? view.vconcat ?? [];
 /** @param {Part} view @returns {number} */
 const panelWidth = (view) => (isNumber(view.width) ? view.width : Math.max(0, ...views(view).map(panelWidth)));
-/** @param {Part} view @returns {number} */
-const panelHeight = (view) => (isNumber(view.height) ? view.height : Math.max(1, ...views(view).map(panelHeight)));
-
-/**
- * Lines of about as many letters as fit.
- * @param {any} text
- * @param {number} pixels
- */
-function wrapped(text, pixels) {
-  if (typeof text !== "string" || text.length * LETTER <= pixels) return text;
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const line = lines[lines.length - 1];
-    if (line && (line.length + 1 + word.length) * LETTER > pixels) lines.push(word);
-    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
-  }
-  return lines;
-}
-
-/**
- * @param {any} title
- * @param {number} pixels
- */
-function wrapTitle(title, pixels) {
-  if (!title || Array.isArray(title)) return title;
-  if (typeof title === "string") return wrapped(title, pixels);
-  const below = (/** @type {any} */ line) => wrapped(line, pixels * 1.1);
-  const subtitle = Array.isArray(title.subtitle) ? title.subtitle.flatMap(below) : below(title.subtitle);
-  return { ...title, text: wrapped(title.text, pixels), ...(subtitle ? { subtitle } : {}) };
-}
 
 /**
  * Makes a view `ratio` times as wide, in place; one whose axes have one scale keeps its shape.
@@ -150,24 +115,4 @@ export function fitted(spec, beside, room) {
     if (room < PHONE) breakLabels(panel);
   }
   return { made: /** @type {Spec} */ (made), columns, free: ratio < most };
-}
-
-/**
- * Takes away words and digits inside a chart that run into each other; a few by themselves, many all together.
- * @param {Element} box
- */
-export function keepLegible(box) {
-  for (const group of box.querySelectorAll("svg .mark-text.role-mark")) {
-    const texts = [...group.querySelectorAll("text")].filter((text) => text.textContent);
-    const placed = texts.map((text) => ({ text, at: text.getBoundingClientRect() }));
-    placed.sort((one, two) => one.at.top - two.at.top || one.at.left - two.at.left);
-    /** @type {typeof placed} */
-    const kept = [];
-    for (const each of placed) {
-      const free = kept.every(({ at }) => each.at.left >= at.right || at.left >= each.at.right || each.at.top >= at.bottom || at.top >= each.at.bottom);
-      if (free) kept.push(each);
-    }
-    const shown = kept.length > FEW * placed.length ? new Set(kept.map(({ text }) => text)) : new Set();
-    for (const text of texts) text.style.visibility = shown.has(text) ? "" : "hidden";
-  }
 }
