@@ -287,3 +287,9 @@ def test_charts_are_saved_beside_the_tables(make_geometry, tmp_path: Path) -> No
     assert check_result(folder) == []
     (folder / "layers.svg").write_text("<svg/>")
     assert check_result(folder)[0].startswith(f"{folder / 'layers.svg'} is missing or damaged; make it again")
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/lamina", "/site-packages/lamina/__main__.py"])
+def test_a_command_is_told_as_it_is_typed(program, monkeypatch):
+    monkeypatch.setattr("sys.argv", [program, "report", "minilm"])
+    assert Provenance({}, {}, {}).command == "lamina report minilm"

@@ -336,7 +336,10 @@ def _read_provenance(about: Any) -> Provenance:
 
 
 def _command_line() -> str:
-    return COMMAND.get() or " ".join([Path(sys.argv[0]).name or "python", *sys.argv[1:]])
+    program = Path(sys.argv[0])
+    # As it is typed, not as `python -m lamina` names it.
+    name = "lamina" if program.parts[-2:] == ("lamina", "__main__.py") else program.name or "python"
+    return COMMAND.get() or " ".join([name, *sys.argv[1:]])
 
 
 def _versions() -> dict[str, str]:

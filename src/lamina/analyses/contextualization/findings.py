@@ -38,7 +38,7 @@ class _Score(NamedTuple):
 
 
 def contextualize_findings(result: Result) -> Iterator[Finding]:
-    """The best layer beside vectors without context, its average over contexts, less context and random vectors."""
+    """The best layer beside vectors without context, its average over contexts and less context."""
     if "sclass" not in result.tables:
         return
     model, split = result.provenance.model["name"], "dev" if result.provenance.parameters.get("faithful") else "test"
@@ -56,9 +56,6 @@ def contextualize_findings(result: Result) -> Iterator[Finding]:
         sizes = overall(result.tables["context"], split)
         at_layer = sizes[(sizes["representation"] == model) & (sizes["layer"] == layer)]
         yield from _with_less_context(at_layer, layer, score)
-    chance = _Score.of(scores[scores["representation"] == "random"])
-    if chance is not None:
-        yield _compared(f"Layer {layer} reaches micro-F1 {{number}}; random vectors reach {{against}}.", score, chance)
 
 
 def _beside_static(scores: Table, own: Table, layer: int, score: _Score) -> Iterator[Finding]:
@@ -70,9 +67,12 @@ def _beside_static(scores: Table, own: Table, layer: int, score: _Score) -> Iter
         return
     static = free.iloc[free["value"].argmax()]
     beside = _Score(float(static["value"]), float(static["low"]), float(static["high"]))
+    # Better than random vectors is nothing to be told by itself.
+    chance = _Score.of(free[free["representation"] == "random"])
+    least = f", random ones {number(*chance)}" if chance and static["representation"] != "random" else ""
     yield _compared(
         f"Semantic classes are best told at layer {layer}{unsure}: micro-F1 {{number}}; the best vectors without "
-        f"context, {static['representation']}, reach {{against}}.",
+        f"context, {static['representation']}, reach {{against}}{least}.",
         score, beside,
     )  # fmt: skip
 
