@@ -51,7 +51,14 @@ TRAINING = {
     "said",
     "restore",
     "roles",
+    "structure",
 }
+BY_A_BIT = {
+    "structure": {"training.epochs"},
+    "erase": {"readable.after", "readable.after_low", "readable.after_high"},
+}
+"""Analysis -> columns that hang on the last bit: when a plateau is told, and what a probe says where nothing is left to
+be read. How many numbers they have is compared, not which."""
 
 
 def sentences(count: int, split: str, seed: int) -> Corpus:
@@ -230,7 +237,8 @@ def test_numbers_change_only_with_the_version(name: str, given: dict[str, Callab
         off = f"{name} {column}: {values} where {was} is recorded for version {result.version}"
         assert len(values) == len(was), off
         assert values[0] == pytest.approx(was[0], abs=max(1, 0.1 * was[0]) if name in TRAINING else 0), off
-        assert values[1:] == pytest.approx(was[1:], abs=allowed * spread), off
+        if column not in BY_A_BIT.get(name, ()):
+            assert values[1:] == pytest.approx(was[1:], abs=allowed * spread), off
 
 
 def test_a_changed_number_is_noticed(given: dict[str, Callable[[], Result]]) -> None:
