@@ -131,3 +131,14 @@ def test_a_slow_examination_is_announced(monkeypatch, capsys):
     monkeypatch.setattr(passports, "examine", lambda encoder: (time.sleep(0.2), examine(encoder))[1])
     passport_of(TinyEncoder())
     assert capsys.readouterr().err == "lamina: examining tiny ...\n"
+
+
+def test_an_encoder_that_cannot_be_recognised_is_examined_again(examined, monkeypatch):
+    passport_of(TinyEncoder())
+    stored = again(monkeypatch, "stored")
+    monkeypatch.setattr(
+        stored, "encode", lambda *_, **__: (_ for _ in ()).throw(ModelError("it knows its own texts only"))
+    )
+    kept = passport_of(stored)
+    assert examined == ["tiny", "stored"]
+    assert "it knows its own texts only" in str(kept.describe())

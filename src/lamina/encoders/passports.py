@@ -128,7 +128,11 @@ def _read(path: Path, encoder: Encoder) -> Passport | None:
         return None
     if kept.fingerprint != encoder.fingerprint:
         return None
-    if not recognised(kept, encoder):
+    try:
+        same = recognised(kept, encoder)
+    except LaminaError:
+        return None  # The examination says why.
+    if not same:
         say(f"{encoder.name} gives other numbers than when it was examined; it is examined again")
         return None
     return kept

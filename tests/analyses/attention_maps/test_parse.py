@@ -56,11 +56,6 @@ def toy(train: int = 150, scored: int = 30, extra: Iterable[Text] = ()) -> Split
 class Oracle(TinyEncoder):
     """Its second head points from each dependent at its head, from the root at the first token; others are flat."""
 
-    @property
-    def fingerprint(self) -> str:
-        """Of its own: the passport that another worker kept of a tiny encoder is not this one's."""
-        return "oracle"
-
     def encode(
         self, texts: Iterable[Text], want: Collection[Want] = STATES, *, ordered: bool = True
     ) -> Iterator[Activations]:
