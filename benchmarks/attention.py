@@ -21,12 +21,12 @@ from lamina.analyses.attention_maps.divergences import DivergenceMeter, divergen
 from lamina.analyses.attention_maps.parse_probes import Learner, shuffled, static_vectors
 from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
 from lamina.analyses.attention_maps.surface import PatternMeter, SurfaceMeter
-from lamina.analyses.resampling import halve
 from lamina.analyses.watched import WatchedBatch
 from lamina.analyses.watching import Meter, watch
 from lamina.corpora import load_corpus
 from lamina.encoders import Encoder, load_encoder
 from lamina.probes.parsers import AttentionAndWords
+from lamina.stats.units import halve
 from lamina.types import Text
 
 PAIRS = 5

@@ -31,9 +31,9 @@ from lamina.probes.bank import Learned
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
+from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import get_task
 from lamina.tasks.task import Metric
-from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SETS = 2000
 """Data sets per row of the table."""

@@ -16,7 +16,7 @@ from scipy.special import expit
 from benchmarks.bars import Bar
 from lamina.analyses.questions.intervals import over_seeds
 from lamina.analyses.questions.predicting import Cases, Predictor, p_of
-from lamina.analyses.resampling import StreamedBootstrap
+from lamina.stats.bootstrap import StreamedBootstrap
 
 DRAWS = 1000
 """Simulated data sets."""

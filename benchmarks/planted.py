@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import lamina
 from benchmarks.bars import Bar
-from lamina.analyses.paired import SURE
+from lamina.stats.status import SURE
 from tests.planted_language import agreement_pairs, copying_head, planted, sentences
 
 SEEDS = 20
@@ -47,7 +47,9 @@ def ablated(seed: int, *, dependent: bool = True, pairs: int = PAIRS, drawn: int
     table = result.tables["effects"]
     heads = table[table["component"] == "head"]
     most = heads.loc[heads["effect"].idxmin()]
-    return Found((int(most["layer"]) - 1, int(most["head"]) - 1), float(most["effect"]), float(heads["p_holm"].min()))
+    return Found(
+        (int(most["layer"]) - 1, int(most["head"]) - 1), float(most["effect"]), float(heads["p_adjusted"].min())
+    )
 
 
 def bars() -> Iterator[Bar]:

@@ -24,9 +24,9 @@ SHAPED = (
     "lamina.analyses.geometry",
     "lamina.analyses.similarity",
     "lamina.analyses.questions",
-    "lamina.analyses.resampling",
     "lamina.analyses.typed_sentence",
     "lamina.probes",
+    "lamina.stats",
 )
 install_import_hook(SHAPED, "beartype.beartype")
 

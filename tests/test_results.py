@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 
 from lamina.errors import ResultError
 from lamina.files.checking import json_text
-from lamina.results import (
-    FORMAT,
-    Finding,
-    Provenance,
-    Result,
-    answer_key,
-    check_result,
-    question_key,
-    read_head,
-    strongest_first,
-)
+from lamina.findings import Finding, strongest_first
+from lamina.results import FORMAT, Provenance, Result, answer_key, check_result, question_key, read_head
 
 PROVENANCE = Provenance(
     {"name": "m", "fingerprint": "f"},

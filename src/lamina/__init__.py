@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.encoders.series import Series, load_series
     from lamina.errors import LaminaError
+    from lamina.findings import Finding
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
-    from lamina.results import Finding, Provenance, Result
+    from lamina.results import Provenance, Result
     from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
@@ -49,7 +50,7 @@ _HOME = {
     "Documents": "lamina.analyses.inputs",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
-    "Finding": "lamina.results",
+    "Finding": "lamina.findings",
     "LaminaError": "lamina.errors",
     "Provenance": "lamina.results",
     "QuestionSet": "lamina.analyses.inputs",
@@ -84,15 +85,19 @@ _HOME = {
 }
 """Where each public name lives; analyses are found by `lamina.analyses`."""
 
+_MODULES = ("stats",)
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"lamina.{name}")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name == "__all__" or not name.startswith("_"):
         from lamina.analyses import get_analysis, names
 
         if name == "__all__":
-            return [*_HOME, *names()]
+            return [*_HOME, *_MODULES, *names()]
         if name in names():
             return get_analysis(name)
     raise AttributeError(f"module 'lamina' has no attribute {name!r}")

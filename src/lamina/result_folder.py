@@ -17,10 +17,12 @@ from lamina.errors import DamagedError, InputError, ResultError
 from lamina.files.checking import changed_files, read_json
 from lamina.files.writing import recover
 
-FORMAT = 3
+FORMAT = 4
 """Format of result folders; raised when an older lamina could not read a newer folder."""
 HEAD = "result.json"
-_READABLE = (1, 2, FORMAT)
+WITH_CONTRASTS = 4
+"""From this format on, findings name the contrast that was tested."""
+_READABLE = (1, 2, 3, FORMAT)
 """Format 1 had neither findings nor versions; before format 3, every table was CSV."""
 _LARGEST_HEAD = 64 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""

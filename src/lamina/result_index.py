@@ -21,7 +21,8 @@ from typing import Any, NamedTuple, get_args
 from lamina.errors import LaminaError, ResultError
 from lamina.result_folder import HEAD, read_head
 from lamina.result_tables import table_file
-from lamina.results import Result, Status, without_nan
+from lamina.results import Result, without_nan
+from lamina.stats.status import Status
 
 DEPTH = 3
 """Levels of folders searched below a named one: report/results/geometry has two."""

@@ -11,21 +11,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lamina.errors import InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, json_text, list_files
 from lamina.files.writing import fresh_folder, is_being_replaced
+from lamina.findings import Finding, read_finding, saved_finding
 from lamina.result_folder import (
     FORMAT,
     HEAD,
+    WITH_CONTRASTS,
     answer_key,
     made_again,
     put_back,
@@ -73,49 +75,6 @@ class Provenance:
     """Date and time, in UTC."""
     warnings: tuple[str, ...] = ()
     """What to keep in mind when reading the numbers: a sample that is too small."""
-
-
-Status = Literal["clear", "open", "null"]
-"""Status of a finding: its interval excludes the value it is compared with (clear), includes it (open), or lies closely
-around it, so that there is no effect (null)."""
-_STRENGTH: dict[str, int] = {"clear": 0, "open": 1, "null": 2}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One sentence about a result, with its number, its interval and what it is compared with.
-
-    Example:
-        >>> weak = Finding("POS before dependencies: undecided.", "open", 0.3)
-        >>> strong = Finding("Layer 3 is best.", "clear", 0.9, 0.89, 0.91, against=0.51)
-        >>> [finding.text for finding in strongest_first([weak, strong])]
-        ['Layer 3 is best.', 'POS before dependencies: undecided.']
-    """
-
-    text: str
-    """A plain sentence with the number, the interval and the comparison."""
-    status: Status
-    value: float | None = None
-    low: float | None = None
-    """Lower end of the 95 % interval."""
-    high: float | None = None
-    against: float | None = None
-    """The value it is compared with: a baseline, a control, a twin."""
-    chapter: str = ""
-    """Chapter of the report."""
-
-
-class _HasStatus(Protocol):
-    @property
-    def status(self) -> str: ...
-
-
-Found = TypeVar("Found", bound=_HasStatus)
-
-
-def strongest_first(findings: Iterable[Found]) -> tuple[Found, ...]:
-    """Clear findings, then open ones, then nulls; otherwise in the order given."""
-    return tuple(sorted(findings, key=lambda finding: _STRENGTH[finding.status]))
 
 
 @dataclass(frozen=True)
@@ -224,7 +183,7 @@ class Result:
             "version": self.version,
             "question": self.question,
             "key": self.key,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [saved_finding(finding) for finding in self.findings],
             "tables": columns,
             **kept,
             "files": [*self.files],
@@ -265,9 +224,14 @@ class Result:
             if changed:
                 raise ValueError(f"{changed[0].name} is missing or damaged")
             provenance = _read_provenance(head["provenance"])
-            findings = tuple(Finding(**finding) for finding in head.get("findings", ()))
-            if not isinstance(head["analysis"], str) or any(each.status not in _STRENGTH for each in findings):
-                raise ValueError("the analysis or a finding is not as lamina writes it")
+            if not isinstance(head["analysis"], str):
+                raise ValueError("the analysis is not as lamina writes it")
+            findings = tuple(map(read_finding, head.get("findings", ())))
+            if head["format"] < WITH_CONTRASTS and findings:
+                # They were not told as they were tested.
+                findings = ()
+                left_out = f"Findings of an older lamina are left out; {made_again(head)}."
+                provenance = replace(provenance, warnings=(*provenance.warnings, left_out))
             about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
             about["parquet"] = tuple(head.get("parquet", ()))
             return cls(head["analysis"], tables, provenance, files, **about)

@@ -203,8 +203,8 @@ def test_three_models_make_three_pairs_and_holm_counts_them_all(small, large, th
         ("dep", "small", "large"),
     ]
     ordered = sorted(apart["p"])
-    assert apart["p_holm"].min() == pytest.approx(min(1, 4 * ordered[0]))
-    assert (apart["p_holm"] >= apart["p"]).all()
+    assert apart["p_adjusted"].min() == pytest.approx(min(1, 4 * ordered[0]))
+    assert (apart["p_adjusted"] >= apart["p"]).all()
     assert result.provenance.skipped == {}
     assert result.provenance.model["name"] == "small, large and third"
 
@@ -261,7 +261,7 @@ def test_what_has_not_converged_is_not_available_and_the_reason_is_told(small, l
         assert np.isnan([own.value, own.low, own.high]).all()
         assert own.reason == why
         (apart,) = rows(result, "differences", task="pos", statistic=statistic).itertuples()
-        assert np.isnan([apart.difference, apart.p, apart.p_holm]).all()
+        assert np.isnan([apart.difference, apart.p, apart.p_adjusted]).all()
         assert apart.reason.startswith(f"small: {why}")
     assert rows(result, "compare", task="pos", statistic="score_full")["value"].notna().all()
     bare = changed(slow, "summary", lambda t: t.drop(columns="reason"))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.analyses.findings import finding, number, status_of
+from lamina.analyses.legacy import finding, status_of
+from lamina.findings import number
 
 NUMBERS = st.floats(-2, 2)
 

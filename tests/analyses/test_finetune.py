@@ -9,7 +9,8 @@ import pytest
 
 import lamina
 from lamina.analyses.finetune import _CURVE, finetune
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.objective import COLUMNS
 from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans

@@ -91,7 +91,7 @@ def test_differences_are_of_the_same_draws(geometries):
     last = small.query("layer == 2")["value"].to_numpy() - deep.query("layer == 4")["value"].to_numpy()
     row = table.loc[("Anisotropy", LAST)]
     np.testing.assert_allclose(row[["low", "high"]].astype(float), np.quantile(last, [0.025, 0.975]), atol=1e-6)
-    assert (table["p_holm"] >= table["p"]).all()
+    assert (table["p_adjusted"] >= table["p"]).all()
     # What is true of this result: the draws are those of geometry, not the setting of compare.
     assert result.provenance.corpus["bootstrap"] == 10
     assert result.provenance.corpus["drawn"] == {"texts": 12, "word types": 4}

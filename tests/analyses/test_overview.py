@@ -83,7 +83,7 @@ def repeated(*rows: tuple[int, float, float, float, float]) -> pd.DataFrame:
         [
             columns
             | {"layer": 2, "head": head, "value": value, "low": low, "high": value + 0.1}
-            | {"difference": value, "diff_low": apart, "diff_high": value + 0.1, "p_holm": p}
+            | {"difference": value, "diff_low": apart, "diff_high": value + 0.1, "p_adjusted": p}
             for head, value, low, apart, p in rows
         ]
     )

@@ -9,16 +9,9 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from lamina.analyses.paired import (
-    DIFFERENCE,
-    UnitSums,
-    cross_fit,
-    paired_difference,
-    sign_flip_p,
-    status_of_difference,
-    surely_ahead,
-)
-from lamina.analyses.resampling import CHOOSING, SCORED, halve
+from lamina.analyses.legacy import DIFFERENCE, paired_difference, sign_flip_p, status_of_difference, surely_ahead
+from lamina.stats.best import cross_fit
+from lamina.stats.units import CHOOSING, SCORED, UnitSums, halve
 from lamina.types import Text
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, poisson
 
-from lamina.analyses.resampling import StreamedBootstrap, weights_of
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.units import weights_of
 
 
 def summed(texts: np.ndarray, order: list[int] | None = None, *, samples: int = 50, seed: int = 0) -> StreamedBootstrap:

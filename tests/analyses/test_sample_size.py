@@ -10,10 +10,11 @@ import pytest
 
 import lamina
 from lamina import Edge, Result, Span, Text, corpus_from
-from lamina.analyses.paired import DIFFERENCE
+from lamina.analyses.legacy import DIFFERENCE
 from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
-from lamina.results import Finding, Provenance
+from lamina.findings import Finding
+from lamina.results import Provenance
 from lamina.testing import TinyEncoder
 
 

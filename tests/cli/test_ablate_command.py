@@ -13,7 +13,7 @@ from lamina.figures.ablate import draw
 from lamina.results import Result
 from tests.cli.conftest import Done
 
-COLUMNS = "component,layer,head,how,target,baseline,value,effect,low,high,p_holm"
+COLUMNS = "component,layer,head,how,target,baseline,value,effect,low,high,p_adjusted"
 
 
 @pytest.mark.usefixtures("drawn_charts")

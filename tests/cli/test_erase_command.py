@@ -13,7 +13,7 @@ from lamina.figures.erase import draw
 from lamina.results import Result
 from tests.cli.conftest import Done
 
-COLUMNS = "task,layer,what,rank,target,baseline,value,effect,low,high,p_holm,verdict"
+COLUMNS = "task,layer,what,rank,target,baseline,value,effect,low,high,p_adjusted,verdict"
 WORDS = ("The dog barked", "The dogs ran away", "Nobody knows the fox", "The cats sat", "The lazy dog ran")
 TAGS = {"The": "DET", "the": "DET", "Nobody": "PRON", "lazy": "ADJ", "away": "ADV", "dog": "NOUN", "dogs": "NOUN",
         "cats": "NOUN", "fox": "NOUN", "far": "ADV"}  # fmt: skip

@@ -45,7 +45,7 @@ def test_heads_writes_its_tables_and_reuses_them(bert: Path, treebank: Path, tmp
     output(*asked)
     assert (out / "result.json").stat().st_mtime_ns == made
     columns = "relation,direction,layer,head,count,accuracy,low,high,offset,offset_accuracy,"
-    columns += "difference,diff_low,diff_high,p_holm"
+    columns += "difference,diff_low,diff_high,p_adjusted"
     for name, end in (("relations", "\n"), ("best", ",agrees\n")):
         assert (out / f"{name}.csv").read_text().startswith(columns + end)
     assert (out / "baselines.csv").read_text().startswith("system,relation,count,accuracy,low,high\n")

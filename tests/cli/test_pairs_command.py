@@ -44,7 +44,7 @@ def test_a_table_of_ones_own_is_a_suite(run: Callable[..., Done], speaker: Path,
     assert done.exit_code == 0, done.output
     assert "of own right (mean over 3 paradigms); chance is .50." in done.output
     assert "a bigram model of" in done.output
-    head = "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_holm"
+    head = "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_adjusted"
     assert (out / "pairs.csv").read_text().splitlines()[0] == head
     table = pd.read_csv(out / "pairs.csv")
     assert table.groupby("score")["paradigm"].apply(list).to_dict() == {

@@ -71,7 +71,7 @@ def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, 
     told = run(*asked)
     assert told.exit_code == 0, told.output
     assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,seeds,count,value,low,high\n")
-    failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,p,p_holm,gain_auc,"
+    failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,p,p_adjusted,gain_auc,"
     assert (out / "failure.csv").read_text().startswith(failure)
     assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,documents,")
     assert (out / "contrast.csv").read_text().startswith("model,task,layer,measure,seeds,documents,right,right_low,")

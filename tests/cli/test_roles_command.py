@@ -13,7 +13,7 @@ from tests.language_models import save
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import conllu, treebank
 
-COLUMNS = "layer,head,role,finds,target,effect,low,high,others,difference,diff_low,diff_high,p_holm"
+COLUMNS = "layer,head,role,finds,target,effect,low,high,others,difference,diff_low,diff_high,p_adjusted"
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def test_the_head_that_copies_the_number_matters_for_its_role(
     for name in ("roles", "controls", "twin"):
         assert (out / f"{name}.csv").read_text().splitlines()[0] == COLUMNS
     table = pd.read_csv(out / "roles.csv")
-    own = table[(table["target"] == "pairs") & (table["p_holm"] < 0.05)]
+    own = table[(table["target"] == "pairs") & (table["p_adjusted"] < 0.05)]
     assert own[["layer", "head"]].to_numpy().tolist() == [[block + 1, head + 1]]
     twin = pd.read_csv(out / "twin.csv")
-    assert (twin.loc[twin["target"] == "pairs", "p_holm"] > 0.05).all()
+    assert (twin.loc[twin["target"] == "pairs", "p_adjusted"] > 0.05).all()
     assert set(pd.read_csv(out / "controls.csv")["target"].str[:13]) == {"link:all but "}
 
 

@@ -82,7 +82,7 @@ def test_a_chart_says_where_its_heads_were_chosen(faithful: bool):
 
 def test_results_of_older_versions_are_drawn_without_leads():
     old = dependencies(examples=False)
-    best = old.tables["best"].drop(columns=["difference", "diff_low", "diff_high", "p_holm", "agrees"])
+    best = old.tables["best"].drop(columns=["difference", "diff_low", "diff_high", "p_adjusted", "agrees"])
     (panel,) = heads.draw(replace(old, tables={**old.tables, "best": best}))["relations"].to_dict()["concat"]
     assert panel["title"] == "Shares"
     older = antecedents()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 
 _WHERE = Provenance({"name": "minilm"}, {"name": "ewt", "split": "dev"}, {}, command="lamina report minilm")
 

@@ -21,10 +21,11 @@ from lamina.analyses import names
 from lamina.errors import ResultError, WriteError
 from lamina.figures import captions_of
 from lamina.files.checking import list_files, write_json
+from lamina.findings import Finding
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
 from lamina.report.page import Coming, ReportPage
-from lamina.results import Finding, Provenance, Result, read_head
+from lamina.results import Provenance, Result, read_head
 
 
 class Page(HTMLParser):

@@ -22,7 +22,7 @@ from lamina.corpora.views import View
 from lamina.errors import CorpusError, ModelError
 from lamina.result_index import ResultIndex
 from lamina.results import Result
-from lamina.training.over_seeds import ENOUGH_SEEDS, draws_over_seeds
+from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
 from lamina.training.provenance import ABOUT, GUARD, guard_of, read_about, refuse_used, used_texts, view_of
 from lamina.training.reading import Sets
 from lamina.training.seed_folders import refuse_unlike, seed_folders

@@ -29,7 +29,9 @@ def save_roles(encoder: TinyEncoder, folder: Path) -> None:
     x, y = draw.normal(size=(2, layer.size))
     points = pd.DataFrame({"layer": layer, "head": head, "x": x, "y": y, "behaviour": roles})
     found = points[points["behaviour"] != "other"].drop(columns=["x", "y"])
-    found = found.assign(what="", value=0.7, over=0.5, difference=np.nan, diff_low=np.nan, diff_high=np.nan, p_holm=1.0)
+    found = found.assign(
+        what="", value=0.7, over=0.5, difference=np.nan, diff_low=np.nan, diff_high=np.nan, p_adjusted=1.0
+    )
     pairs = pd.DataFrame(columns=["layer_a", "head_a", "layer_b", "head_b", "value", "mean", "low", "high"])
     about = Provenance(
         {"name": encoder.name, "fingerprint": encoder.fingerprint},

@@ -7,7 +7,8 @@ import pytest
 
 from lamina.analyses import get_analysis
 from lamina.analyses.overview import CHAPTERS
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.estimates import Estimate
 

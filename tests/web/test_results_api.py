@@ -10,7 +10,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")

@@ -13,19 +13,20 @@ import pandas as pd
 from lamina.analyses.behaviour.item_comparison import ALL, ITEMS, asked_models, has_items, shared_items
 from lamina.analyses.behaviour.item_findings import Lead, leads_in_words, unlike_in_words
 from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference, in_words
-from lamina.analyses.declaration import MOST_FINDINGS, Overview, Table, Tables, analysis
-from lamina.analyses.findings import cell, number, rows_of, status_of
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.inputs import SavedResults
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
-from lamina.analyses.paired import holm, p_in_words
+from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
 from lamina.analyses.probing.statistics import expected_layer, interval
 from lamina.analyses.settings import Samples, Seed
+from lamina.findings import Finding, cell, number, p_in_words, rows_of
 from lamina.probes.edge import Cut
-from lamina.results import Finding, Result
+from lamina.results import Result
+from lamina.stats.family import holm
+from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import title_of
-from lamina.training.over_seeds import ENOUGH_SEEDS
 
 _SURE = 0.05
 """Corrected p-value below which a difference is called clear."""
@@ -321,7 +322,7 @@ def _corrected(rows: Sequence[Difference]) -> list[Difference]:
     """With Holm's correction over all tests of a statistic."""
     by_statistic = {name: [row for row in rows if row.statistic == name] for name in STATISTICS}
     corrected = {name: iter(holm([row.p for row in own]).tolist()) for name, own in by_statistic.items()}
-    return [row._replace(p_holm=next(corrected[row.statistic])) for row in rows]
+    return [row._replace(p_adjusted=next(corrected[row.statistic])) for row in rows]
 
 
 def _best_layers(task: str, entrants: Sequence[_Entrant]) -> Iterator[BestLayer]:
@@ -371,7 +372,7 @@ def _items_in_words(result: Result) -> Iterator[Finding]:
     yield from unlike_in_words(result.provenance.model.get("models", []))
     compared, apart = result.tables["compare"], result.tables["differences"]
     values = {(row.task, row.model): row.value for row in rows_of(compared)}
-    leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_holm) for row in rows_of(apart)]
+    leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_adjusted) for row in rows_of(apart)]
     metric = str(compared["metric"].iloc[0])
     measure = "surprisal" if result.provenance.corpus.get("compared") == "surprisal" else "mean value"
     yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else measure)
@@ -384,7 +385,7 @@ def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:
 
 
 def _clear(row: Difference) -> bool:
-    return row.p_holm < _SURE and status_of(row.low, row.high, 0.0) == "clear"
+    return row.p_adjusted < _SURE and status_of(row.low, row.high, 0.0) == "clear"
 
 
 def _turned(row: Difference) -> Difference:
@@ -414,9 +415,9 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
         said = (
             f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {title_of(top.task)}: "
             f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}, paired by text, "
-            f"{p_in_words(top.p_holm)} (Holm)."
+            f"{p_in_words(top.p_adjusted)} (Holm)."
         )
-        yield Finding(said, "clear", *top[5:8], against=0.0)
+        yield legacy_finding(said, "clear", *top[5:8], against=0.0)
     if not wins:
         top = max(rows, key=lambda row: abs(row.difference))
         null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
@@ -426,7 +427,7 @@ def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Findi
             f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at "
             f"{title_of(top.task)}, by {number(*top[5:8])}{beside}; equal is 0."
         )
-        yield Finding(said, "null" if null else "open", *top[5:8], against=0.0)
+        yield legacy_finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
 
 def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
@@ -439,20 +440,20 @@ def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
             f"{top.a} resolves {title_of(top.task)} deeper than {top.b}: its expected layer lies "
             f"{number(*top[5:8])} of the depth later (clear in {len(clear)} of {len(rows)} comparisons)."
         )
-        return Finding(said, "clear", *top[5:8], against=0.0)
+        return legacy_finding(said, "clear", *top[5:8], against=0.0)
     null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
     said = (
         f"No model resolves any task clearly deeper: the expected layer differs most at {title_of(top.task)}, by "
         f"{number(*top[5:8])} of the depth ({top.a} - {top.b}); equal is 0."
     )
-    return Finding(said, "null" if null else "open", *top[5:8], against=0.0)
+    return legacy_finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
 
 def _trained_unlike(result: Result) -> Iterator[Finding]:
     """Where probes were trained in different ways, a difference is not one of the models alone."""
     unlike = trained_unlike(result.provenance.model.get("models", []))
     if unlike:
-        yield Finding(
+        yield legacy_finding(
             f"The probes were trained in different ways ({'; '.join(unlike)}): part of any difference may come from "
             "that.",
             "open",
@@ -473,9 +474,9 @@ def _overview(result: Result) -> Iterable[Overview]:
     full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["p"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
-        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_holm"] < _SURE)]
+        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < _SURE)]
         told = [
-            (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_holm))
+            (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_adjusted))
             for row in rows_of(shown.head(_MOST_SHOWN))
         ]
         what = "Differences of the full probes, paired by text"

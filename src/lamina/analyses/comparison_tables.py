@@ -47,7 +47,7 @@ class Difference(NamedTuple):
     spread: str
     p: float
     """Two-sided, from the bootstrap; of measures by layer, Student's with the bootstrap's standard error."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all tasks and pairs of the statistic."""
     reason: str
     """Why something is not available, or not paired."""

@@ -26,7 +26,8 @@ from lamina.analyses.passports import refuse_unfit
 from lamina.analyses.sample_size import Sample
 from lamina.analyses.settings import Checker, Declared, settings_of
 from lamina.errors import InputError
-from lamina.results import Finding, Result, strongest_first
+from lamina.findings import Finding, strongest_first
+from lamina.results import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -42,7 +43,6 @@ _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
 _PLACES = ("runtime", "store", "device", "engine", "keep", "trust_remote_code", "out", "replace")
 """Keywords of a call that say where things lie and run, and where the result goes."""
-MOST_FINDINGS = 4
 
 
 @dataclass(frozen=True)
@@ -237,11 +237,11 @@ class Analysis:
         return self._costs
 
     def findings(self, result: Result) -> tuple[Finding, ...]:
-        """What a result shows, in one to four sentences, clear ones first."""
+        """What a result shows, clear findings first, the most important of them at the top."""
         from dataclasses import replace
 
         found = tuple(self._findings(result)) if self._findings else ()
-        told = Sample.of(result.provenance).told_by(strongest_first(found)[:MOST_FINDINGS])
+        told = Sample.of(result.provenance).told_by(strongest_first(found))
         return tuple(replace(each, chapter=self.chapter) for each in told)
 
     def wants(self, name: str) -> bool:

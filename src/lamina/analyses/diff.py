@@ -23,8 +23,8 @@ from lamina.analyses.behaviour.item_changes import (
 from lamina.analyses.compare import layer_differences
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
 from lamina.analyses.given_data import as_result
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights
@@ -34,8 +34,9 @@ from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.findings import Finding, cell, layers_in_words, number, rows_of
 from lamina.progress import progress
-from lamina.results import Finding, Result
+from lamina.results import Result
 from lamina.training.provenance import unseen
 
 
@@ -214,7 +215,7 @@ def _changed_layer(rows: Sequence[Difference]) -> Iterator[Finding]:
     if not math.isnan(least.baseline):
         against, beside = least.baseline, f", a random-weights twin has {number(least.baseline)}"
     lowest = f"CKA before and after is lowest at layer {least.layer}, {number(least.value, least.low, least.high)}"
-    yield Finding(
+    yield legacy_finding(
         f"{said}: {lowest}; unchanged is 1{beside}.", status, least.value, least.low, least.high, against
     )  # fmt: skip
 
@@ -230,7 +231,7 @@ def _changed_heads(rows: Sequence[Difference]) -> Iterator[Finding]:
         said, status = "No head changed its role", "null"
     else:
         said, status = "Whether a head changed its role is undecided", "open"
-    yield Finding(
+    yield legacy_finding(
         f"{said}: head {most.layer}-{most.head} has a cosine of {number(most.value, most.low, most.high)} with itself "
         f"before and of {number(most.baseline)} with the other heads of its layer.",
         status, most.value, most.low, most.high, most.baseline,
@@ -250,7 +251,7 @@ def _changed_task(task: str, rows: Sequence[Difference]) -> Finding:
         said, status = "is read as well after fine-tuning as before", "null"
     else:
         said, status = "may or may not be read as well after fine-tuning", "open"
-    return Finding(
+    return legacy_finding(
         f"{task} {said}: F1 changes most at layer {most.layer}, by {number(most.value, most.low, most.high)}; "
         "unchanged is 0.",
         status, most.value, most.low, most.high, 0.0,

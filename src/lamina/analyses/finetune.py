@@ -12,16 +12,17 @@ import pandas as pd
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.findings import cell, number, status_of
 from lamina.analyses.given_data import as_part
 from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.models import as_encoder, describe_models, short_name
 from lamina.analyses.settings import Declared, Seed, Setting
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number
+from lamina.results import Result
 from lamina.training.heads import source_of, with_padding
 from lamina.training.layers import refuse_layers
 from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
@@ -328,7 +329,7 @@ def _beside_baseline(result: Result, row: Mapping[Any, Any]) -> Finding:
     table = result.tables.get("baseline")
     known = [] if table is None else [float(each) for each in table.loc[table["metric"] == metric, "value"]]
     if not known:
-        return Finding(f"The fine-tuned model reaches {what}.", "open", value, low, high)
+        return legacy_finding(f"The fine-tuned model reaches {what}.", "open", value, low, high)
     against = known[0]
     status = status_of(low, high, against)
     better = value < against if metric in LOWER_IS_BETTER else value > against
@@ -339,7 +340,7 @@ def _beside_baseline(result: Result, row: Mapping[Any, Any]) -> Finding:
     else:
         said = f"The model learned no more than what is most frequent in training: {what}"
     text = f"{said}; always answering what is most frequent in training gives {number(against)}."
-    return Finding(text, status, value, low, high, against)
+    return legacy_finding(text, status, value, low, high, against)
 
 
 def _between_tasks(rows: pd.DataFrame) -> Iterator[Finding]:
@@ -351,7 +352,7 @@ def _between_tasks(rows: pd.DataFrame) -> Iterator[Finding]:
     said = [f"{each['task']} ({number(*_interval(each))})" for each in (best, worst)]
     clear = worst["high"] < best["low"]
     text = f"It does best on {said[0]} and worst on {said[1]}" + ("." if clear else "; the intervals overlap.")
-    yield Finding(text, "clear" if clear else "open", *_interval(best), against=float(worst["value"]))
+    yield legacy_finding(text, "clear" if clear else "open", *_interval(best), against=float(worst["value"]))
 
 
 def _between_seeds(table: pd.DataFrame | None, metric: str) -> Iterator[Finding]:
@@ -360,7 +361,7 @@ def _between_seeds(table: pd.DataFrame | None, metric: str) -> Iterator[Finding]
         return
     own = table[table["metric"] == metric]
     mean, single = own[own["seed"] == ALL].to_dict("records")[0], own[own["seed"] != ALL]["value"]
-    yield Finding(
+    yield legacy_finding(
         f"Over {len(single)} seeds {_METRICS.get(metric, metric)} is {number(*_interval(mean))} on average, from "
         f"{number(single.min())} to {number(single.max())}.",
         "open", *_interval(mean),
@@ -387,4 +388,4 @@ def _still_learning(curve: pd.DataFrame) -> Iterator[Finding]:
             f"The last step ({last:,}) was the best on the selection set{which} ({_METRICS.get(metric, metric)} "
             f"{number(value)}): longer training may do better."
         )
-        yield Finding(text, "open", value)
+        yield legacy_finding(text, "open", value)

@@ -18,15 +18,16 @@ from lamina.activations import ReadActivations, Runtime
 from lamina.activations.reading import WordVectors, sum_rows
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import finding, layers_in_words, rows_of
 from lamina.analyses.inputs import Texts
-from lamina.analyses.resampling import DRAWS, draws_table
+from lamina.analyses.legacy import finding
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
+from lamina.findings import Finding, layers_in_words, rows_of
 from lamina.progress import progress
-from lamina.results import Finding, Result
+from lamina.results import Result
+from lamina.stats.bootstrap import DRAWS, draws_table
 
 _AT_ONCE = 100
 """Bootstrap samples computed together, to bound memory."""

@@ -17,12 +17,13 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 from lamina.analyses.comparison_tables import Compared, Depth, Difference
-from lamina.analyses.declaration import MOST_FINDINGS
-from lamina.analyses.findings import number, rows_of, status_of
-from lamina.analyses.paired import SURE, holm, p_in_words, status_of_difference
+from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of, status_of_difference
 from lamina.analyses.probing.statistics import interval
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.family import holm
+from lamina.stats.status import SURE
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
@@ -213,7 +214,7 @@ def _corrected(rows: Sequence[Difference]) -> list[Difference]:
     corrected: dict[str, Iterator[float]] = {
         name: iter(holm([row.p for row in rows if row.statistic == name]).tolist()) for name in (MEAN, LAST)
     }
-    return [row._replace(p_holm=next(corrected[row.statistic])) for row in rows]
+    return [row._replace(p_adjusted=next(corrected[row.statistic])) for row in rows]
 
 
 def why_unpaired(a: Result, b: Result) -> str:
@@ -241,7 +242,7 @@ def layers_in_words(result: Result) -> Iterator[Finding]:
     """The clearest differences of means over layers, those of each pair of models in turn; and what is not paired."""
     rows = [Difference(*row) for row in rows_of(result.tables["differences"])]
     means = [row for row in rows if row.statistic == MEAN]
-    tested = [row for row in means if np.isfinite(row.p_holm)]
+    tested = [row for row in means if np.isfinite(row.p_adjusted)]
     told = [*_differences_in_words(result, tested)] if tested else []
     told += _unpaired_in_words(result, means)
     yield from told[:MOST_FINDINGS]
@@ -249,7 +250,7 @@ def layers_in_words(result: Result) -> Iterator[Finding]:
 
 def _differences_in_words(result: Result, rows: Sequence[Difference]) -> Iterator[Finding]:
     values = {(row.task, row.model): row.value for row in rows_of(result.tables["compare"]) if row.statistic == MEAN}
-    clear = [row for row in rows if row.p_holm < SURE and status_of(row.low, row.high, 0.0) == "clear"]
+    clear = [row for row in rows if row.p_adjusted < SURE and status_of(row.low, row.high, 0.0) == "clear"]
     how_many = f"{len(clear)} of {len(rows)} differences are clear"
     for at, row in enumerate(_in_turn(clear or rows)[: MOST_FINDINGS - 1 if clear else 1]):
         more, less = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
@@ -257,13 +258,13 @@ def _differences_in_words(result: Result, rows: Sequence[Difference]) -> Iterato
         pair = f"{number(values[row.task, more])} and {number(values[row.task, less])} ({row.metric})"
         said = (
             f"{row.task} is higher in {more} than in {less}: mean over layers {pair}, difference "
-            f"{number(size, low, high)}; {_pairing(result, row)}, {p_in_words(row.p_holm)} (Holm, {len(rows)} tests)"
+            f"{number(size, low, high)}; {_pairing(result, row)}, {p_in_words(row.p_adjusted)} (Holm, {len(rows)} tests)"
         )
         if not clear:
             said = f"No measure differs clearly between models. The most: {said[0].lower()}{said[1:]}"
         said += f"; {how_many}." if clear and at == 0 else "."
-        status = status_of_difference(row.low, row.high, row.p_holm)
-        yield Finding(said, status, size, low, high, against=0.0)
+        status = status_of_difference(row.low, row.high, row.p_adjusted)
+        yield legacy_finding(said, status, size, low, high, against=0.0)
 
 
 def _in_turn(rows: Sequence[Difference]) -> list[Difference]:
@@ -304,7 +305,7 @@ def _unpaired_in_words(result: Result, rows: Sequence[Difference]) -> Iterator[F
             for row in rows_of(result.tables["compare"])
             if (row.task, row.statistic) == (first.task, HIGHEST)
         }
-        yield Finding(
+        yield legacy_finding(
             f"{'; '.join(pairs)}: {reason}. Nothing is tested; {first.task.lower()} is at most "
             f"{values[first.a]} and {values[first.b]}.",
             "open",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lamina.analyses.declaration import Chapter
-from lamina.analyses.findings import rows_of
 from lamina.analyses.probing.findings import best_readings
+from lamina.findings import rows_of
 from lamina.results import Result
 from lamina.tasks import title_of
 
@@ -243,12 +243,12 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
     from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, INDUCTION, SHARES
-    from lamina.analyses.paired import SURE
+    from lamina.stats.status import SURE
 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
     if row.behaviour == INDUCTION:
         value, low, high = measured.get((row.layer, row.head, INDUCTION), (row.value, float("nan"), float("nan")))
-        sure = bool(low > row.over and row.diff_low > 0 and row.p_holm < SURE)
+        sure = bool(low > row.over and row.diff_low > 0 and row.p_adjusted < SURE)
         return (*place, "share of attention to the token after a copy", value, low, high, row.over, sure)
     if row.difference == row.difference:
         ends = (row.diff_low, row.diff_high)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 from lamina.tasks import TASKS
 
 LEAST_TARGETS = 200
@@ -74,7 +75,10 @@ class Sample:
 
     def told_by(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings; those about too small a sample say so."""
-        return tuple(replace(each, text=f"{each.text}{self._remark(each.text)}") for each in findings)
+        return tuple(
+            replace(each, note=" ".join(filter(None, (each.note, self._remark(each.text).strip()))))
+            for each in findings
+        )
 
     def _remark(self, text: str) -> str:
         few = [count for name, count in self.few.items() if len(self.targets) == 1 or _mentions(text, name)]

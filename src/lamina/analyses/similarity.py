@@ -16,11 +16,12 @@ from jaxtyping import Float
 
 from lamina.activations import ReadActivations
 from lamina.activations.reading import sum_rows
-from lamina.analyses.resampling import StreamedBootstrap, intervals
 from lamina.analyses.watching import CUT, TOO_LONG, Weighting, fit, wants, weighted_maps
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.progress import progress
-from lamina.training.over_seeds import ENOUGH_SEEDS, draws_over_seeds
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
 from lamina.types import Text
 
 

@@ -10,12 +10,13 @@ import pandas as pd
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.findings import cell, finding, number, status_of
 from lamina.analyses.finetune import TrainingSets, learning_of
+from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Seed, Setting
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number
+from lamina.results import Result
 from lamina.training.objective import ALL, Score, drawn_score, over_seeds
 from lamina.training.reading import Sets
 from lamina.training.recipes import RECIPES, Plan, Schedule, make_plans
@@ -263,7 +264,7 @@ def _enough(result: Result, means: Mapping[str, Mapping[Any, Any]], metric: str)
     if enough is None:
         least = lacks[-1]
         lacking = number(-least["difference"], -least["high"], -least["low"], digits=3)
-        yield Finding(
+        yield legacy_finding(
             f"No window does as well as the whole text: {least['window']} words on each side lack {lacking} of {whole} "
             f"({name}).",
             "clear", least["difference"], least["low"], least["high"], 0.0,
@@ -272,7 +273,7 @@ def _enough(result: Result, means: Mapping[str, Mapping[Any, Any]], metric: str)
     difference = (enough["difference"], enough["low"], enough["high"])
     status = status_of(*difference[1:], 0.0)
     are = {"null": "are enough", "open": "may be enough", "clear": "do better"}[status]
-    yield Finding(
+    yield legacy_finding(
         f"{enough['window']} words on each side {are}: {name} {number(*_interval(means[enough['window']]))}; the whole "
         f"text gives {whole}, a difference of {number(*difference, digits=3)}.",
         status, *difference, 0.0,

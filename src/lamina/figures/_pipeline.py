@@ -7,7 +7,6 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import rows_of as each_row
 from lamina.figures.theme import (
     COLOURS,
     FAINT,
@@ -27,6 +26,7 @@ from lamina.figures.theme import (
     seeds_name,
     title_of,
 )
+from lamina.findings import rows_of as each_row
 
 _ROW = 46
 """Height of one task."""
@@ -321,7 +321,9 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
     names = [title_of(task) for task in in_order(tables)]
     keys = ["task_a", "task_b", "statistic"]
     tests = rows_of(tables, "order_tests")
-    tested = table.assign(p_holm=float("nan")) if tests is None else table.merge(tests[[*keys, "p_holm"]], on=keys)
+    tested = (
+        table.assign(p_adjusted=float("nan")) if tests is None else table.merge(tests[[*keys, "p_adjusted"]], on=keys)
+    )
     turned = tested.rename(columns={"task_a": "task_b", "task_b": "task_a"})
     turned["probability"] = 1 - turned["probability"]
     # Both directions of each pair, whichever the table has.
@@ -332,12 +334,12 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
         statistic=both["statistic"].map({each.value: each.name for each in (_GRAVITY, _EXPECTED)}),
         said=[
             _number(value) + "*" * bool(value == value and p < _SURE)
-            for value, p in zip(both["probability"], both["p_holm"], strict=True)
+            for value, p in zip(both["probability"], both["p_adjusted"], strict=True)
         ],
     )
     told = [(str(name), group) for name, group in rows.groupby("statistic") if group["probability"].notna().any()]
     subtitle = ["probability that the row's task comes before the column's", *_untold(rows)]
-    if (both["p_holm"] < _SURE).any():
+    if (both["p_adjusted"] < _SURE).any():
         subtitle.insert(1, f"* p < {_SURE:g} after Holm's correction over all pairs".replace("0.", "."))
     said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
     panels = [_matrix(name, group, names) for name, group in told]
@@ -371,7 +373,7 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
     tooltip = [
         alt.Tooltip("first:N"),
         alt.Tooltip("second:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_holm")),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_adjusted")),
     ]
     reason = [alt.Tooltip("reason:N")] if "reason" in rows else []
     return alt.LayerChart(

@@ -10,7 +10,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import number
 from lamina.figures.theme import (
     COLOURS,
     INK,
@@ -25,6 +24,7 @@ from lamina.figures.theme import (
     seed_count,
     title_of,
 )
+from lamina.findings import number
 
 _WIDTH, _HEIGHT = 200, 120
 _LINE = 36

@@ -9,10 +9,10 @@ from lamina.analyses.cause.ablate_effects import NORMALISED
 from lamina.analyses.cause.ablate_findings import harm_of, named, worst_of
 from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM
 from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.findings import number
-from lamina.analyses.paired import SURE
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
+from lamina.findings import number
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "heads": (
@@ -51,7 +51,7 @@ _DEPTHS = ("#86bdea", "#08254d")
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """The charts `heads`, `blocks` and `importance`, as far as the result has them."""
     table, model = result.tables["effects"], result.provenance.model["name"]
-    table = table.assign(harm=harm_of(table), sure=table["p_holm"] < SURE)
+    table = table.assign(harm=harm_of(table), sure=table["p_adjusted"] < SURE)
     charts = {
         "heads": _heads(table[table["component"].isin(["head", RANDOM])], model),
         "blocks": _blocks(table[table["component"] == "block"], rows_of(result.tables, "twin"), model),
@@ -102,7 +102,7 @@ def _grid(rows: Table, target: str, how: str) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("layer:Q"),
             alt.Tooltip("column:N", title="head"),
-            *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_holm")),
+            *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_adjusted")),
         ],
     )
     marks: list[alt.Chart] = [base.mark_rect(stroke=FAINT, strokeWidth=1).encode(color=colour)]
@@ -157,7 +157,7 @@ def _bars(rows: Table, twin: Table | None, target: str) -> alt.LayerChart:
     x = alt.X("layer:O", title="layer skipped", axis=axis)
     measured = f"effect ({_UNITS.get(target, _POINTS)})"
     y = alt.Y("effect:Q", title=measured, axis=alt.Axis(tickCount=5))
-    numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_holm")]
+    numbers = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("effect", "low", "high", "p_adjusted")]
     base = alt.Chart(rows, width=PANEL_WIDTH, height=200).encode(x=x, tooltip=[alt.Tooltip("layer:Q"), *numbers])
     colour = alt.when(alt.datum.harm > 0).then(alt.value(WORSE)).otherwise(alt.value(BETTER))
     marks: list[alt.Chart] = [

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import rows_of
 from lamina.figures.theme import INK, series, themed
+from lamina.findings import rows_of
 from lamina.results import Result
 
 CAPTIONS = {

@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.paired import DIFFERENCE, surely_ahead
+from lamina.analyses.legacy import DIFFERENCE, surely_ahead
 from lamina.figures.look import Panel, lines
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result

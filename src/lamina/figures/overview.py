@@ -11,8 +11,8 @@ import warnings
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.findings import layers_in_words, number, rows_of
 from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, themed
+from lamina.findings import layers_in_words, number, rows_of
 
 HOVERED = "layer"
 """Name of the selection parameter that both charts share."""

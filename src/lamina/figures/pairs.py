@@ -138,7 +138,7 @@ def _paradigm_rows(result: Result) -> pd.DataFrame:
     pairs, baselines = result.tables["pairs"], result.tables["baselines"]
     model = str(result.provenance.model["name"])
     own = pairs[(pairs["score"] == "plain") & (pairs["paradigm"] != "all")]
-    own = own.assign(of=model, name=own["paradigm"], sure=own["p_holm"] < 0.05)
+    own = own.assign(of=model, name=own["paradigm"], sure=own["p_adjusted"] < 0.05)
     beside = baselines[(baselines["score"] == "plain") & (baselines["level"] == "paradigm")]
     known = own.set_index("name")
     beside = beside.assign(

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.paired import SURE
 from lamina.analyses.questions.contrast import TOGETHER
 from lamina.analyses.questions.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "roles": (
@@ -24,7 +24,7 @@ CAPTIONS = {
     ),
     "differences": (
         "The model minus pseudo roles and minus its random-weights twin, question by question, by layer; bands are "
-        "95 % intervals over documents, not corrected for the number of layers (`p_holm` in the table is). Where a "
+        "95 % intervals over documents, not corrected for the number of layers (`p_adjusted` in the table is). Where a "
         "band holds 0, nothing was shown."
     ),
     "answers": (
@@ -176,7 +176,7 @@ def _contrast(result: Result, table: Table) -> alt.ConcatChart:
         f"filled: p < .05 after correction over layers and measures; {_intervals(table)}",
     ]
     title = f"{result.provenance.model['name']}: right minus wrong answers to similar questions"
-    return _page(rows.assign(sure=rows["p_holm"] < SURE), panels, title, notes)
+    return _page(rows.assign(sure=rows["p_adjusted"] < SURE), panels, title, notes)
 
 
 def _intervals(table: Table) -> str:

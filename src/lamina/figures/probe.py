@@ -9,8 +9,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.findings import number
-from lamina.analyses.findings import rows_of as each_row
 from lamina.figures._heat_map import heat_maps
 from lamina.figures._pipeline import order, pipeline
 from lamina.figures._weights import weights
@@ -36,6 +34,8 @@ from lamina.figures.theme import (
     unconverged,
 )
 from lamina.figures.trace import traces
+from lamina.findings import number
+from lamina.findings import rows_of as each_row
 from lamina.results import Result
 
 CAPTIONS = {

@@ -10,8 +10,8 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.cause.restore_findings import metric_of
-from lamina.analyses.findings import number
 from lamina.figures.theme import COLOURS, DASHES, GREY, INK, SHAPES, Table, layer_axis, themed
+from lamina.findings import number
 from lamina.results import Result
 from lamina.training.recipes import LOWER_IS_BETTER
 

@@ -8,10 +8,10 @@ import pandas as pd
 from lamina.analyses.cause.linked import ALL, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
-from lamina.analyses.findings import number, rows_of
-from lamina.analyses.paired import SURE
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
+from lamina.findings import number, rows_of
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "roles": (
@@ -89,7 +89,7 @@ def _shown(groups: Table) -> Table:
 def _rows(heads: Table, table: Table) -> Table:
     """One row per point; effects are turned so that above 0 is worse."""
     keys = ["layer", "head", "role", "target"]
-    worse = table[(table["p_holm"] < SURE) & (harm(table, "difference") > 0)]
+    worse = table[(table["p_adjusted"] < SURE) & (harm(table, "difference") > 0)]
     sure = set(worse[keys].itertuples(index=False, name=None))
     series = [
         _SERIES[2] if (layer, head, role, target) in sure else _SERIES[1] if has else _SERIES[0]

@@ -299,12 +299,12 @@ def revised_after(tables: Tables, title: str) -> alt.ConcatChart | None:
 
 
 def _pairs(rows: Table, title: str) -> alt.LayerChart:
-    order = [pair + " *" * bool(p < 0.05) for pair, p in zip(rows["pair"], rows["p_holm"], strict=True)]
+    order = [pair + " *" * bool(p < 0.05) for pair, p in zip(rows["pair"], rows["p_adjusted"], strict=True)]
     rows = rows.assign(pair=order)
     ends = {"value": "shuffled", "from": "shuffled_low", "to": "shuffled_high"}
     observed = rows.assign(what=_OBSERVED, value=rows["observed"], **{"from": rows["low"], "to": rows["high"]})
     shuffled = rows.assign(what=_SHUFFLED, **{name: rows[column] for name, column in ends.items()})
-    long = pd.concat([observed, shuffled])[["pair", "what", "value", "from", "to", "pairs", "difference", "p_holm"]]
+    long = pd.concat([observed, shuffled])[["pair", "what", "value", "from", "to", "pairs", "difference", "p_adjusted"]]
     names, legend = [_OBSERVED, _SHUFFLED], alt.Legend(title=None, orient="top", labelLimit=300)
     base = alt.Chart(long, width=420, height=alt.Step(13)).encode(
         y=alt.Y("pair:N", sort=order, title=None, axis=alt.Axis(labelLimit=400)),
@@ -313,7 +313,7 @@ def _pairs(rows: Table, title: str) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("pair:N"),
             alt.Tooltip("what:N"),
-            *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "difference", "p_holm")),
+            *(alt.Tooltip(f"{each}:Q", format=".3f") for each in ("value", "difference", "p_adjusted")),
         ],
     )
     x = alt.X("value:Q", title="share of pairs of targets", scale=alt.Scale(domain=[0, 1]))

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from lamina.analyses import get_analysis
-from lamina.analyses.findings import number
 from lamina.analyses.overview import CHAPTERS, ChapterCard, ability_layers, chapter_of, head_roles
 from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
+from lamina.findings import Finding, number, p_in_words, strongest_first
 from lamina.result_folder import is_as_saved
-from lamina.results import Finding, Provenance, Result, strongest_first
+from lamina.results import Provenance, Result
+from lamina.stats.status import Status
 
 if TYPE_CHECKING:
     import pandas
@@ -95,6 +96,8 @@ class Told(NamedTuple):
     status: str
     chapter: str
     title: str
+    weight: int
+    """How much its claim is worth."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def _chapter(card: ChapterCard, parts: list[Part]) -> Chapter:
     lead, figure = _lead(card, parts)
     ordered = [lead, *(part for part in parts if part is not lead)]
     found = [(finding, part) for part in ordered for finding in strongest_first(part.findings)]
-    told = [Told(finding.text, finding.status, card.name, part.title) for finding, part in found]
+    told = [Told(finding.text, finding.status, card.name, part.title, finding.weight) for finding, part in found]
     best = found[0][0] if found else None
     return Chapter(
         card.name,
@@ -206,14 +209,14 @@ def how_sure(best: Finding | None, findings: Sequence[Finding], about: Sequence[
     """How far a chapter can be trusted, in sentences: interval, further findings, sample, warnings.
 
     Example:
-        >>> found = Finding("Layer 3 is best.", "clear", 0.9, 0.89, 0.91, against=0.51)
+        >>> found = Finding("Layer 3 reads it", "lead", "clear", 0.4, 0.3, 0.5, 0.01, n=9, unit="document")
         >>> plain = Provenance({}, {"scored": {"pos": 1200}}, {"samples": 500}, warnings=("Small sample.",))
         >>> " ".join(how_sure(found, [found], [plain]))
-        "The headline's 95 % interval, .89 to .91, lies above what it is compared with (.51). Scored: 1,200 (pos). \
-Bootstrap samples: 500. Small sample."
+        'The headline was tested by its lead: .40 [.30, .50], p = .010 after correction for all tests of its family \
+over 9 documents. Scored: 1,200 (pos). Bootstrap samples: 500. Small sample.'
     """
-    said = [_interval(best)] if best is not None else []
-    counts = {status: sum(each.status == status for each in findings) for status in ("clear", "open", "null")}
+    said = [_tested(best)] if best is not None else []
+    counts = {status: sum(each.status == status for each in findings) for status in get_args(Status)}
     if len(findings) > 1:
         told = ", ".join(
             f"{count} {'are' if count > 1 else 'is'} {status}" for status, count in counts.items() if count
@@ -227,7 +230,7 @@ Bootstrap samples: 500. Small sample."
         said.append(
             f"Bootstrap samples: {' to '.join(f'{each:,}' for each in dict.fromkeys([samples[0], samples[-1]]))}."
         )
-    seeds = {len(each.seeds) for each in about if len(each.seeds) > 1}
+    seeds = {len(set(each.seeds)) for each in about if len(set(each.seeds)) > 1}
     said += [f"Seeds: {max(seeds)}."] if seeds else []
     return [*said, *dict.fromkeys(warning for each in about for warning in each.warnings)]
 
@@ -237,16 +240,14 @@ def _drawn(about: Provenance) -> int:
     return int(about.corpus.get("bootstrap", about.parameters.get("samples")) or 0)
 
 
-def _interval(best: Finding) -> str:
-    if best.value is None or best.against is None:
-        return "The headline has no single number to compare."
-    against = number(best.against)
-    if best.low is None or best.high is None:
-        return f"The headline's number, {number(best.value)}, is compared with {against}; it has no interval."
-    ends = f"{number(best.low)} to {number(best.high)}"
-    sides = ((best.low > best.against, "lies above"), (best.high < best.against, "lies below"))
-    where = next((said for holds, said in sides if holds), "includes")
-    return f"The headline's 95 % interval, {ends}, {where} what it is compared with ({against})."
+def _tested(best: Finding) -> str:
+    """What the headline's badge belongs to."""
+    if best.status == "untested" or best.estimate is None or not best.contrast:
+        return "The headline was not tested."
+    estimate = number(best.estimate, best.low, best.high, best.digits)
+    p = "" if best.p is None else f", {p_in_words(best.p)} after correction for all tests of its family"
+    units = f" over {best.n:,} {best.unit}{'' if best.n == 1 else 's'}" if best.n else ""
+    return f"The headline was tested by its {best.contrast}: {estimate}{p}{units}."
 
 
 def own_command(commands: Sequence[str], analyses: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lamina.corpora.questions import Question
 from lamina.encoders.pieces import Pieces
-from lamina.training.over_seeds import draws_over_seeds
+from lamina.stats.seeds import draws_over_seeds
 from lamina.types import Text
 
 if TYPE_CHECKING:

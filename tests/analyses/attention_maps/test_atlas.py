@@ -12,7 +12,7 @@ from lamina.analyses.attention_maps.atlas import card, result_atlas, sentence_at
 from lamina.analyses.attention_maps.behaviours import BEHAVIOURS, Found
 from lamina.analyses.attention_maps.relations import BEST, RELATIONS
 from lamina.analyses.attention_maps.sentences import see
-from lamina.analyses.paired import DIFFERENCE
+from lamina.analyses.legacy import DIFFERENCE
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
@@ -151,7 +151,7 @@ def test_a_card_has_everything_there_is():
     assert found.shapes["pattern"].tolist() == ["diagonal"]
     assert found.coreference["mention_type"].tolist() == ["pronoun"]
     assert found.neighbours.values.tolist() == [[1, 1, 0.1, "other"], [1, 3, 0.2, "broad"]]
-    assert found.behaviours[["what", "difference", "p_holm"]].values.tolist() == [["obj", 0.45, 0.001]]
+    assert found.behaviours[["what", "difference", "p_adjusted"]].values.tolist() == [["obj", 0.45, 0.001]]
     assert len(found.points) == 3
 
 

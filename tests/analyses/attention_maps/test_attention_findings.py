@@ -8,7 +8,8 @@ import pytest
 from lamina.analyses.attention_maps.attention import attention
 from lamina.analyses.attention_maps.head_means import LAYERS
 from lamina.analyses.attention_maps.surface import SURFACE
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 
 HEAD = (1, 1, "entropy", 1.0, 0.9, 1.1, 3.0)
 OTHER = (2, 1, "entropy", 2.5, 2.4, 2.6, 3.0)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.analyses.attention_maps.corefheads import corefheads, windows
-from lamina.analyses.resampling import CHOOSING, halve
 from lamina.corpora import corpus_from
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import CorpusError, ModelError
+from lamina.stats.units import CHOOSING, halve
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -179,7 +179,7 @@ def test_every_type_has_its_own_best_head_beside_every_baseline():
     best = corefheads(encoder, corpus_of(texts), samples=5).tables["best"]
     assert list(best.columns) == [
         "mention_type", "layer", "head", "count", "accuracy", "low", "high", "baseline", "baseline_accuracy",
-        "difference", "diff_low", "diff_high", "p_holm", "agrees",
+        "difference", "diff_low", "diff_high", "p_adjusted", "agrees",
     ]  # fmt: skip
     assert best["baseline"].tolist() == ["nearest", "head match", "rules"] * 4
     assert best.drop_duplicates("mention_type").set_index("mention_type")["head"].to_dict() == {
@@ -190,7 +190,7 @@ def test_every_type_has_its_own_best_head_beside_every_baseline():
     assert own.loc[("pronoun", "head match"), ["accuracy", "baseline_accuracy", "difference"]].tolist() == [1, 0, 1]
     assert own.loc[("nominal", "head match"), ["accuracy", "baseline_accuracy", "difference"]].tolist() == [1, 1, 0]
     # Eight documents that all say the same have a p of 2 * 2**-8; times 2 heads, 4 types and 3 baselines.
-    assert own.loc[("pronoun", "head match"), "p_holm"] == pytest.approx(2 * 2**-8 * 24, rel=0.5)
+    assert own.loc[("pronoun", "head match"), "p_adjusted"] == pytest.approx(2 * 2**-8 * 24, rel=0.5)
     assert best["agrees"].all()
 
 

@@ -20,10 +20,10 @@ from lamina.analyses.attention_maps.divergences import (
     divergences,
     most_alike,
 )
-from lamina.analyses.resampling import BY_DOCUMENT, BY_TEXT
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import watch
 from lamina.encoders import Tokens
+from lamina.stats.units import BY_DOCUMENT, BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text
 

@@ -20,10 +20,11 @@ from lamina.analyses.attention_maps.relations import (
     relations_table,
 )
 from lamina.analyses.attention_maps.surface import SURFACE
-from lamina.analyses.paired import SURE, surely_ahead
-from lamina.analyses.resampling import halve
+from lamina.analyses.legacy import surely_ahead
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import Tokens
+from lamina.stats.status import SURE
+from lamina.stats.units import halve
 from lamina.types import Edge, Span, Text
 
 WORDS = 6

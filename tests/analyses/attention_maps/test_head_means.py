@@ -8,7 +8,7 @@ import torch
 
 from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, head_table, layer_table
 from lamina.analyses.attention_maps.surface import PATTERNS, SHARE_OF_TEXTS
-from lamina.analyses.resampling import BY_DOCUMENT, BY_TEXT, unit_of
+from lamina.stats.units import BY_DOCUMENT, BY_TEXT, unit_of
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 

@@ -126,7 +126,7 @@ def test_a_coreference_head_must_beat_every_baseline():
     assert found[["layer", "head", "behaviour", "what", "value", "over"]].values.tolist() == [
         [3, 10, "coreference", "pronoun", 0.7, 0.5]
     ]
-    assert found["p_holm"].tolist() == [0.01]
+    assert found["p_adjusted"].tolist() == [0.01]
 
 
 def treebank(count: int = 80) -> list[Text]:

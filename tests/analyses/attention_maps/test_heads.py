@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.attention_maps.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
-from lamina.analyses.resampling import CHOOSING, SCORED, Halves, halve
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import watch
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
+from lamina.stats.units import CHOOSING, SCORED, Halves, halve
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -88,7 +88,7 @@ def test_both_directions_of_every_head_are_scored_without_the_diagonal(chasing):
     table = heads(*chasing, samples=10).tables["relations"]
     assert list(table.columns) == [
         "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
-        "difference", "diff_low", "diff_high", "p_holm",
+        "difference", "diff_low", "diff_high", "p_adjusted",
     ]  # fmt: skip
     known = {
         ("nsubj", "dependent", 1): 1, ("obj", "dependent", 1): 1, ("punct", "dependent", 1): 1,
@@ -170,11 +170,11 @@ def test_relations_of_too_few_dependencies_are_not_tested():
     texts = [Text(f"s{i}", WORDS, edges={"dep": CHASE}) for i in range(29)]
     tables = heads(Painted({text.id: MAPS for text in texts}), corpus_of(texts), samples=10).tables
     for name in ("relations", "best"):
-        tested = tables[name].dropna(subset=["p_holm"])
+        tested = tables[name].dropna(subset=["p_adjusted"])
         assert set(tested["relation"]) == {"all", "all without punctuation"}
     # Two relations, two directions, two heads. All documents say the same: p is what flipping their signs can give.
     row = tables["best"].set_index("relation").loc["all"]
-    assert row["p_holm"] == pytest.approx(8 * 2 * 2**-29, rel=0.9)
+    assert row["p_adjusted"] == pytest.approx(8 * 2 * 2**-29, rel=0.9)
     assert (row["accuracy"], row["offset_accuracy"], row["agrees"]) == (1, pytest.approx(1 / 3), True)
 
 

@@ -61,7 +61,7 @@ def test_a_planted_induction_head_is_found_and_no_other():
     assert planted["low"] <= planted["value"] <= planted["high"]
     assert planted["unrepeated"] < 0.05
     assert planted["diff_low"] > 0.7
-    assert planted["p_holm"] < 0.001
+    assert planted["p_adjusted"] < 0.001
     assert planted["twin"] < 0.05
     assert induction_heads(table.reset_index())[["layer", "head"]].to_numpy().tolist() == [[2, 2]]
     (told,) = [each for each in result.findings if "induction" in each.text]

@@ -11,10 +11,10 @@ from lamina.analyses.attention_maps.attention_distance import DistanceMeter
 from lamina.analyses.attention_maps.divergences import SMOOTHING, DivergenceMeter
 from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
 from lamina.analyses.attention_maps.surface import ENOUGH, MEASURES, PATTERNS, STRONG, PatternMeter, SurfaceMeter
-from lamina.analyses.resampling import Halves
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import Meter, watch
 from lamina.encoders import SPECIAL
+from lamina.stats.units import Halves
 from lamina.types import Edge, Span, Text
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from lamina.analyses.behaviour.correlations import Correlations
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 DRAW = np.random.default_rng(3)
 LENGTH = DRAW.integers(1, 9, 400).astype(float)

@@ -53,8 +53,8 @@ def test_the_difference_is_paired_by_item_and_tested_as_mcnemar_does() -> None:
         assert width == pytest.approx(2 * 1.96 * error, rel=0.15)
     # Groups count alike, whatever their size.
     assert rows.loc["all", "difference"] == pytest.approx(rows.loc[list(GROUPS), "difference"].mean())
-    assert rows.loc["agreement", "p_holm"] == pytest.approx(min(1, 2 * rows.loc["agreement", "p"]))
-    assert rows.loc["all", "p_holm"] == rows.loc["all", "p"]
+    assert rows.loc["agreement", "p_adjusted"] == pytest.approx(min(1, 2 * rows.loc["agreement", "p"]))
+    assert rows.loc["all", "p_adjusted"] == rows.loc["all", "p"]
     assert [finding.status for finding in result.findings] == ["clear", "clear"]
     assert result.findings[0].text.startswith("a has a higher accuracy than b over 2 groups: .")
 

@@ -13,7 +13,6 @@ import lamina
 from lamina.analyses.behaviour.accuracies import Accuracies
 from lamina.analyses.behaviour.judging import n_grams_of
 from lamina.analyses.behaviour.verdicts import SCORES, Verdicts, score_pairs
-from lamina.analyses.paired import holm
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, pairs_from
 from lamina.corpora.syntaxgym import RegionItem, RegionSuites
@@ -22,6 +21,7 @@ from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.figures import captions_of, draw
 from lamina.results import Result
+from lamina.stats.family import holm
 from tests.language_models import tiny_causal, tiny_masked
 
 WORDS = ("the", "dog", "barked", "at", "a", "cat", "and", "ran")
@@ -117,7 +117,7 @@ def test_pairs_are_scored_as_their_sentences_are_one_by_one(make) -> None:
 
 def test_tables_agree_with_their_items(found: Result) -> None:
     items, pairs = found.tables["items"], found.tables["pairs"]
-    assert ",".join(pairs.columns) == "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_holm"
+    assert ",".join(pairs.columns) == "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_adjusted"
     assert found.parquet == ("items",)
     assert items.columns.tolist()[:3] == ["item", "group", "value"]
     for score_name, column in (("plain", "value"), ("per_token", "per_token")):
@@ -125,7 +125,7 @@ def test_tables_agree_with_their_items(found: Result) -> None:
         means = items.groupby("group", sort=False)[column].mean()
         assert own["accuracy"].drop("all").to_dict() == pytest.approx(means.to_dict())
         assert own.loc["all", "accuracy"] == pytest.approx(means.mean())
-        assert own["p_holm"].drop("all").to_numpy() == pytest.approx(holm(own["p"].drop("all").to_numpy()))
+        assert own["p_adjusted"].drop("all").to_numpy() == pytest.approx(holm(own["p"].drop("all").to_numpy()))
     by_term = found.tables["terms"].query("level == 'term' and score == 'plain'").set_index("name")["accuracy"]
     means = items.groupby("group", sort=False)["value"].mean()
     assert by_term["one"] == pytest.approx(means[["small", "large"]].mean())

@@ -136,7 +136,7 @@ def test_p_is_corrected_over_all_parts_of_a_target_and_a_how() -> None:
     single = [effect.p for effect in made.effects()]
     assert table["effect"].tolist() == pytest.approx([-20 / 60, -8 / 60, 0, -0.5])
     # Three heads by their mean are one family, and the block is another.
-    assert table["p_holm"].tolist() == pytest.approx([3 * single[0], 2 * single[1], 1.0, single[3]])
+    assert table["p_adjusted"].tolist() == pytest.approx([3 * single[0], 2 * single[1], 1.0, single[3]])
     assert single[1] == pytest.approx(2 / 2**8, rel=0.35), "all eight pairs on one side"
     assert table["layer"].tolist() == [1] * 4
     assert table["head"].tolist()[:3] == [1, 2, 3]

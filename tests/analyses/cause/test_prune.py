@@ -27,7 +27,8 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding
+from lamina.results import Provenance, Result
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts
 from lamina.types import Text
 from tests.language_models import save, tiny_causal, tiny_masked

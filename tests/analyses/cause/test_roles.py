@@ -26,12 +26,12 @@ from lamina.analyses.cause.roles_effects import (
 from lamina.analyses.cause.roles_heads import Role, roles_of
 from lamina.analyses.cause.roles_targets import asked_of
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.findings import rows_of
-from lamina.analyses.paired import holm
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
+from lamina.findings import rows_of
 from lamina.results import Provenance, Result
+from lamina.stats.family import holm
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank
@@ -67,9 +67,9 @@ def test_agreement_breaks_without_it_and_not_without_others_of_its_layer(joined:
     assert abs(row.others) < 0.1
     assert row.difference == pytest.approx(row.effect - row.others)
     assert row.diff_high < 0
-    assert row.p_holm < 0.001
+    assert row.p_adjusted < 0.001
     # Others may look at the noun as well; nothing is made of it.
-    assert (own.loc[own["effect"] > -0.1, "p_holm"] > 0.05).all()
+    assert (own.loc[own["effect"] > -0.1, "p_adjusted"] > 0.05).all()
 
 
 def test_findings_the_figure_and_the_atlas_name_the_head(joined: Result) -> None:
@@ -122,13 +122,13 @@ def test_a_head_is_compared_with_the_mean_of_its_layer_without_the_role() -> Non
     assert table["effect"].tolist() == pytest.approx([after[at] - before for at in ((0, 0), (1, 1), (1, 2))])
     others = [(after[0, 1] + after[0, 2]) / 2 - before, after[1, 0] - before, after[1, 0] - before]
     assert table["others"].tolist() == pytest.approx(others)
-    assert (table["p_holm"] < 0.01).tolist() == [True, False, True]
+    assert (table["p_adjusted"] < 0.01).tolist() == [True, False, True]
 
 
 def test_a_layer_in_which_every_head_has_the_role_has_nobody_to_compare_with() -> None:
     needed = _needed(np.array([[-0.4, -0.4]]), np.array([[0.9, 0.8]]))
     table = pd.DataFrame(role_rows([needed]), columns=list(ROLES))
-    assert table[["others", "difference", "p_holm"]].isna().all(axis=None)
+    assert table[["others", "difference", "p_adjusted"]].isna().all(axis=None)
     groups = pd.DataFrame(group_rows([needed], samples=20, seed=0), columns=list(GROUPS))
     assert groups["heads"].tolist() == [0]
 
@@ -143,7 +143,7 @@ def test_groups_have_the_rank_correlation_within_layers() -> None:
     assert row.rho_low <= row.rho <= row.rho_high
     assert row.heads == 2
     assert row.difference < 0
-    assert 0 < row.p_holm <= 1
+    assert 0 < row.p_adjusted <= 1
 
 
 def test_permutation_within_layers_is_exact_where_it_can_be_counted() -> None:

@@ -10,7 +10,7 @@ import pytest
 import lamina
 from lamina.analyses.contextualization.neighbours import NEIGHBOURS, SEPARATION
 from lamina.analyses.contextualization.tables import SCORES
-from lamina.analyses.findings import number
+from lamina.findings import number
 from lamina.results import Provenance, Result
 
 NAN = float("nan")

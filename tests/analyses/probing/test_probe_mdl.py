@@ -35,9 +35,9 @@ from lamina.probes import bank
 from lamina.probes.bank import Learned, Schedule
 from lamina.probes.streams import Stream
 from lamina.probes.targets import Targets
+from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
-from lamina.training.over_seeds import ENOUGH_SEEDS
 
 SHORT = Schedule(1e-2, validate_every=10, max_validations=6, halve_after=1, stop_after=2, batch_texts=8, hidden=16)
 HASTY = replace(SHORT, validate_every=3, max_validations=3)

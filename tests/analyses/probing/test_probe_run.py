@@ -33,9 +33,9 @@ COLUMNS = {
     "kl_mixing,kl_mixing_low,kl_mixing_high,kl_differential,kl_differential_low,kl_differential_high,"
     "selectivity,selectivity_low,selectivity_high,selectivity_layer,selectivity_metric,"
     "twin_expected_layer,twin_el_low,twin_el_high,converged,reason",
-    "steps": "task,probe,layer,difference,low,high,p,p_holm",
+    "steps": "task,probe,layer,difference,low,high,p,p_adjusted",
     "order": "task_a,task_b,statistic,probability,reason",
-    "order_tests": "task_a,task_b,statistic,p,p_holm",
+    "order_tests": "task_a,task_b,statistic,p,p_adjusted",
     "traces": "text_id,task,seed,span1,span2,label,gold,layer,probability",
     "breakdown": "task,by,group,layer,count,value,low,high",
     "control": "task,share_seen,targets,metric,layer,model,control,constant",
@@ -114,8 +114,8 @@ def test_steps_are_differences_of_neighbouring_layers(result: Result) -> None:
         below = value[row.task, row.probe, row.layer - 1]
         assert row.difference == pytest.approx(value[row.task, row.probe, row.layer] - below)
     assert (steps["low"] <= steps["high"]).all()
-    assert (steps["p"] <= steps["p_holm"]).all()
-    assert steps["p_holm"].between(0, 1).all()
+    assert (steps["p"] <= steps["p_adjusted"]).all()
+    assert steps["p_adjusted"].between(0, 1).all()
 
 
 def test_values_lie_within_their_intervals_and_what_can_be_learned_is(result: Result) -> None:

@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from benchmarks import coverage
-from lamina.analyses.paired import holm
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
@@ -27,6 +26,7 @@ from lamina.analyses.probing.statistics import (
     two_sided,
 )
 from lamina.probes.tallies import Tally
+from lamina.stats.family import holm
 
 SCORES = np.array([0.80, 0.90, 0.88, 0.92])
 """D = 0.10, -0.02, 0.04."""

@@ -218,9 +218,9 @@ def test_tests_that_cannot_be_made_take_no_part_in_the_correction() -> None:
     # Three pairs have a centre of gravity; one has an expected layer on both sides.
     for pair in (("pos", "dep"), ("pos", "ner"), ("dep", "ner")):
         assert tests[*pair, "center_of_gravity"].p == pytest.approx(2 / 201)
-        assert tests[*pair, "center_of_gravity"].p_holm == pytest.approx(6 / 201)
+        assert tests[*pair, "center_of_gravity"].p_adjusted == pytest.approx(6 / 201)
     told = tests["pos", "dep", "expected_layer"]
-    assert told.p == told.p_holm == pytest.approx(2 / 201)
+    assert told.p == told.p_adjusted == pytest.approx(2 / 201)
     assert np.isnan(tests["pos", "ner", "expected_layer"][-2:]).all()
 
 
@@ -233,5 +233,5 @@ def test_every_layer_is_compared_with_the_one_before_it() -> None:
     assert found["cumulative", 1].difference == pytest.approx(0.4, abs=0.02)
     assert found["cumulative", 1].low <= found["cumulative", 1].difference <= found["cumulative", 1].high
     assert found["cumulative", 1].p == pytest.approx(2 / 201)
-    assert found["cumulative", 1].p_holm == pytest.approx(4 / 201), "two steps of this kind"
+    assert found["cumulative", 1].p_adjusted == pytest.approx(4 / 201), "two steps of this kind"
     assert (found["cumulative", 2].difference, found["cumulative", 2].p) == (0, 1), "the same decisions"

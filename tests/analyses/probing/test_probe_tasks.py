@@ -353,7 +353,7 @@ def test_what_is_made_of_probes_that_have_not_converged_is_not_available(cut_off
         assert np.isnan(row.probability)
         assert "pos: the probe of P(" in row.reason
         assert "had not converged after 20 steps" in row.reason
-    assert tables["order_tests"][["p", "p_holm"]].isna().all(axis=None)
+    assert tables["order_tests"][["p", "p_adjusted"]].isna().all(axis=None)
     skipped = cut_off.provenance.skipped
     # Two layers: four probes of the model, as many of the twin, two of the control.
     assert skipped["pos: probes that had not converged when their steps ended"] == 4 + 4 + 2

@@ -91,7 +91,7 @@ def test_a_task_that_follows_another_by_one_layer_is_found() -> None:
         assert after["shuffled"] == pytest.approx(10 / 16, abs=0.03)
         assert after["shuffled_low"] < after["shuffled"] < after["shuffled_high"] < 1
         assert after["difference_low"] > 0.3
-        assert (after["p"], after["p_holm"]) == (0.01, 0.02)
+        assert (after["p"], after["p_adjusted"]) == (0.01, 0.02)
         before = row_of(table, "lead", "follow", measure)
         assert before["observed"] == 0
         assert before["shuffled"] == pytest.approx(3 / 16, abs=0.03)
@@ -257,7 +257,10 @@ def test_where_nothing_is_revised_that_is_the_finding() -> None:
 def test_a_difference_that_correction_takes_away_is_open() -> None:
     row = {"task_a": "pos", "task_b": "dep", "measure": "after_revised", "pairs": 10, "observed": 0.5, "low": 0.4}
     row |= {"high": 0.6, "shuffled": 0.4, "difference": 0.1, "difference_low": 0.05, "difference_high": 0.15}
-    tables = [pd.DataFrame([row | {"p": 0.03, "p_holm": 0.06}]), pd.DataFrame([row | {"p": 0.001, "p_holm": 0.006}])]
+    tables = [
+        pd.DataFrame([row | {"p": 0.03, "p_adjusted": 0.06}]),
+        pd.DataFrame([row | {"p": 0.001, "p_adjusted": 0.006}]),
+    ]
     nothing = revision_tables([], **QUICK)[0]
 
     assert [next(iter(revision_findings(nothing, table))).status for table in tables] == ["open", "clear"]

@@ -59,8 +59,8 @@ def test_holm_counts_single_tasks_together() -> None:
     strata = [f"qa{1 + number % 3}{each}" for number, each in enumerate(made.strata)]
     table = contrast_table("m", [made._replace(strata=strata)], samples=100, seed=0).set_index("task")
     single = table.loc[["qa1", "qa2", "qa3"]]
-    assert table.loc[TOGETHER, "p_holm"] == table.loc[TOGETHER, "p"]
-    assert single["p_holm"].min() == pytest.approx(min(1, 3 * single["p"].min()))
+    assert table.loc[TOGETHER, "p_adjusted"] == table.loc[TOGETHER, "p"]
+    assert single["p_adjusted"].min() == pytest.approx(min(1, 3 * single["p"].min()))
 
 
 def simulated(effect: float, seed: int, documents: int = 30) -> Answered:
@@ -80,7 +80,7 @@ def simulated(effect: float, seed: int, documents: int = 30) -> Answered:
 def test_a_planted_difference_is_found_and_length_alone_is_none() -> None:
     found = contrast_table("m", [simulated(0.2, 0)], samples=200, seed=0).iloc[0]
     assert found["low"] < 0.2 < found["high"]
-    assert found["p_holm"] < 0.01
+    assert found["p_adjusted"] < 0.01
     made = simulated(0.0, 1)
     nothing = contrast_table("m", [made], samples=200, seed=0).iloc[0]
     assert nothing["low"] < 0 < nothing["high"]
@@ -108,7 +108,7 @@ def test_seeds_are_averaged_and_holm_counts_all_layers_and_measures() -> None:
     table = contrast_table("m", [one._replace(values=values)], samples=100, seed=0)
     assert tuple(table.columns) == CONTRAST
     assert len(table) == 6
-    assert table["p_holm"].min() == pytest.approx(min(1, 6 * table["p"].min()))
+    assert table["p_adjusted"].min() == pytest.approx(min(1, 6 * table["p"].min()))
     pd.testing.assert_frame_equal(table, contrast_table("m", [one._replace(values=values)], samples=100, seed=0))
 
 

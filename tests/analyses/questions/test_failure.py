@@ -45,15 +45,15 @@ def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
     vectors = table[(table["feature"] == "vectors") & (table["model"] == "m")].set_index("layer")
     assert vectors.loc[1, "auc"] > 0.9
     assert vectors.loc[1, "low"] > 0.8
-    assert vectors.loc[1, "p_holm"] < 0.02
+    assert vectors.loc[1, "p_adjusted"] < 0.02
     assert vectors.loc[1, "over_twin_low"] > 0
     assert vectors.loc[0, "low"] < 0.55
-    assert vectors.loc[0, "p_holm"] > 0.05
+    assert vectors.loc[0, "p_adjusted"] > 0.05
     assert (vectors["documents"] == 12).all()
     assert vectors.loc[1, "gain_auc_low"] > 0
     assert vectors.loc[1, "gain_log_loss_low"] > 0
     assert vectors.loc[1, "p_gain_holm"] < 0.02
-    assert (vectors["p_holm"] >= vectors["p"]).all()
+    assert (vectors["p_adjusted"] >= vectors["p"]).all()
     twin = table[table["model"] == "m (random)"]
     assert set(twin["feature"]) == {"vectors"}
     assert twin["over_twin"].isna().all()

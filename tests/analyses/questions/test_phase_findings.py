@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.findings import number
 from lamina.analyses.questions.contrast import CONTRAST
 from lamina.analyses.questions.failure import FAILURE
 from lamina.analyses.questions.phases import phases
 from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
 from lamina.analyses.questions.token_map import token_map
 from lamina.encoders import load_encoder
-from lamina.results import Finding, Provenance, Result
+from lamina.findings import Finding, number
+from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 
 NULLS = ("pseudo roles", "random")
@@ -64,7 +64,7 @@ def predicted(
     tasks: int = 1,
 ) -> pd.DataFrame:
     """Layer 1 has this AUC, and adds `gain` to the confidence, whose AUC is .6."""
-    common = {"count": 200, "documents": 10, "tasks": tasks, "seeds": 1, "p": p, "p_holm": p}
+    common = {"count": 200, "documents": 10, "tasks": tasks, "seeds": 1, "p": p, "p_adjusted": p}
 
     def row(model: str, layer: object, feature: str, auc: float, **more: float) -> dict[str, object]:
         return common | {"model": model, "layer": layer, "feature": feature, **_ends("auc", auc, half)} | more

@@ -14,11 +14,12 @@ from lamina.analyses.attention_maps.coreference import BASELINES
 from lamina.analyses.attention_maps.look import Chosen, standing_out
 from lamina.analyses.attention_maps.sentences import reach, see
 from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter, constant_measures
-from lamina.analyses.findings import rows_of
-from lamina.analyses.paired import DIFFERENCE, SURE, surely_ahead
+from lamina.analyses.legacy import DIFFERENCE, surely_ahead
 from lamina.analyses.watching import Weighting
 from lamina.encoders import Encoder
+from lamina.findings import rows_of
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"
 SENTENCE = "sentence"
@@ -180,7 +181,7 @@ def _ablate(result: Result, shape: tuple[int, int]) -> list[Measure]:
 def _roles(result: Result, shape: tuple[int, int]) -> list[Measure]:
     """The role that a head with one matters for more than the others of its layer do, the most certain first."""
     table = result.tables["roles"]
-    sure = pd.DataFrame(table[_matters(table)]).sort_values("p_holm", ascending=False, kind="stable")
+    sure = pd.DataFrame(table[_matters(table)]).sort_values("p_adjusted", ascending=False, kind="stable")
     names = (NOTHING, *dict.fromkeys(map(str, table["role"])))
     codes = [names.index(str(role)) for role in sure["role"]]
     # Where a head has several rows the last counts, so that it is nothing only where no row is sure.
@@ -191,7 +192,7 @@ def _roles(result: Result, shape: tuple[int, int]) -> list[Measure]:
 def _matters(table: pd.DataFrame) -> pd.Series:
     """Whether what needs the role is surely worse without the head than without others of its layer."""
     worse = table["difference"].where(table["target"] == "loss", -table["difference"]) > 0
-    return worse & (table["p_holm"] < SURE)
+    return worse & (table["p_adjusted"] < SURE)
 
 
 _READERS: dict[str, Callable[[Result, tuple[int, int]], list[Measure]]] = {
@@ -352,7 +353,7 @@ def _uses(roles: pd.DataFrame | None, effects: pd.DataFrame | None) -> pd.DataFr
     parts = [] if roles is None else [roles.assign(matters=_matters(roles))]
     if effects is not None:
         heads = pd.DataFrame(effects[effects["component"] == "head"])
-        parts.append(heads.assign(role="", matters=heads["p_holm"] < SURE))
+        parts.append(heads.assign(role="", matters=heads["p_adjusted"] < SURE))
     return pd.concat(parts, ignore_index=True) if parts else None
 
 

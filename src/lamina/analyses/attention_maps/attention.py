@@ -34,16 +34,18 @@ from lamina.analyses.attention_maps.surface import (
 )
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import NEGLIGIBLE, cell, finding, number, rows_of, status_of
 from lamina.analyses.inputs import Texts
-from lamina.analyses.paired import p_in_words
-from lamina.analyses.resampling import DRAWS, draws_table, unit_of
+from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, fit, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import HOW, OwnLoss
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.bootstrap import DRAWS, draws_table
+from lamina.stats.status import NEGLIGIBLE
+from lamina.stats.units import unit_of
 
 PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_punctuation", "entropy")
 """Measures that models are compared by."""
@@ -74,7 +76,7 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
         "induction": Table(
             "One row per head of a decoder: attention from repeated tokens to the token after their copy (`copy`: to "
             "the copy itself), uniform attention, the same tokens unrepeated, the paired difference, and the "
-            "random-weights twin; `p_holm` is corrected over heads.",
+            "random-weights twin; `p_adjusted` is corrected over heads.",
             INDUCTION,
             optional=True,
         ),
@@ -258,20 +260,20 @@ def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
     numbers = (
         f"{number(row.value, row.low, row.high)} of its attention from repeated tokens to the token after their "
         f"earlier copy; without a copy {number(row.unrepeated)} (difference "
-        f"{number(row.difference, row.diff_low, row.diff_high)}, {p_in_words(row.p_holm)}), the random-weights twin "
+        f"{number(row.difference, row.diff_low, row.diff_high)}, {p_in_words(row.p_adjusted)}), the random-weights twin "
         f"{number(row.twin)}, uniform attention {number(row.baseline)}."
     )
     about = row.value, row.low, row.high, row.unrepeated
     if heads.empty:
         status = "null" if row.diff_high <= NEGLIGIBLE else "open"
         said = f"No head is an induction head: at most, {row.layer}-{row.head} gives {numbers}"
-        yield Finding(said, status, *about)
+        yield legacy_finding(said, status, *about)
         return
     named = [f"{each.layer}-{each.head}" for each in rows_of(heads)]
     listed = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
     count = f"{len(named)} of {len(table)} heads are induction heads ({listed})"
     count = count if len(named) > 1 else f"One of {len(table)} heads is an induction head ({listed})"
-    yield Finding(f"{count}; the clearest, {named[0]}, gives {numbers}", "clear", *about)
+    yield legacy_finding(f"{count}; the clearest, {named[0]}, gives {numbers}", "clear", *about)
 
 
 def _types(patterns: pd.DataFrame) -> Iterable[Finding]:
@@ -315,7 +317,7 @@ def _no_op(sinks: pd.DataFrame, slopes: pd.DataFrame) -> Iterable[Finding]:
             "null": "hangs on that as much as on attention to other tokens",
         }[status]
         numbers = (number(each.value, each.low, each.high, digits=4) for each in (own, other))
-        yield Finding(
+        yield legacy_finding(
             f"Layer {row.layer} gives most attention to {_SINKS[row.kind]} ({number(row.value)}), and the loss {claim}:"
             f" mean gradient {' against '.join(numbers)}.",
             status, own.value, own.low, own.high, other.value,

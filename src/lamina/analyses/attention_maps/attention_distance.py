@@ -11,16 +11,17 @@ from jaxtyping import Bool, Float
 
 from lamina.analyses.attention_maps.surface import uniform_maps
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import finding, rows_of
 from lamina.analyses.inputs import Texts
-from lamina.analyses.resampling import StreamedBootstrap
+from lamina.analyses.legacy import finding
 from lamina.analyses.settings import Samples, Seed, Weights
 from lamina.analyses.watched import WatchedBatch
 from lamina.analyses.watching import Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, rows_of
+from lamina.results import Result
+from lamina.stats.bootstrap import StreamedBootstrap
 
 SHORT = "texts of one word, without a distance"
 

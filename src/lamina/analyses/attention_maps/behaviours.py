@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from lamina.analyses.attention_maps.induction import ENOUGH
-from lamina.analyses.paired import DIFFERENCE, surely_ahead
+from lamina.analyses.legacy import DIFFERENCE, surely_ahead
 
 FIRST = "first"
 """What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     copy ..."""
     diff_low: float = _NONE
     diff_high: float = _NONE
-    p_holm: float = _NONE
+    p_adjusted: float = _NONE
     """... and the corrected test of it (see `surely_ahead`)."""
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.paired import UnitSums
-from lamina.analyses.resampling import Halves
 from lamina.analyses.watched import WatchedBatch
+from lamina.stats.units import Halves, UnitSums
 from lamina.types import Span, Text
 
 TYPES = ("pronoun", "proper", "nominal")
@@ -246,7 +245,7 @@ class CorefMeter:
     """Counts, for every head, baseline and type of mention, how many antecedents it finds; by document.
 
     Example:
-        >>> from lamina.analyses.resampling import halve
+        >>> from lamina.stats.units import halve
         >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Edge, Span, Text

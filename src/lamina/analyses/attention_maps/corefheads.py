@@ -12,25 +12,20 @@ from jaxtyping import Float
 
 from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Documents
-from lamina.analyses.paired import (
-    DIFFERENCE,
-    CrossFit,
-    cross_fit,
-    holm,
-    p_in_words,
-    paired_difference,
-    status_of_difference,
-)
-from lamina.analyses.resampling import CHOOSING, SCORED, document_of, halve, intervals
+from lamina.analyses.legacy import DIFFERENCE, legacy_finding, paired_difference, status_of_difference
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
 from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import CorpusError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.best import CrossFit, cross_fit
+from lamina.stats.family import holm
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.units import CHOOSING, SCORED, document_of, halve
 from lamina.types import Edge, Span, Text
 
 
@@ -141,7 +136,7 @@ def corefheads(
     The system `head` has one row per head, on all documents. `best head` is cross-fitted: for each type of mention a
     head is chosen on one half of the documents and scored on the other, then the other way round, and both scores are
     pooled. So all systems are scored on the same mentions. `best` compares it with every baseline: `difference` is
-    head minus baseline on the same documents, with its 95 % interval, and `p_holm` (two-sided) tests the head shown on
+    head minus baseline on the same documents, with its 95 % interval, and `p_adjusted` (two-sided) tests the head shown on
     all documents, corrected over all heads, types and baselines. Documents are what varies in all of them.
 
     Example:
@@ -186,7 +181,7 @@ def _findings(result: Result) -> Iterable[Finding]:
 
 def _compared(row: Any, called: str) -> Finding:
     head = f"best single head, {row.layer}-{row.head},"
-    status = status_of_difference(row.diff_low, row.diff_high, row.p_holm)
+    status = status_of_difference(row.diff_low, row.diff_high, row.p_adjusted)
     claim = {
         "clear": f"The {head} finds {'more' if row.difference > 0 else 'fewer'} antecedents than {called}",
         "open": f"Whether the {head} finds more antecedents than {called} is undecided",
@@ -195,9 +190,9 @@ def _compared(row: Any, called: str) -> Finding:
     text = (
         f"{claim}: {number(row.accuracy, row.low, row.high)} against {number(row.baseline_accuracy)} of {row.count:,} "
         f"mentions, a difference of {number(row.difference, row.diff_low, row.diff_high)} "
-        f"({p_in_words(row.p_holm)} after Holm)."
+        f"({p_in_words(row.p_adjusted)} after Holm)."
     )
-    return Finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
+    return legacy_finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
 
 
 def _cut(encoder: Encoder, corpus: Corpus, *, window: int, faithful: bool) -> tuple[Iterable[Text], int]:
@@ -253,7 +248,7 @@ def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> 
 
     Accuracy and differences are cross-fitted: each half of the documents is scored by the head that the other half
     chose for the type. The head shown is the best on all documents; `agrees` says whether both halves chose it.
-    `p_holm` tests that very head on all documents, corrected over all heads, types and baselines. `faithful`: one
+    `p_adjusted` tests that very head on all documents, corrected over all heads, types and baselines. `faithful`: one
     head for all types, the best over all mentions, chosen on the documents it is scored on. Types that only one half
     has are left out.
     """
@@ -263,7 +258,7 @@ def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> 
     corrected = holm(np.concatenate([p[kind].ravel() for kind in counted])).reshape(-1, *p[counted[0]].shape)
     overall = int(meter.sums().heads[KINDS.index(ALL)].argmax())
     rows = []
-    for kind, p_holm in zip(counted, corrected, strict=True):
+    for kind, p_adjusted in zip(counted, corrected, strict=True):
         counts, heads = units.counts[:, kind], units.heads[:, kind]
         found = CrossFit(overall, heads[:, overall], agrees=True) if faithful else cross_fit(heads, halves)
         low, high = intervals(weights @ found.hits, weights @ counts)
@@ -272,7 +267,7 @@ def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> 
         for at, name in enumerate(BASELINES):
             hits = units.baselines[:, kind, at]
             difference = paired_difference(found.hits - hits, counts)
-            beside = (name, _share(hits.sum(), counts.sum()), *map(float, difference[:3]), p_holm[found.system, at])
+            beside = (name, _share(hits.sum(), counts.sum()), *map(float, difference[:3]), p_adjusted[found.system, at])
             rows.append((*place, *scored, *beside, found.agrees))
     return pd.DataFrame(rows, columns=list(BESIDE))
 

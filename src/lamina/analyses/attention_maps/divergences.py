@@ -12,11 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.findings import finding, rows_of
-from lamina.analyses.resampling import BY_DOCUMENT, StreamedBootstrap, Unit, intervals
+from lamina.analyses.legacy import finding
 from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import Encoder
-from lamina.results import Finding
+from lamina.findings import Finding, rows_of
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.units import BY_DOCUMENT, Unit
 
 DIVERGENCES = ("layer_a", "head_a", "layer_b", "head_b", "value", "mean", "low", "high")
 """Columns of `divergences.csv`."""

@@ -8,8 +8,9 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.atlas import NATS, OFTEN, SHARE, TITLES, Card
 from lamina.analyses.attention_maps.behaviours import BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
-from lamina.analyses.findings import number, rows_of, status_of
-from lamina.results import Status
+from lamina.analyses.legacy import status_of
+from lamina.findings import number, rows_of
+from lamina.stats.status import Status
 
 _NAN = float("nan")
 _UNITS = dict.fromkeys(TITLES.values(), SHARE) | {TITLES["entropy"]: NATS, TITLES["entropy_first"]: NATS}

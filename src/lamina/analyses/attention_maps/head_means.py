@@ -10,8 +10,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Real
 
-from lamina.analyses.resampling import BY_DOCUMENT, StreamedBootstrap, Unit, intervals
 from lamina.encoders import Encoder
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.units import BY_DOCUMENT, Unit
 from lamina.types import Text
 
 LAYERS = ("layer", "of", "kind", "value", "low", "high", "baseline")

@@ -17,16 +17,17 @@ from lamina.analyses.attention_maps.induction import REPEATED, InductionMeter, i
 from lamina.analyses.attention_maps.relations import RelationMeter, best_table, relations_of, relations_table
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number, rows_of, status_of
 from lamina.analyses.inputs import Texts
-from lamina.analyses.paired import SURE
-from lamina.analyses.resampling import CHOOSING, SCORED, halve, unit_of
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.settings import Length, Samples, Seed, Weights
 from lamina.analyses.watching import Meter, Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, ModelError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, number, rows_of
+from lamina.results import Result
+from lamina.stats.status import SURE
+from lamina.stats.units import CHOOSING, SCORED, halve, unit_of
 
 POINTS = ("layer", "head", "x", "y", "behaviour")
 """Columns of `points.csv`."""
@@ -196,7 +197,7 @@ def _layers_matter(divergences: pd.DataFrame) -> Iterable[Finding]:
         f"{claim}: mean divergence {number(found.within)} within layers and {number(found.between)} between them, a "
         f"difference of {number(difference, found.low, found.high)} nats per token (heads resampled)."
     )
-    yield Finding(text, status, difference, found.low, found.high, 0.0)
+    yield legacy_finding(text, status, difference, found.low, found.high, 0.0)
 
 
 def _contrast(divergences: pd.DataFrame) -> _Contrast | None:
@@ -227,12 +228,12 @@ def _syntactic_heads(heads: int, doing: pd.DataFrame, relations: int) -> Finding
     own = doing[doing["behaviour"] == SYNTACTIC]
     rule = f"one or more of {relations} relations better than the best fixed offset (p < {number(SURE)} after Holm)."
     if own.empty:
-        return Finding(f"None of {heads} heads is syntactic: none finds {rule}", "open", 0.0, against=0.0)
+        return legacy_finding(f"None of {heads} heads is syntactic: none finds {rule}", "open", 0.0, against=0.0)
     found = len(own[["layer", "head"]].drop_duplicates())
     leading = rows_of(own.nlargest(3, "difference"))
     names = ", ".join(f"{row.layer}-{row.head} for {row.what}" for row in leading)
     text = f"{found} of {heads} heads are syntactic (most clearly {names}): each finds {rule}"
-    return Finding(text, "clear", float(found), against=0.0)
+    return legacy_finding(text, "clear", float(found), against=0.0)
 
 
 def _relations(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> RelationMeter | None:

@@ -26,10 +26,8 @@ from lamina.analyses.attention_maps.relations import (
     relations_table,
 )
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Treebank
-from lamina.analyses.paired import DIFFERENCE, p_in_words, status_of_difference, surely_ahead
-from lamina.analyses.resampling import halve
+from lamina.analyses.legacy import DIFFERENCE, legacy_finding, status_of_difference, surely_ahead
 from lamina.analyses.sample_size import LEAST_TARGETS, Sample
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watched import From, Watched, WatchedBatch
@@ -37,7 +35,9 @@ from lamina.analyses.watching import Watch, Watching, Weighting, first_token, re
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.units import halve
 from lamina.types import Text
 
 EXAMPLES = (
@@ -180,9 +180,9 @@ def heads(
     other, then the other way round, and both scores are pooled. The winner of hundreds of heads is lucky on the data
     that made it win, and nowhere else. `agrees` says whether both halves chose the head that is shown.
 
-    `difference` is head minus offset on the same documents, with its 95 % interval. `p_holm` (two-sided) tests the
+    `difference` is head minus offset on the same documents, with its 95 % interval. `p_adjusted` (two-sided) tests the
     head of the row on all documents, corrected over all heads, relations (of at least 30 dependencies) and directions:
-    any of them could have been the best. A head earns the name of a relation where `p_holm` is below 0.05 and the
+    any of them could have been the best. A head earns the name of a relation where `p_adjusted` is below 0.05 and the
     cross-fitted interval above 0.
     Documents are what varies in all intervals and tests; texts, where the corpus is one document.
 
@@ -241,13 +241,13 @@ def _findings(result: Result) -> Iterable[Finding]:
 
 def _compared(claim: str, what: str, row: Any) -> Finding:
     """A head beside its offset; clear where the corrected test of their difference says so."""
-    status = status_of_difference(row.diff_low, row.diff_high, row.p_holm)
+    status = status_of_difference(row.diff_low, row.diff_high, row.p_adjusted)
     text = (
         f"{claim} {number(row.accuracy, row.low, row.high)} {what}; the best fixed offset finds "
         f"{number(row.offset_accuracy)}, a difference of {number(row.difference, row.diff_low, row.diff_high)} "
-        f"({p_in_words(row.p_holm)} after Holm)."
+        f"({p_in_words(row.p_adjusted)} after Holm)."
     )
-    return Finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
+    return legacy_finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
 
 
 def _relations(corpus: Corpus) -> Counter[str]:

@@ -15,9 +15,10 @@ import torch
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from lamina.analyses.paired import holm, paired_difference, surely_ahead
+from lamina.analyses.legacy import paired_difference, surely_ahead
 from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import SPECIAL, Encoder
+from lamina.stats.family import holm
 from lamina.types import Text
 
 COPY = 25
@@ -35,7 +36,7 @@ ENOUGH = 0.3
 
 INDUCTION = (
     *("layer", "head", "value", "low", "high", "baseline", "unrepeated"),
-    *("difference", "diff_low", "diff_high", "p_holm", "copy", "twin", "twin_low", "twin_high"),
+    *("difference", "diff_low", "diff_high", "p_adjusted", "copy", "twin", "twin_low", "twin_high"),
 )
 """Columns of `induction.csv`."""
 TOO_FEW = "its vocabulary has too few words of one token to repeat"
@@ -181,8 +182,8 @@ def induction_heads(table: pd.DataFrame) -> pd.DataFrame:
     """The heads that earn the name, the clearest first: enough attention, surely more than without a repetition.
 
     Example:
-        >>> row = dict.fromkeys(INDUCTION, 0.0) | {"layer": 2, "value": 0.8, "diff_low": 0.7, "p_holm": 0.001}
-        >>> rows = pd.DataFrame([row, row | {"layer": 3, "value": 0.1}, row | {"layer": 4, "p_holm": 0.2}])
+        >>> row = dict.fromkeys(INDUCTION, 0.0) | {"layer": 2, "value": 0.8, "diff_low": 0.7, "p_adjusted": 0.001}
+        >>> rows = pd.DataFrame([row, row | {"layer": 3, "value": 0.1}, row | {"layer": 4, "p_adjusted": 0.2}])
         >>> induction_heads(rows)["layer"].tolist()
         [2]
     """

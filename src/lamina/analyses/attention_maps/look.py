@@ -14,14 +14,15 @@ from lamina.analyses.attention_maps.rollout import rollout
 from lamina.analyses.attention_maps.sentences import Level, Units, head_of, reach, see, units_of
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.findings import number, rows_of
 from lamina.analyses.inputs import Sentence
+from lamina.analyses.legacy import legacy_finding
 from lamina.analyses.settings import Setting, Weights
 from lamina.analyses.watched import to_words
 from lamina.analyses.watching import refuse_without_maps
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, number, rows_of
+from lamina.results import Result
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
 """Columns of `attention.csv`."""
@@ -128,7 +129,7 @@ def _findings(result: Result) -> Iterable[Finding]:
     shown = result.tables["heads"].dropna(subset=["value"])
     if len(shown):
         named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(shown))
-        yield Finding(f"Heads that stand out on this sentence: {named}; one sentence has no interval.", "open")
+        yield legacy_finding(f"Heads that stand out on this sentence: {named}; one sentence has no interval.", "open")
 
 
 @look.shows

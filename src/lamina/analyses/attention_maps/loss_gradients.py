@@ -10,12 +10,12 @@ import torch
 
 from lamina.analyses.attention_maps.behaviours import FIRST
 from lamina.analyses.attention_maps.head_means import HeadMeans, head_table
-from lamina.analyses.resampling import BY_DOCUMENT, Unit
 from lamina.analyses.watched import roles_of
 from lamina.analyses.watching import fit, punctuation_ids
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import Gradients, OwnLoss
 from lamina.progress import progress
+from lamina.stats.units import BY_DOCUMENT, Unit
 from lamina.types import Text
 
 TARGETS = ("separator", "punctuation", "other")

@@ -26,8 +26,8 @@ from lamina.analyses.attention_maps.parse_probes import (
 )
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, number, rows_of, status_of
 from lamina.analyses.inputs import TrainedTexts
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watched import From
 from lamina.analyses.watching import Weighting, refuse_without_maps, watch
@@ -36,8 +36,9 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import told
+from lamina.findings import Finding, cell, number, rows_of
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
-from lamina.results import Finding, Result, answer_key, question_key
+from lamina.results import Result, answer_key, question_key
 from lamina.types import Text, text_key
 
 ONLY, WORDS, DISTANCE = "attention-only", "attention+words", "distance+words"
@@ -186,7 +187,7 @@ def _findings(result: Result) -> Iterable[Finding]:
             status = status_of(*own[1:], against[0], against[1:])
             more = "more" if own[0] > against[0] else "less"
             verdict = {"clear": f"{more} of the tree", "open": "undecided", "null": "no difference"}[status]
-            yield Finding(f"{text}: {verdict}.", status, *own, against=against[0])
+            yield legacy_finding(f"{text}: {verdict}.", status, *own, against=against[0])
 
 
 @parse.shows

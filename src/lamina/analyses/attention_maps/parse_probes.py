@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float, Int
 
 from lamina import assets
 from lamina.analyses.attention_maps.relations import most_attended
-from lamina.analyses.resampling import StreamedBootstrap
 from lamina.analyses.watched import Watched, WatchedBatch, roles_of
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
+from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.types import Text
 
 UNKNOWN = -1

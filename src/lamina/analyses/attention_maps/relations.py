@@ -13,9 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.attention_maps.behaviours import OFTEN
-from lamina.analyses.paired import DIFFERENCE, UnitSums, cross_fit, holm, paired_difference
-from lamina.analyses.resampling import CHOOSING, SCORED, Halves, intervals
+from lamina.analyses.legacy import DIFFERENCE, paired_difference
 from lamina.analyses.watched import Arriving, WatchedBatch
+from lamina.stats.best import cross_fit
+from lamina.stats.family import holm
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums
 from lamina.types import Edge, Text
 
 ALL, NO_PUNCTUATION = "all", "all without punctuation"
@@ -130,7 +133,7 @@ class RelationMeter:
     """Counts, for every relation, direction and head, how many dependencies it finds; by document.
 
     Example:
-        >>> from lamina.analyses.resampling import halve
+        >>> from lamina.stats.units import halve
         >>> from lamina.analyses.watching import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Span
@@ -231,7 +234,7 @@ SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
 def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
     """Every head and relation on the whole split, beside the relation's best fixed offset there.
 
-    `p_holm` is corrected over every head, direction and relation of at least `OFTEN` dependencies; fewer cannot earn a
+    `p_adjusted` is corrected over every head, direction and relation of at least `OFTEN` dependencies; fewer cannot earn a
     name, so they are not tested.
     """
     sums, samples, units = meter.sums(), meter.samples(), meter.units()
@@ -260,7 +263,7 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
         }
         parts.append(pd.DataFrame(part))
         p.append(difference.p.ravel() if count >= OFTEN else np.full(hits.size, np.nan))
-    return pd.concat(parts, ignore_index=True).assign(p_holm=holm(np.concatenate(p)))
+    return pd.concat(parts, ignore_index=True).assign(p_adjusted=holm(np.concatenate(p)))
 
 
 def best_table(meter: RelationMeter, per_block: int, relations: pd.DataFrame) -> pd.DataFrame:
@@ -268,12 +271,12 @@ def best_table(meter: RelationMeter, per_block: int, relations: pd.DataFrame) ->
 
     Accuracies and their difference are pooled over both halves of the documents, each scored by the head, direction
     and offset that the other half chose: free of the luck of the best of many. The head shown is the best on all
-    documents; `agrees` says whether both halves chose it. `p_holm` tests that very head on all documents, corrected
+    documents; `agrees` says whether both halves chose it. `p_adjusted` tests that very head on all documents, corrected
     over all heads, directions and relations tested, since any of them could have been the best. Relations that only
     one half has are left out.
     """
     units, halves, weights = meter.units(), meter.halves(), meter.weights()
-    corrected = relations.set_index(list(_PLACE))["p_holm"].to_dict()
+    corrected = relations.set_index(list(_PLACE))["p_adjusted"].to_dict()
     in_both = np.logical_and(*(meter.sums(half).counts > 0 for half in (CHOOSING, SCORED)))
     rows = []
     for relation in np.flatnonzero(in_both).tolist():
@@ -294,11 +297,11 @@ def best_table(meter: RelationMeter, per_block: int, relations: pd.DataFrame) ->
 def faithful_table(relations: pd.DataFrame) -> pd.DataFrame:
     """The best head of each relation, chosen on the texts it is scored on, as in the paper; of `relations_table`.
 
-    `p_holm` stays corrected over all heads, relations and directions, since any of them could have been chosen.
+    `p_adjusted` stays corrected over all heads, relations and directions, since any of them could have been chosen.
 
     Example:
         >>> rows = [("obj", 0.5, 0.1), ("obj", 0.7, 0.01), ("det", 0.4, 1.0)]
-        >>> faithful_table(pd.DataFrame(rows, columns=["relation", "accuracy", "p_holm"])).values.tolist()
+        >>> faithful_table(pd.DataFrame(rows, columns=["relation", "accuracy", "p_adjusted"])).values.tolist()
         [['obj', 0.7, 0.01, True], ['det', 0.4, 1.0, True]]
     """
     best = relations.loc[relations.groupby("relation", sort=False)["accuracy"].idxmax()]

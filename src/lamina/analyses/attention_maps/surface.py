@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.attention_maps.head_means import HeadMeans, Means, head_table
-from lamina.analyses.resampling import BY_DOCUMENT, Unit
 from lamina.analyses.watched import TokenRoles, WatchedBatch
 from lamina.analyses.watching import punctuation_ids
 from lamina.encoders import Encoder
+from lamina.stats.units import BY_DOCUMENT, Unit
 
 MEASURES = (
     "to_self",

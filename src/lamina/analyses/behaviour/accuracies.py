@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from scipy.stats import beta, binomtest
 
 from lamina.analyses.behaviour.verdicts import SCORES, Score, Verdicts
-from lamina.analyses.paired import holm
 from lamina.analyses.probing.statistics import interval
-from lamina.analyses.resampling import weights_of
 from lamina.corpora.minimal_pairs import ALL, UNNAMED
+from lamina.stats.family import holm
+from lamina.stats.units import weights_of
 
 Level = Literal["paradigm", "term", "field", "all"]
 _DRAWS = 20_000

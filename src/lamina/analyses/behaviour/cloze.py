@@ -54,7 +54,8 @@ from lamina.encoders import Encoder
 from lamina.encoders.candidates import Spelling
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.passages import Passage, cut_passages
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 
 Suite = Clozes | Diagnostics | Relations
 _TIMED = 3

@@ -9,8 +9,9 @@ from lamina.analyses.behaviour.cloze_own import CHOICE
 from lamina.analyses.behaviour.cloze_relations import OBJECTS
 from lamina.analyses.behaviour.cloze_scores import ALL, CHANCE, MOST_FREQUENT, TWIN
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, finding, number, rows_of, status_of
-from lamina.results import Finding, Result
+from lamina.analyses.legacy import finding, legacy_finding, status_of
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
 
 _NEGATED, _AFFIRMED = "sensitivity_negative", "sensitivity_affirmative"
 
@@ -81,7 +82,7 @@ def _negation(rows: Rows, part: str, negated: Any) -> Finding:
         said = "at chance under negation"
     people = rows.get(part, "n400_agreement")
     as_people = f"; {_told(people)} of {people.n} items are as people's N400" if people is not None else ""
-    return Finding(
+    return legacy_finding(
         f"{part}: {said}: the true word is likelier in {_told(negated)} of negative contexts (chance .50), in "
         f"{_told(affirmed)} of affirmative ones; negation moves the preference towards what is true by {_told(effect)} "
         f"bits{as_people}.",
@@ -95,7 +96,7 @@ def _of_facts(rows: Rows) -> Iterator[Finding]:
     over = f" (mean over {len(rows.names)} relations)" if len(rows.names) > 1 else ""
     whole = "" if at_1 is None else f"; of the whole vocabulary, {_told(at_1)} of the objects of one piece come first"
     apart = (frequent.difference, frequent.diff_low, frequent.diff_high)
-    yield Finding(
+    yield legacy_finding(
         f"{rows.model} puts the right object first among its relation's objects for {_told(own)} of facts{over}; "
         f"always saying the most frequent one gives {_told(frequent)}, a difference of {number(*apart)}{whole}.",
         status_of(*apart[1:], 0.0), *apart, 0.0,
@@ -119,7 +120,7 @@ def _consistency(rows: Rows) -> Iterator[Finding]:
     against = f"its twin with random weights: {_told(twin)}" if twin else f"chance: {number(chance.value)}"
     # The twin may have been asked fewer facts: the difference is on those that both were asked.
     apart = (beside.difference, beside.diff_low, beside.diff_high)
-    yield Finding(
+    yield legacy_finding(
         f"Two paraphrases of a question get the same object in {_told(same)} of pairs ({against}; paired difference "
         f"{number(*apart)}); all paraphrases get the right one for {_told(right)} of facts.",
         status_of(*apart[1:], 0.0), *apart, 0.0,

@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.accuracies import exact_interval
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 ALL = "all"
 """In place of a part: the mean over parts."""

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 Kind = Literal["pearson", "spearman"]
 """Of the numbers themselves, or of their ranks."""

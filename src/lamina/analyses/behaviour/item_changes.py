@@ -14,18 +14,18 @@ from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.behaviour.item_comparison import ALL, Answers, Apart, Asked, Estimate, shared_items
 from lamina.analyses.behaviour.item_findings import Lead, leads_in_words
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, rows_of
 from lamina.analyses.inputs import Loaded, TwoModels
-from lamina.analyses.paired import status_of_difference
+from lamina.analyses.legacy import status_of_difference
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
+from lamina.findings import cell, rows_of
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.analyses.declaration import Analysis
     from lamina.analyses.estimate import Cost
     from lamina.encoders import Encoder
-    from lamina.results import Finding
+    from lamina.findings import Finding
 
 ASKED = ("pairs", "cloze")
 """The analyses that both models are asked, and the settings of `diff` that name their suites."""
@@ -58,7 +58,7 @@ class Changed(NamedTuple):
     low: float
     high: float
     p: float
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over the groups of the suite."""
 
 
@@ -159,7 +159,7 @@ def _rows(metric: str, estimates: Sequence[Estimate], apart: Sequence[Apart]) ->
     values = {(row.group, row.model): row[3:] for row in estimates}
     for row in apart:
         # Pairs of models are a - b: before - after.
-        change = (-row.difference, -row.high, -row.low, row.p, row.p_holm)
+        change = (-row.difference, -row.high, -row.low, row.p, row.p_adjusted)
         yield row.group, metric, row.items, *values[row.group, BEFORE], *values[row.group, AFTER], *change
 
 
@@ -169,7 +169,8 @@ def changes_in_words(table: pd.DataFrame) -> Iterator[Finding]:
         rows = list(rows_of(own))
         said = {side: f"the model {side}" for side in (BEFORE, AFTER)}
         leads = [
-            Lead(row.group, said[AFTER], said[BEFORE], row.difference, row.low, row.high, row.p_holm) for row in rows
+            Lead(row.group, said[AFTER], said[BEFORE], row.difference, row.low, row.high, row.p_adjusted)
+            for row in rows
         ]
         values = {(row.group, name): getattr(row, side) for row in rows for side, name in said.items()}
         measure = "accuracy" if rows[0].metric == "accuracy" else "mean value"
@@ -182,9 +183,9 @@ def changes_shown(table: pd.DataFrame) -> Overview:
     few = len(table) <= _FEW
     rows = [
         (row.suite, row.group, row.items, cell(row.before), cell(row.after), cell(row.difference, row.low, row.high),
-         cell(row.p_holm))
+         cell(row.p_adjusted))
         for row in rows_of(table)
-        if few or row.group == ALL or status_of_difference(row.low, row.high, row.p_holm) == "clear"
+        if few or row.group == ALL or status_of_difference(row.low, row.high, row.p_adjusted) == "clear"
     ]  # fmt: skip
     title = "What both models say, paired by item" + ("" if few else "; groups that changed clearly")
     return Overview(title, ("suite", "group", "items", "before", "after", "difference", "p"), rows)

@@ -14,11 +14,11 @@ from jaxtyping import Float
 from scipy.stats import binom
 
 from lamina.analyses.behaviour.accuracies import exact_interval
-from lamina.analyses.paired import holm
 from lamina.analyses.probing.statistics import interval
-from lamina.analyses.resampling import weights_of
 from lamina.errors import InputError
 from lamina.results import Result
+from lamina.stats.family import holm
+from lamina.stats.units import weights_of
 
 ALL = "all"
 """In place of a group: the mean over groups."""
@@ -52,7 +52,7 @@ class Apart(NamedTuple):
     high: float
     p: float
     """Two-sided: the share of flipped signs (a and b exchanged, item by item) that are as far apart."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all groups and pairs of models; of the mean over groups, over pairs of models."""
 
 
@@ -195,7 +195,7 @@ def _corrected(rows: Sequence[Apart]) -> list[Apart]:
         overall: iter(holm([row.p for row in rows if (row.group == ALL) is overall]).tolist())
         for overall in (True, False)
     }
-    return [row._replace(p_holm=next(corrected[row.group == ALL])) for row in rows]
+    return [row._replace(p_adjusted=next(corrected[row.group == ALL])) for row in rows]
 
 
 def has_items(result: Result) -> bool:

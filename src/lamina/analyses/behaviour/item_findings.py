@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lamina.analyses.behaviour.item_comparison import ALL, asked_unlike
-from lamina.analyses.findings import NEGLIGIBLE, number
-from lamina.analyses.paired import p_in_words, status_of_difference
-from lamina.results import Finding
+from lamina.analyses.legacy import legacy_finding, status_of_difference
+from lamina.findings import Finding, number, p_in_words
+from lamina.stats.status import NEGLIGIBLE
 
 
 class Lead(NamedTuple):
@@ -20,12 +20,12 @@ class Lead(NamedTuple):
     difference: float
     low: float
     high: float
-    p_holm: float
+    p_adjusted: float
 
     @property
     def status(self) -> Any:
         """Clear where the interval and the corrected test agree."""
-        return status_of_difference(self.low, self.high, self.p_holm)
+        return status_of_difference(self.low, self.high, self.p_adjusted)
 
     def turned(self) -> Lead:
         """b - a."""
@@ -55,9 +55,9 @@ def leads_in_words(leads: Sequence[Lead], values: dict[tuple[str, str], float], 
             "open": f"Whether {best.a} has a higher {measure} than {best.b} is undecided",
             "null": f"{best.a} and {best.b} differ by less than {number(NEGLIGIBLE)} in {measure}",
         }[best.status]
-        yield Finding(
+        yield legacy_finding(
             f"{said} {over}: {number(own)} and {number(rival)}, a difference of "
-            f"{number(best.difference, best.low, best.high)}, {p_in_words(best.p_holm)}; equal is 0.",
+            f"{number(best.difference, best.low, best.high)}, {p_in_words(best.p_adjusted)}; equal is 0.",
             best.status, best.difference, best.low, best.high, 0.0,
         )  # fmt: skip
     if len({lead.group for lead in groups}) > 1:
@@ -78,17 +78,17 @@ def _by_group(leads: Sequence[Lead], measure: str) -> Finding:
     """At how many groups two models are clearly apart, and where most."""
     clear = [lead.ahead() for lead in leads if lead.status == "clear"]
     top = max(clear or [lead.ahead() for lead in leads], key=lambda lead: lead.difference)
-    told = f"{measure} {number(top.difference, top.low, top.high)} higher than {top.b}, {p_in_words(top.p_holm)}"
+    told = f"{measure} {number(top.difference, top.low, top.high)} higher than {top.b}, {p_in_words(top.p_adjusted)}"
     if not clear:
         null = all(lead.status == "null" for lead in leads)
-        return Finding(
+        return legacy_finding(
             f"No group is clearly answered better by one model ({len(leads)} comparisons): most apart are {top.a} and "
-            f"{top.b} at {top.group}, by {number(top.difference, top.low, top.high)}, {p_in_words(top.p_holm)}; equal "
+            f"{top.b} at {top.group}, by {number(top.difference, top.low, top.high)}, {p_in_words(top.p_adjusted)}; equal "
             "is 0.",
             "null" if null else "open", top.difference, top.low, top.high, 0.0,
         )  # fmt: skip
     ahead = [f"{model} {sum(lead.a == model for lead in clear)}" for model in dict.fromkeys(lead.a for lead in clear)]
-    return Finding(
+    return legacy_finding(
         f"Groups that one model clearly answers better: {', '.join(ahead)} (of {len(leads)} comparisons, Holm). Most "
         f"at {top.group}: {top.a}, {told}.",
         "clear", top.difference, top.low, top.high, 0.0,
@@ -99,7 +99,7 @@ def unlike_in_words(models: Sequence[Any]) -> Iterator[Finding]:
     """Where models were asked in different ways, a difference is not one of the models alone."""
     unlike = asked_unlike(models)
     if unlike:
-        yield Finding(
+        yield legacy_finding(
             f"The models were asked in different ways ({'; '.join(unlike)}): part of any difference may come from "
             "that.",
             "open",

@@ -20,8 +20,6 @@ from lamina.analyses.behaviour.lens_tokens import every_token, token_table
 from lamina.analyses.behaviour.lens_tuning import SELECTION, Learning, tuned_lens
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.findings import cell, rows_of
-from lamina.analyses.resampling import DRAWS, StreamedBootstrap, draws_table, unit_of
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits, divide
@@ -30,8 +28,11 @@ from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.lens import ending_of
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.errors import CorpusError
+from lamina.findings import Finding, cell, rows_of
 from lamina.probes.translators import BATCH, Translators
-from lamina.results import Finding, Result
+from lamina.results import Result
+from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 PAIRED = ("agreement", "kl")

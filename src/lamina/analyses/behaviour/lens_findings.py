@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lamina.analyses.findings import finding, number, rows_of, status_of
-from lamina.results import Finding, Result
+from lamina.analyses.legacy import finding, legacy_finding, status_of
+from lamina.findings import Finding, number, rows_of
+from lamina.results import Result
 
 NEGLIGIBLE_NATS = 0.02
 """A difference of divergences that means nothing."""
@@ -47,7 +48,7 @@ def _gain_finding(result: Result) -> Iterator[Finding]:
     closer = sum(row.difference < 0 for row in rows)
     where = "every inner layer" if closer == len(rows) else f"{closer} of {len(rows)} inner layers"
     gain = number(-least.difference, -least.high, -least.low)
-    yield Finding(
+    yield legacy_finding(
         f"The tuned lens is closer to the final distribution than the plain lens at {where}; it gains least at layer "
         f"{least.layer}: {gain} nats of KL divergence.",
         status_of(least.low, least.high, 0.0, negligible=NEGLIGIBLE_NATS),

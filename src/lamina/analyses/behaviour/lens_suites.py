@@ -10,7 +10,6 @@ import numpy as np
 
 from lamina.analyses.behaviour.lens_positions import Part, wanted_of
 from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of, read_layers
-from lamina.analyses.resampling import weights_of
 from lamina.corpora.cloze import Clozes, first_of_each, read_cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.minimal_pairs import Pair, read_pairs
@@ -20,6 +19,7 @@ from lamina.encoders.rows import Row
 from lamina.encoders.scoring import Wanted, every_piece
 from lamina.encoders.slots import Slot
 from lamina.errors import InputError
+from lamina.stats.units import weights_of
 
 if TYPE_CHECKING:
     from lamina.encoders.language_model import LanguageModel

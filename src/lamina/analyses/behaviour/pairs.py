@@ -24,8 +24,7 @@ from lamina.analyses.behaviour.judging import (
 from lamina.analyses.behaviour.verdicts import SCORES
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.findings import cell, finding, number, rows_of, status_of
-from lamina.analyses.paired import SURE
+from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.agreement_pairs import DEFAULT as TREEBANK
 from lamina.corpora.agreement_pairs import agreement_pairs
@@ -36,14 +35,29 @@ from lamina.encoders import Encoder
 from lamina.encoders.language_model import language_model
 from lamina.encoders.scoring import Masking
 from lamina.errors import CorpusError, InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
+from lamina.stats.status import SURE
 
 AGREEMENT = "agreement"
 """The suite that is made of a treebank."""
 MODEL, TWIN = "model", "twin"
 """Who judges; n-gram models are called by their order."""
-_PAIRS = ("suite", "field", "term", "paradigm", "score", "pairs", "accuracy", "low", "high", "chance", "p", "p_holm")
-_TERMS = ("level", "name", "score", "paradigms", "pairs", "accuracy", "low", "high", "chance", "p", "p_holm")
+_PAIRS = (
+    "suite",
+    "field",
+    "term",
+    "paradigm",
+    "score",
+    "pairs",
+    "accuracy",
+    "low",
+    "high",
+    "chance",
+    "p",
+    "p_adjusted",
+)
+_TERMS = ("level", "name", "score", "paradigms", "pairs", "accuracy", "low", "high", "chance", "p", "p_adjusted")
 _BASELINES = ("of", "level", "name", "score", "pairs", "accuracy", "low", "high", "difference", "diff_low", "diff_high")
 _ITEMS = (
     "item", "group", "value", "per_token", "margin", "margin_per_token", "twin", "twin_per_token", "ngram",
@@ -199,10 +213,10 @@ def _pair_rows(found: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
         for level in ("all", "paradigm"):
             groups = found.groups(level)
             tests = [found.against_chance(group, score) for group in groups]
-            for group, test, p_holm in zip(groups, tests, corrected(tests), strict=True):
+            for group, test, p_adjusted in zip(groups, tests, corrected(tests), strict=True):
                 accuracy = found.accuracy(group, found.model, score)
                 told = (suite, group.field, group.term, group.name, score, found.count(group))
-                yield *told, *accuracy, *test, p_holm
+                yield *told, *accuracy, *test, p_adjusted
 
 
 def _term_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
@@ -211,9 +225,9 @@ def _term_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
         for level in levels:
             groups = found.groups(level)
             tests = [found.against_chance(group, score) for group in groups]
-            for group, test, p_holm in zip(groups, tests, corrected(tests), strict=True):
+            for group, test, p_adjusted in zip(groups, tests, corrected(tests), strict=True):
                 told = (level, group.name, score, len(group.members), found.count(group))
-                yield *told, *found.accuracy(group, found.model, score), *test, p_holm
+                yield *told, *found.accuracy(group, found.model, score), *test, p_adjusted
 
 
 def _baseline_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
@@ -285,7 +299,7 @@ def _beside(result: Result) -> Iterator[Finding]:
     corpus = result.provenance.parameters.get("ngrams")
     named = "its twin with random weights" if other.of == TWIN else f"a {other.of} model of {corpus}"
     apart = (other.difference, other.diff_low, other.diff_high)
-    yield Finding(
+    yield legacy_finding(
         f"On the same items {named} reaches {number(other.accuracy, other.low, other.high)}: "
         f"{result.provenance.model['name']} is {number(*apart, digits=3)} above it.",
         status_of(*apart[1:], 0.0), *apart, 0.0,
@@ -304,11 +318,11 @@ def _extremes(rows: Sequence[Any], terms: bool) -> Iterator[Finding]:
 
 
 def _below(paradigms: Sequence[Any]) -> Finding:
-    sure = [row for row in paradigms if row.p_holm < SURE]
+    sure = [row for row in paradigms if row.p_adjusted < SURE]
     below, above = ([row for row in sure if (row.accuracy < row.chance) is side] for side in (True, False))
     lowest = min(paradigms, key=lambda row: row.accuracy - row.chance)
     told = number(lowest.accuracy, lowest.low, lowest.high)
-    return Finding(
+    return legacy_finding(
         f"{len(above)} of {len(paradigms)} paradigms are above chance and {len(below)} below it (Holm); the lowest is "
         f"{lowest.paradigm}: {told}, chance {number(lowest.chance)}.",
         "clear" if sure else "open", lowest.accuracy, lowest.low, lowest.high, lowest.chance,

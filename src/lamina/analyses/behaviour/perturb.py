@@ -38,7 +38,6 @@ from lamina.analyses.behaviour.perturbations import HOWS, How, Lexicon, plan
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.probing.planning import Plan, training_cost
-from lamina.analyses.resampling import unit_of
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
@@ -49,7 +48,9 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 GUESS, UNIFORM = "guessing", "every piece equally likely"

@@ -13,8 +13,9 @@ from lamina.analyses.behaviour.perturb_probes import BY_WORD, PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import Perturbation
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import number, rows_of, status_of
-from lamina.results import Finding, Result
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, number, rows_of
+from lamina.results import Result
 
 _NATS = 0.05
 """A difference in loss that means nothing, in nats per piece."""
@@ -41,7 +42,7 @@ def _loss(result: Result, row: Any) -> Finding:
         against, interval = twin.difference, (twin.diff_low, twin.diff_high)
         beside = f"; that of the twin with random weights by {number(against, *interval)}"
     verb = "raises" if row.diff_low > 0 else "changes"
-    return Finding(
+    return legacy_finding(
         f"Shuffling all words {verb} the loss from {number(row.baseline)} to {number(row.value)} nats per piece, by "
         f"{number(row.difference, row.diff_low, row.diff_high)}{kept}{beside}.",
         status_of(row.diff_low, row.diff_high, against, interval, negligible=_NATS),
@@ -62,13 +63,13 @@ def _score(result: Result, row: Any) -> Finding:
     beside = _beside(result, row.target)
     if not isfinite(left.remains):
         low, high = row.diff_low, row.diff_high
-        return Finding(
+        return legacy_finding(
             f"{says}{beside}; the score as written is not clearly above chance ({number(left.chance)}), so nothing "
             "can be lost.",
             status_of(low, high, 0.0), row.difference, low, high, 0.0,
         )  # fmt: skip
     share = "{} % [{}, {}]".format(*(round(100 * each) for each in (left.remains, left.low, left.high)))
-    return Finding(
+    return legacy_finding(
         f"{says}{beside}: {share} of what is above chance ({number(left.chance)}) remains: that part was not syntax.",
         status_of(left.low, left.high, 0.0), left.remains, left.low, left.high, 0.0,
     )  # fmt: skip

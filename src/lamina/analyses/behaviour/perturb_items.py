@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.perturbations import Perturbation
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 PERTURB = ("how", "strength", "target", "value", "low", "high", "baseline", "difference", "diff_low", "diff_high")
 REMAINS = ("how", "strength", "target", "chance", "remains", "low", "high")

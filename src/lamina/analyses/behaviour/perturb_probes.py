@@ -17,7 +17,6 @@ from lamina.analyses.behaviour.perturbations import Written
 from lamina.analyses.probing.planning import Amounts, Plan, plan_run
 from lamina.analyses.probing.running import Setup, loss_of
 from lamina.analyses.probing.suites import Source
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.learning import Splits
 from lamina.encoders import Activations, Encoder
 from lamina.encoders.positions import with_positions_shifted
@@ -27,6 +26,7 @@ from lamina.probes.edge import EdgeProbes
 from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import find_targets
 from lamina.progress import progress
+from lamina.stats.units import unit_of
 from lamina.tasks import Task, label_set
 from lamina.types import Edge, Span, Text
 

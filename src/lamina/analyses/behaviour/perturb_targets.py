@@ -22,7 +22,6 @@ from lamina.analyses.behaviour.perturbations import (
     pair_of,
     share_left_out,
 )
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.minimal_pairs import Pair
 from lamina.encoders.language_model import LanguageModel
 from lamina.encoders.passages import Passage
@@ -30,6 +29,7 @@ from lamina.encoders.positions import with_model_shifted
 from lamina.encoders.scoring import score
 from lamina.errors import ModelError
 from lamina.progress import progress
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 LOSS, PAIRS = "loss", "pairs"

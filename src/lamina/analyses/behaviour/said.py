@@ -20,16 +20,17 @@ from lamina.analyses.behaviour.said_tasks import RELATION, TITLES, TREEBANK_TASK
 from lamina.analyses.behaviour.said_words import Data, Items, Vocabulary, vocabularies
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.findings import cell, finding, number, rows_of, status_of
 from lamina.analyses.inputs import Loaded
+from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits, divide
 from lamina.corpora.pararel import Relations
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
+from lamina.findings import Finding, cell, number, rows_of
 from lamina.probes.translators import Translators
-from lamina.results import Finding, Result
+from lamina.results import Result
 
 FACTS = "pararel"
 MASS = "probability"
@@ -288,7 +289,7 @@ def _findings(result: Result) -> Iterable[Finding]:
             continue
         between = (float(later.layer), float(later.low), float(later.high))
         probe, lens = (_best(row) + _twin(result, task, row.of) for row in (known, told))
-        yield Finding(
+        yield legacy_finding(
             f"{TITLES[task]}: known at layer {_layer(known)} and said at layer {_layer(told)}{_apart(*between)} At "
             f"best, the right class has {probe} by the probe and {lens} by the lens; its share in "
             f"training is {number(told.baseline)}. {_by_accuracy(table, task)}",
@@ -306,7 +307,7 @@ def _never(task: str, known: Any, told: Any) -> Finding:
     beside = "" if pd.isna(other.layer) else f" ({'known' if how == 'said' else 'said'} at layer {_layer(other)})"
     if least.reason != NOT_ABOVE:
         text = f"{TITLES[task]}: where it is {how} cannot be told{beside}: {least.reason}."
-        return Finding(text, "open", float("nan"), float("nan"), float("nan"), float(least.baseline))
+        return legacy_finding(text, "open", float("nan"), float("nan"), float("nan"), float(least.baseline))
     text = (
         f"{TITLES[task]}: never clearly {how}{beside}; at best, at layer {int(least.best_layer)}, the right class has "
         "{number}, its share in training is {against}."

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.said_answers import Answers, Asked, Of
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 REACHED = 0.95
 """Share of the best gain over the baseline at which something counts as reached."""

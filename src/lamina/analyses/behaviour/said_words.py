@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.said_tasks import Marked, WordTask
-from lamina.analyses.resampling import document_of
 from lamina.encoders.hidden_words import Word, first_pieces
 from lamina.encoders.language_model import LanguageModel
 from lamina.encoders.passages import Passage
+from lamina.stats.units import document_of
 from lamina.types import Text
 
 LEAST = 10

@@ -27,7 +27,7 @@ from lamina.analyses.behaviour.word_surprisals import (
 )
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.findings import cell, finding, number, rows_of, status_of
+from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
@@ -35,7 +35,8 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
 
 NEGLIGIBLE_BITS = 0.05
 """A difference in bits per word that means nothing."""
@@ -235,7 +236,7 @@ def _findings(result: Result) -> Iterable[Finding]:
     for name, beside in others.items():
         for row in rows_of(differences[differences["against"] == name]):
             status = status_of(row.low, row.high, 0.0, negligible=NEGLIGIBLE_BITS)
-            yield Finding(
+            yield legacy_finding(
                 f"{said.model} finds {number(*said.bits(said.model))} bits of {said.called} in a word; {beside} "
                 f"{number(*said.bits(name))}, a difference of {number(row.difference, row.low, row.high)}.",
                 status, row.difference, row.low, row.high, 0.0,

@@ -12,12 +12,13 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.ngrams import NGrams
-from lamina.analyses.resampling import StreamedBootstrap, unit_of
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import LanguageModel
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.progress import progress
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 WORDS, PIECES = -2, -1

@@ -30,7 +30,8 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Edit, Interventions
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""

@@ -11,10 +11,10 @@ from lamina.analyses.cause.ablate_parts import Part
 from lamina.analyses.cause.effects import Effect, effect_of, measure
 from lamina.analyses.cause.importance import GateGradients, agreement_of, gate_gradients
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.paired import holm
 from lamina.encoders.interventions import Interventions
+from lamina.stats.family import holm
 
-EFFECTS = ("component", "layer", "head", "how", "target", "baseline", "value", "effect", "low", "high", "p_holm")
+EFFECTS = ("component", "layer", "head", "how", "target", "baseline", "value", "effect", "low", "high", "p_adjusted")
 AGREEMENT = ("target", "how", "of", "importance", "rho", "low", "high", "again", "heads")
 NORMALISED, PLAIN = "layer-normalised", "as it is"
 """Importance by the norm of its layer, and without."""
@@ -56,10 +56,10 @@ def effect_rows(ablated: Iterable[Ablated]) -> Iterator[tuple[Any, ...]]:
     for each in ablated:
         effects = each.effects()
         hows = np.array([part.how for part in each.parts])
-        p_holm = np.full(len(effects), np.nan)
+        p_adjusted = np.full(len(effects), np.nan)
         for how in dict.fromkeys(hows.tolist()):
-            p_holm[hows == how] = holm([effect.p for effect, own in zip(effects, hows == how, strict=True) if own])
-        for part, effect, p in zip(each.parts, effects, p_holm.tolist(), strict=True):
+            p_adjusted[hows == how] = holm([effect.p for effect, own in zip(effects, hows == how, strict=True) if own])
+        for part, effect, p in zip(each.parts, effects, p_adjusted.tolist(), strict=True):
             head = None if part.head is None else part.head + 1
             yield part.component, part.block + 1, head, part.how, each.target.name, *effect[:-1], p
 

@@ -11,9 +11,10 @@ from lamina.analyses.cause.ablate_effects import NORMALISED
 from lamina.analyses.cause.ablate_parts import RANDOM
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import NEGLIGIBLE, cell, number, rows_of, status_of
-from lamina.analyses.paired import SURE, p_in_words
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.status import NEGLIGIBLE, SURE, Status
 
 _NATS = 0.05
 """A change in loss that means nothing, in nats per piece."""
@@ -63,7 +64,7 @@ def _most(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     row = worst_of(rows)
     block = row.component == "block"
     what = f"layer {row.layer} is skipped" if block else f"head {row.layer}-{int(row.head)} {_INSTEAD[row.how]}"
-    sure = rows[rows["p_holm"] < SURE]
+    sure = rows[rows["p_adjusted"] < SURE]
     worse = int((harm_of(sure) > 0).sum())
     if worse:
         claim = f"{named(target)} suffers most when {what}"
@@ -71,16 +72,16 @@ def _most(result: Result, rows: pd.DataFrame, target: str) -> Finding:
         claim = (
             f"No single {'layer' if block else 'head'} can be shown to matter to {_plain(target)}; the most when {what}"
         )
-    moved = f"from {number(row.baseline)} by {_signed(row)}{_UNITS.get(target, '')}, {p_in_words(row.p_holm)}"
+    moved = f"from {number(row.baseline)} by {_signed(row)}{_UNITS.get(target, '')}, {p_in_words(row.p_adjusted)}"
     against, interval, beside = _beside(result, row)
     status = status_of(row.low, row.high, against, interval, negligible=_NATS if target == LOSS else NEGLIGIBLE)
     # More than a random component, and more than chance among so many parts.
-    if status == "clear" and not (row.p_holm < SURE and abs(row.effect) > abs(against)):
+    if status == "clear" and not (row.p_adjusted < SURE and abs(row.effect) > abs(against)):
         status: Status = "open"
     counted = f"{worse} of {len(rows)} {'layers' if block else 'heads'} make it worse when they are gone, " + (
         f"{len(sure) - worse} better (p < .05)"
     )
-    return Finding(f"{claim}: {moved}{beside}. {counted}.", status, row.effect, row.low, row.high, against)
+    return legacy_finding(f"{claim}: {moved}{beside}. {counted}.", status, row.effect, row.low, row.high, against)
 
 
 def _beside(result: Result, row: Any) -> tuple[float, tuple[float, float] | None, str]:
@@ -115,7 +116,7 @@ def _agreement(result: Result, target: str) -> Iterator[Finding]:
         return
     twin = next(rows_of(kept[(kept["of"] == "twin") & (kept["how"] == row.how)]), None)
     beside = "" if twin is None else f"; in the twin with random weights {number(twin.rho, twin.low, twin.high)}"
-    yield Finding(
+    yield legacy_finding(
         f"Importance by gradient orders the {row.heads} heads as their effects on {_plain(target)} do ({row.how}) with "
         f"a rank correlation of {number(row.rho, row.low, row.high)}; the effects measured again on as many other "
         f"items would agree by {number(row.again)}{beside}.",
@@ -134,7 +135,7 @@ def describe(result: Result) -> Iterator[Overview]:
                 name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
                 random = _matching(table, row, component=RANDOM) if component == "head" else None
                 beside = "-" if random is None else cell(random.effect, random.low, random.high)
-                rows.append((name, cell(row.effect, row.low, row.high), p_in_words(row.p_holm), beside))
+                rows.append((name, cell(row.effect, row.low, row.high), p_in_words(row.p_adjusted), beside))
         baseline = cell(float(own["baseline"].iloc[0]))
         yield Overview(
             f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",

@@ -15,12 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from lamina.analyses.behaviour.perturb_answers import span_answerer
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders.heads_on_states import HeadOnStates
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.rows import Row
 from lamina.errors import CorpusError, SpanError
+from lamina.stats.units import unit_of
 from lamina.tasks.scoring import best
 from lamina.training import objective
 from lamina.training.provenance import folder_of, is_among, used_texts

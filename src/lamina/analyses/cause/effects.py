@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.paired import sign_flip_p
+from lamina.analyses.legacy import sign_flip_p
 from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
 

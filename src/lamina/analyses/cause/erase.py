@@ -31,7 +31,8 @@ from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 
 _SUBSPACES = ("task", "layer", "what", "draw", "rank", "variance")
 _TRIED = 16
@@ -54,7 +55,7 @@ _TRIED = 16
     tables={
         "erase": Table(
             "One row per task, layer, target and what is erased (random_subspace: mean of several draws); effect: "
-            "value minus baseline, p_holm over the layers of a task. The verdict is in the row of the concept.",
+            "value minus baseline, p_adjusted over the layers of a task. The verdict is in the row of the concept.",
             ERASE,
         ),
         "differences": Table(

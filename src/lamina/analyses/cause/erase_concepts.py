@@ -21,13 +21,13 @@ from torch import Tensor
 from lamina.analyses.behaviour.perturb_targets import some_texts
 from lamina.analyses.cause.probe_readers import Asked, span_means
 from lamina.analyses.probing.asked_tasks import choose_tasks
-from lamina.analyses.resampling import CHOOSING, halve, unit_of
 from lamina.corpora.learning import Splits, divide
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError, TaskError
 from lamina.probes.leace import Eraser, Moments, Whitened
 from lamina.probes.targets import find_targets
 from lamina.progress import progress
+from lamina.stats.units import CHOOSING, halve, unit_of
 from lamina.tasks import Task, label_set
 from lamina.tasks.control import control_labels
 from lamina.types import Edge, Text

@@ -16,18 +16,18 @@ from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, WHATS
 from lamina.analyses.cause.erase_readable import Readable
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.findings import NEGLIGIBLE
-from lamina.analyses.paired import SURE, holm
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Change, Clean, Edit, Interventions
 from lamina.encoders.pieces import token_id
 from lamina.encoders.rows import Row
 from lamina.probes.leace import Eraser
+from lamina.stats.family import holm
+from lamina.stats.status import NEGLIGIBLE, SURE
 
 ERASE = (
-    "task", "layer", "what", "rank", "target", "baseline", "value", "effect", "low", "high", "p_holm", "verdict",
+    "task", "layer", "what", "rank", "target", "baseline", "value", "effect", "low", "high", "p_adjusted", "verdict",
 )  # fmt: skip
-DIFFERENCES = ("task", "layer", "target", "against", "difference", "low", "high", "p_holm")
+DIFFERENCES = ("task", "layer", "target", "against", "difference", "low", "high", "p_adjusted")
 Tokens = Literal["words", "all"]
 """Whose states are erased."""
 USED, UNUSED, OPEN, UNKNOWN = "known and used", "known and not used", "cannot be told", "not known"
@@ -84,7 +84,7 @@ def measure_target(
     ]
 
 
-def verdict_of(measured: Measured, readable: Readable, target: str, p_holm: Mapping[str, float]) -> str:
+def verdict_of(measured: Measured, readable: Readable, target: str, p_adjusted: Mapping[str, float]) -> str:
     """Whether what is readable is used, from intervals.
 
     Used: erasing it harms, and more than the random subspaces and the control do, each by an interval and a corrected
@@ -98,7 +98,7 @@ def verdict_of(measured: Measured, readable: Readable, target: str, p_holm: Mapp
     margin, sign = margin_of(target), 1 if target == LOSS else -1
     own = _harm(measured.effects[CONCEPT], sign)
     beside = {kind: _harm(each, sign) for kind, each in measured.differences.items()}
-    if own[0] > 0 and all(low > 0 and p_holm[kind] < SURE for kind, (low, _) in beside.items()):
+    if own[0] > 0 and all(low > 0 and p_adjusted[kind] < SURE for kind, (low, _) in beside.items()):
         return USED
     as_random = -margin < beside[RANDOM][0] and beside[RANDOM][1] < margin and beside[CONTROL][1] < margin
     return UNUSED if own[1] < margin or as_random else OPEN
@@ -118,7 +118,7 @@ def effect_rows(
     task: str, target: str, measured: Sequence[Measured], readable: Mapping[int, Readable]
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `erase`: p is corrected over the layers of a task, target and kind."""
-    p_holm = {kind: holm([each.effects[kind].p for each in measured]) for kind in WHATS}
+    p_adjusted = {kind: holm([each.effects[kind].p for each in measured]) for kind in WHATS}
     against = _corrected(measured)
     for at, each in enumerate(measured):
         told = {kind: float(against[kind][at]) for kind in against}
@@ -126,15 +126,15 @@ def effect_rows(
         for kind in WHATS:
             effect = each.effects[kind]
             said = verdict if kind == CONCEPT else ""
-            yield task, each.layer, kind, each.ranks[kind], target, *effect[:-1], float(p_holm[kind][at]), said
+            yield task, each.layer, kind, each.ranks[kind], target, *effect[:-1], float(p_adjusted[kind][at]), said
 
 
 def difference_rows(task: str, target: str, measured: Sequence[Measured]) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `differences`: p is corrected over the layers of a task, target and kind."""
-    p_holm = _corrected(measured)
+    p_adjusted = _corrected(measured)
     for at, each in enumerate(measured):
         for kind, found in each.differences.items():
-            yield task, each.layer, target, kind, *found[:-1], float(p_holm[kind][at])
+            yield task, each.layer, target, kind, *found[:-1], float(p_adjusted[kind][at])
 
 
 def _corrected(measured: Sequence[Measured]) -> dict[str, np.ndarray]:

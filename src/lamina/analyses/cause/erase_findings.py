@@ -12,9 +12,10 @@ from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, WHATS
 from lamina.analyses.cause.erase_effects import OPEN, UNKNOWN, UNUSED, USED, margin_of
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, layers_in_words, number, rows_of
-from lamina.analyses.paired import p_in_words
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding
+from lamina.findings import Finding, cell, layers_in_words, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.status import Status
 from lamina.tasks import TASKS
 
 _TITLES = {task.name: task.title for task in TASKS}
@@ -50,12 +51,12 @@ def _finding(result: Result, task: str, target: str, rows: pd.DataFrame) -> Find
     taken = _variances(result, task, layer)
     own = most[CONCEPT]
     unit = " nats per piece" if target == LOSS else ""
-    return Finding(
+    return legacy_finding(
         f"{named(target)} and {_title(task)}: {'; '.join(parts)}. Erasing it at layer {layer} (rank {own.rank}, "
         f"{taken[CONCEPT]} of the variance) changes the score from {number(own.baseline)} by {_signed(own)}{unit}, "
         f"random subspaces of that rank ({taken[RANDOM]}) by {_signed(most[RANDOM])}, that of a control task "
         f"({taken[CONTROL]}) by {_signed(most[CONTROL])}; concept minus random {_signed(more, 'difference')}, "
-        f"{p_in_words(more.p_holm)}, margin {number(margin_of(target))}.",
+        f"{p_in_words(more.p_adjusted)}, margin {number(margin_of(target))}.",
         _status(by_verdict), more.difference, more.low, more.high, 0.0,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from lamina.analyses.behaviour.perturb_items import score_of
 from lamina.analyses.cause.erase_concepts import Concept, LayerStates, Targets
-from lamina.analyses.paired import paired_difference
+from lamina.analyses.legacy import paired_difference
 from lamina.probes.leace import Eraser
 from lamina.probes.softmax import Examples, fit
 

@@ -17,10 +17,10 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import weights_of
 from lamina.encoders.batch_size import is_out_of_memory
 from lamina.encoders.interventions import Interventions
 from lamina.progress import progress
+from lamina.stats.units import weights_of
 
 IMPORTANCE = ("layer", "head", "importance", "low", "high")
 

@@ -19,11 +19,11 @@ from lamina.analyses.attention_maps.relations import dependencies
 from lamina.analyses.cause.probe_readers import LEARNED
 from lamina.analyses.cause.probed import TOO_LONG
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
 from lamina.probes import linking
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 LINK = "link:"

@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import unit_of
 from lamina.encoders.contract import Tokens
 from lamina.encoders.gradients import hidden_pieces
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -24,6 +23,7 @@ from lamina.encoders.pieces import Cut
 from lamina.encoders.rows import Row
 from lamina.encoders.scoring import Wanted, asked_in, every_piece
 from lamina.errors import CorpusError
+from lamina.stats.units import unit_of
 from lamina.types import Text
 
 LOSS = "loss"

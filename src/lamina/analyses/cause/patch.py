@@ -34,7 +34,8 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 from lamina.training.provenance import refuse_seen
 
 _TRIED = 4
@@ -84,7 +85,7 @@ _NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
             optional=True,
         ),
         "differences": Table(
-            "One row per layer and role: the share that turns minus that of random tokens, paired by document; p_holm "
+            "One row per layer and role: the share that turns minus that of random tokens, paired by document; p_adjusted "
             "is corrected over layers and roles.",
             DIFFERENCES,
             optional=True,

@@ -11,9 +11,10 @@ import pandas as pd
 from lamina.analyses.cause.patch_pairs import EVERYWHERE, POSITIONS
 from lamina.analyses.cause.patch_questions import RANDOM, ROLES
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
-from lamina.analyses.paired import SURE
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.results import Result
+from lamina.stats.status import SURE, Status
 
 _TABLES = {"asked": "asked", "answer": "patch"}
 """What changed places -> its table; the more telling one first."""
@@ -50,7 +51,7 @@ def _handover(result: Result) -> Iterator[Finding]:
         _at(result.tables["asked"], layer=layer, role=role) for layer, role in ((since, "answer"), (until, "support"))
     )
     control = _at(result.tables["controls"], swapped="asked", control=RANDOM, layer=since, role="answer")
-    yield Finding(
+    yield legacy_finding(
         f"What makes a word the answer is in the support up to layer {until}, where its states turn "
         f"{number(other.turned, other.low, other.high)} of the answers, and in the answers' own states from layer "
         f"{since} on: {number(own.turned, own.low, own.high)}; as many random tokens turn "
@@ -62,7 +63,7 @@ def _handover(result: Result) -> Iterator[Finding]:
 def _turning(result: Result, swapped: str, role: str) -> list[int]:
     """Layers at which a role turns more answers than random tokens, corrected over all layers and roles."""
     tests = _own(result.tables["differences"], swapped=swapped, role=role)
-    return [row.layer for row in rows_of(tests) if row.p_holm < SURE and row.difference > 0]
+    return [row.layer for row in rows_of(tests) if row.p_adjusted < SURE and row.difference > 0]
 
 
 def _at(table: pd.DataFrame, **values: Any) -> Any:
@@ -85,7 +86,7 @@ def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
     most = (
         f"turn most answers at layer {best.layer}: {share}" if best.turned else f"turn no answer at any layer: {share}"
     )
-    yield Finding(
+    yield legacy_finding(
         f"Where {_SWAPPED[swapped]} has changed places, states of the {role} {most}; as many random tokens turn "
         f"{number(control.turned, control.low, control.high)}{where}.",
         _status(test), best.turned, best.low, best.high, control.turned,
@@ -95,7 +96,7 @@ def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
 def _status(test: Any) -> Status:
     """Clear where the difference from random tokens holds after correction over all layers and roles."""
     found = status_of(test.low, test.high, 0.0)
-    return "open" if found == "clear" and not test.p_holm < SURE else found
+    return "open" if found == "clear" and not test.p_adjusted < SURE else found
 
 
 def _pairs(result: Result) -> Iterator[Finding]:
@@ -104,7 +105,7 @@ def _pairs(result: Result) -> Iterator[Finding]:
     (gap,) = rows_of(_own(result.tables["gaps"], words="shared"))
     said = number(gap.gap, gap.low, gap.high)
     if gap.low <= 0 <= gap.high:
-        yield Finding(
+        yield legacy_finding(
             f"On the words that both sentences of a pair have, good sentences are not clearly likelier than bad ones "
             f"({said} nats), so patches have nothing to take away.",
             "open", gap.gap, gap.low, gap.high, 0.0,
@@ -116,7 +117,7 @@ def _pairs(result: Result) -> Iterator[Finding]:
             continue
         first, last = own[0], own[-1]
         least = min(own, key=lambda row: row.effect)
-        yield Finding(
+        yield legacy_finding(
             f"Good sentences are likelier by {said} nats on the words that both have. States of {called} change that "
             f"by {number(first.effect, first.low, first.high)} at layer {first.layer}, by "
             f"{number(least.effect, least.low, least.high)} at layer {least.layer} (most), and by "

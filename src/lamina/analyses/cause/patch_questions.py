@@ -22,9 +22,7 @@ from lamina.analyses.behaviour.accuracies import exact_interval
 from lamina.analyses.cause.effects import Effect, effect_of
 from lamina.analyses.cause.patching import Places, put_back, put_in, random_tokens, share_of
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.paired import holm
 from lamina.analyses.questions.roles import NOWHERE, roles_of
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders.contract import SPECIAL
@@ -32,6 +30,8 @@ from lamina.encoders.heads_on_states import HeadOnStates
 from lamina.encoders.interventions import Edit, Interventions
 from lamina.encoders.rows import Row
 from lamina.progress import progress
+from lamina.stats.family import holm
+from lamina.stats.units import unit_of
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answer, Answerer
 from lamina.training.objective import Row as Window
@@ -49,7 +49,7 @@ ALL = "all"
 PATCH = ("layer", "role", "turned", "low", "high", "n")
 OUTCOMES = ("swapped", "layer", "role", "outcome", "share", "low", "high", "n")
 CONTROLS = ("swapped", "control", *PATCH)
-DIFFERENCES = ("swapped", "layer", "role", "difference", "low", "high", "p_holm", "n")
+DIFFERENCES = ("swapped", "layer", "role", "difference", "low", "high", "p_adjusted", "n")
 OWN, RANDOM, UNCHANGED = "", "random tokens", "unchanged context"
 """What is patched: the tokens of a role; as many others; all tokens, from the same context."""
 _TURNED, _KEPT, _OTHER = _OUTCOMES = ("turned", "kept", "other")

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from lamina.analyses.cause.probe_readers import Asked, Reader, linear_readers
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import unit_of
 from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
 from lamina.probes.targets import find_targets
+from lamina.stats.units import unit_of
 from lamina.tasks import Task
 from lamina.types import Text
 

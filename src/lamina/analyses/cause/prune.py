@@ -35,7 +35,8 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import refuse_unsavable
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 from lamina.training.retraining import Schooling
 
 _ORDER = ("by", "place", "layer", "head", "worth")

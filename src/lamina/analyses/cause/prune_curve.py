@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from lamina.analyses.cause.effects import measure
 from lamina.analyses.cause.prune_orders import RANDOM, Order
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import weights_of
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import Removed
-from lamina.training.over_seeds import draws_over_seeds
+from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import weights_of
 
 CURVE = ("by", "removed", "left", "share_left", "value", "low", "high")
 SHARES = ("by", "within", "removed", "share", "low", "high", "difference", "diff_low", "diff_high")

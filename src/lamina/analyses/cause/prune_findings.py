@@ -7,8 +7,10 @@ from typing import Any
 
 from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import NEGLIGIBLE, number, rows_of, status_of
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, number, rows_of
+from lamina.results import Result
+from lamina.stats.status import NEGLIGIBLE, Status
 
 HOW = {
     IMPORTANCE: "by importance (gradient of a gate)",
@@ -46,7 +48,7 @@ def _nothing_to_lose(result: Result) -> Finding | None:
         lower = result.tables["shares"]["within"].iloc[0] == "1 %"
         better = whole.high < control.low if lower else whole.low > control.high
         if not better:
-            return Finding(
+            return legacy_finding(
                 f"{_score(result)} of the whole model is {number(whole.value, whole.low, whole.high)}, not clearly "
                 f"better than {control.control} ({number(control.value, control.low, control.high)}): there is nothing "
                 "to lose, so the shares that can go mean nothing.",
@@ -62,7 +64,7 @@ def _against_random(result: Result, row: Any, random: Any) -> Finding:
     )
     if random is None:
         text = f"{said} when they are taken away {HOW[row.by]}."
-        return Finding(text, "open", row.share, row.low, row.high)
+        return legacy_finding(text, "open", row.share, row.low, row.high)
     status = status_of(row.diff_low, row.diff_high, 0.0)
     begin = {
         "clear": f"More can go {HOW[row.by]} than at random" if row.difference > 0 else
@@ -70,7 +72,7 @@ def _against_random(result: Result, row: Any, random: Any) -> Finding:
         "null": f"Choosing {HOW[row.by]} saves no more than chance",
         "open": f"Whether more can go {HOW[row.by]} than at random is undecided",
     }[status]  # fmt: skip
-    return Finding(
+    return legacy_finding(
         f"{begin}: {said}, at random {_percent(random.share, random.low, random.high)} (difference "
         f"{_percent(row.difference, row.diff_low, row.diff_high)}).",
         status, row.difference, row.diff_low, row.diff_high, 0.0,
@@ -84,7 +86,7 @@ def _top_and_bottom(result: Result, top: Any, bottom: Any) -> Finding:
         begin = f"{'Upper' if top.share > bottom.share else 'Lower'} layers matter less"
     elif status == "null":
         begin = "Upper layers matter as much as lower ones"
-    return Finding(
+    return legacy_finding(
         f"{begin}: {_percent(top.share, top.low, top.high)} of the {_parts(result)} can go from the top within "
         f"{_within(result, top)}, {_percent(bottom.share, bottom.low, bottom.high)} from the bottom.",
         status, top.share, top.low, top.high, bottom.share,
@@ -110,7 +112,7 @@ def _retrained(result: Result) -> Iterator[Finding]:
         "null": "Training on makes up for nothing of what was removed",
         "open": "Whether training on makes up for some of what was removed is undecided",
     }[status]  # fmt: skip
-    yield Finding(
+    yield legacy_finding(
         f"{begin}: with {pruned.removed} {_parts(result)} removed {HOW[pruned.by]}, {pruned.steps} steps take the "
         f"score from {number(pruned.before)} to {number(pruned.value, pruned.low, pruned.high)}; "
         f"the whole model goes from {number(whole.before)} to {number(whole.value, whole.low, whole.high)} with the "

@@ -30,12 +30,13 @@ from lamina.analyses.cause.restore_layers import (
 from lamina.analyses.cause.restore_transfer import has_linear_head, linear_heads, some_items
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.paired import holm
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.layer_weights import layer_weights
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
+from lamina.stats.family import holm
 from lamina.training.attention import WindowedEncoder
 from lamina.training.reading import Sets
 from lamina.training.recipes import Plan
@@ -43,7 +44,7 @@ from lamina.training.tuned import Tuned
 
 _RESTORE = ("how", "first", "last", "value", "low", "high")
 _RANDOM = ("first", "last", "value", "low", "high")
-_EFFECTS = ("how", "first", "last", "baseline", "value", "effect", "low", "high", "p_holm")
+_EFFECTS = ("how", "first", "last", "baseline", "value", "effect", "low", "high", "p_adjusted")
 _REFERENCES = ("what", "metric", "count", "value", "low", "high")
 _TRANSFER = ("layer", "value", "low", "high")
 TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"

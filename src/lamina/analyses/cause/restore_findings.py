@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from lamina.analyses.cause.restore_layers import RANDOM, TRANSFER
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, number, rows_of, status_of
-from lamina.analyses.paired import SURE
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
+from lamina.stats.status import SURE, Status
 from lamina.training.recipes import LOWER_IS_BETTER
 
 POINT = 0.01
@@ -28,7 +29,7 @@ class Told(NamedTuple):
     effect: float
     low: float
     high: float
-    p_holm: float
+    p_adjusted: float
     sign: int
     """-1 where a higher score is better."""
 
@@ -47,7 +48,7 @@ class Told(NamedTuple):
     def status(self) -> Status:
         """Of the claim that there is a difference: clear only where the corrected test agrees."""
         status = status_of(self.low, self.high, 0.0, negligible=POINT)
-        return "open" if status == "clear" and not self.p_holm < SURE else status
+        return "open" if status == "clear" and not self.p_adjusted < SURE else status
 
     @property
     def said(self) -> str:
@@ -74,7 +75,7 @@ class _Said(NamedTuple):
         sign = 1 if metric in LOWER_IS_BETTER else -1
         effects: dict[str, list[Told]] = {}
         for row in rows_of(result.tables["effects"]):
-            numbers = (row.value, row.baseline, row.effect, row.low, row.high, row.p_holm)
+            numbers = (row.value, row.baseline, row.effect, row.low, row.high, row.p_adjusted)
             effects.setdefault(row.how, []).append(Told(row.first, row.last, *numbers, sign))
         own = next(rows_of(references[references["what"] == "tuned"]))
         blocks = max(each.last for rows in effects.values() for each in rows)
@@ -122,7 +123,7 @@ def _halves(rows: list[Told], said: _Said) -> Iterator[Finding]:
     if half.status == "clear" and half.cost[0] < 0:
         claim = "Without what fine-tuning changed in the lower half the model does better"
     beside = "" if rest is None else f"; layers {rest.first} to {rest.last} put back instead: {rest.said}"
-    yield Finding(
+    yield legacy_finding(
         f"{claim}: with layers 0 to {half.last} of {said.blocks} put back {said.metric} is {number(half.value)}, a "
         f"difference of {half.said} from the tuned model's {said.tuned}{beside}{said.random(0, half.last)}.",
         half.status, half.effect, half.low, half.high, 0.0,
@@ -141,7 +142,7 @@ def _how_far(how: str, rows: list[Told], said: _Said) -> Iterator[Finding]:
     once = " (one run each: other seeds are not in the interval)" if how != "restore" and said.seeds == 1 else ""
     if not count:
         least = ordered[0]
-        yield Finding(
+        yield legacy_finding(
             f"Not even {_layers(least)} can be {_DONE[how]} surely within 1 point: {said.metric} "
             f"{number(least.value)}, a difference of {least.said} from {number(least.baseline)}{once}.",
             "clear" if least.cost[1] > POINT else "open", least.effect, least.low, least.high, 0.0,
@@ -153,7 +154,7 @@ def _how_far(how: str, rows: list[Told], said: _Said) -> Iterator[Finding]:
     if count < len(ordered):
         further = ordered[count]
         text += f"; of {_layers(further)} it is {further.said}"
-    yield Finding(f"{text}{once}.", "null", best.effect, best.low, best.high, 0.0)
+    yield legacy_finding(f"{text}{once}.", "null", best.effect, best.low, best.high, 0.0)
 
 
 def _single(rows: list[Told], said: _Said) -> Iterator[Finding]:
@@ -164,14 +165,14 @@ def _single(rows: list[Told], said: _Said) -> Iterator[Finding]:
     most, following = ranked[0], ranked[1]
     costs = f"put back alone it costs {number(*most.cost, digits=3)} of {said.metric} {said.tuned}"
     if all(each.free for each in ranked):
-        yield Finding(
+        yield legacy_finding(
             f"No single layer needs its tuning: of all {len(ranked)}, layer {most.first} matters most, and {costs}.",
             "null", *most.cost, 0.0,
         )  # fmt: skip
         return
     status = status_of(*most.cost[1:], following.cost[0], following.cost[1:], negligible=0.0)
     decided = "" if status == "clear" else ", but that is not sure"
-    yield Finding(
+    yield legacy_finding(
         f"Of single layers, the tuning of layer {most.first} matters most{decided}: {costs}; next is layer "
         f"{following.first} with {number(*following.cost, digits=3)}.",
         status, *most.cost, following.cost[0],
@@ -191,7 +192,7 @@ def _linear(result: Result, said: _Said) -> Iterator[Finding]:
         beside = f"; the best layer of the twin reaches {number(other.value, other.low, other.high)}"
     table = result.tables["transfer"]
     own = next(rows_of(table[table["layer"] == best.first]))
-    yield Finding(
+    yield legacy_finding(
         f"Without any tuning a linear head does best on layer {best.first} of {said.blocks}: {said.metric} "
         f"{number(own.value, own.low, own.high)}, a difference of {best.said} from tuning all layers"
         f"{beside}.",

@@ -26,7 +26,8 @@ from lamina.corpora.learning import Splits, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding
+from lamina.results import Result
 
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""

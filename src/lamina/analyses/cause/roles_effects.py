@@ -12,17 +12,17 @@ from scipy.stats import rankdata
 from lamina.analyses.cause.effects import Effect, effect_of
 from lamina.analyses.cause.roles_heads import Role
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.paired import holm
-from lamina.analyses.resampling import weights_of
+from lamina.stats.family import holm
+from lamina.stats.units import weights_of
 
 ROLES = (
     "layer", "head", "role", "finds", "target", "effect", "low", "high", "others", "difference", "diff_low",
-    "diff_high", "p_holm",
+    "diff_high", "p_adjusted",
 )  # fmt: skip
 HEADS = ("layer", "head", "role", "has_role", "finds", "target", "effect", "low", "high")
 GROUPS = (
-    "role", "target", "heads", "of", "difference", "diff_low", "diff_high", "p_holm", "rho", "rho_low", "rho_high",
-    "rho_p_holm",
+    "role", "target", "heads", "of", "difference", "diff_low", "diff_high", "p_adjusted", "rho", "rho_low", "rho_high",
+    "rho_p_adjusted",
 )  # fmt: skip
 _PERMUTED = 9999
 """Permutations of a test."""
@@ -92,7 +92,7 @@ def head_rows(needed: Sequence[Needed]) -> Iterator[tuple[Any, ...]]:
 def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
     """One row per role and target: all heads with the role against the others of their layers, and all heads by rank.
 
-    `p_holm` permutes within layers which heads have the role, `rho_p_holm` what each head finds; both are corrected
+    `p_adjusted` permutes within layers which heads have the role, `rho_p_adjusted` what each head finds; both are corrected
     for all rows. Intervals are over documents, with the heads as they are.
     """
     rows: list[list[Any]] = []
@@ -108,7 +108,7 @@ def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tup
             p = permuted_p(effects, role.has & np.isfinite(effects), seed=seed)
             difference = [found.effect, found.low, found.high, p]
         rows.append([*told, *difference, *_rank_correlation(role, without, samples=samples, seed=seed)])
-    for column in (GROUPS.index("p_holm"), GROUPS.index("rho_p_holm")):
+    for column in (GROUPS.index("p_adjusted"), GROUPS.index("rho_p_adjusted")):
         corrected = holm([row[column] for row in rows])
         for row, p in zip(rows, corrected.tolist(), strict=True):
             row[column] = p

@@ -13,9 +13,10 @@ from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_heads import NEXT, PREVIOUS, SINK
 from lamina.analyses.cause.roles_targets import QA_OBJECTS
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import NEGLIGIBLE, cell, number, rows_of, status_of
-from lamina.analyses.paired import SURE, p_in_words
-from lamina.results import Finding, Result, Status
+from lamina.analyses.legacy import legacy_finding, status_of
+from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.status import NEGLIGIBLE, SURE, Status
 
 SURFACE = (PREVIOUS, NEXT, SINK)
 """Roles that no relation needs."""
@@ -57,7 +58,7 @@ def harm(rows: pd.DataFrame, column: str) -> pd.Series:
 def tell_findings(result: Result) -> Iterator[Finding]:
     """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
     table, groups = result.tables["roles"], result.tables["groups"]
-    own = table[~table["role"].isin(SURFACE)].dropna(subset=["difference", "p_holm"])
+    own = table[~table["role"].isin(SURFACE)].dropna(subset=["difference", "p_adjusted"])
     if len(own):
         yield _most_used(result, own)
     ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho", "rho_low"])
@@ -70,7 +71,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
 
 def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
     worse = harm(rows, "difference")
-    sure = rows[(rows["p_holm"] < SURE) & (worse > 0)]
+    sure = rows[(rows["p_adjusted"] < SURE) & (worse > 0)]
     row = next(rows_of(rows.loc[[worse.loc[(sure if len(sure) else rows).index].idxmax()]]))
     heads = len(rows[["layer", "head"]].drop_duplicates())
     matter = len(sure[["layer", "head"]].drop_duplicates())
@@ -85,10 +86,10 @@ def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
         f"{claim} head {row.layer}-{row.head}, which finds {number(row.finds)} of {row.role}: without it "
         f"{target_in_words(row.target)} changes by {_signed(row.effect, row.low, row.high)}, without another head of "
         f"the layer by {_signed(row.others)}, a difference of "
-        f"{_signed(row.difference, row.diff_low, row.diff_high)} ({p_in_words(row.p_holm)})"
+        f"{_signed(row.difference, row.diff_low, row.diff_high)} ({p_in_words(row.p_adjusted)})"
     )
-    return Finding(
-        f"{text}{_control(result, row)}{_of_twin(result)}.", _status(row, row.p_holm), row.difference, row.diff_low,
+    return legacy_finding(
+        f"{text}{_control(result, row)}{_of_twin(result)}.", _status(row, row.p_adjusted), row.difference, row.diff_low,
         row.diff_high, 0.0,
     )  # fmt: skip
 
@@ -110,23 +111,23 @@ def _of_twin(result: Result) -> str:
     if table is None:
         return ""
     own = table[~table["role"].isin(SURFACE)]
-    sure = own[(own["p_holm"] < SURE) & (harm(own, "difference") > 0)]
+    sure = own[(own["p_adjusted"] < SURE) & (harm(own, "difference") > 0)]
     many, all_ = (len(each[["layer", "head"]].drop_duplicates()) for each in (sure, own))
     return f"; in the twin with random weights {many} of the same {all_} heads do"
 
 
 def _foretold(rows: pd.DataFrame) -> Finding:
-    sure = rows[(rows["rho_p_holm"] < SURE) & (rows["rho"] > 0)]
+    sure = rows[(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0)]
     row = next(rows_of((sure if len(sure) else rows).nlargest(1, "rho")))
-    told = f"rho {number(row.rho, row.rho_low, row.rho_high)}, {p_in_words(row.rho_p_holm)}"
+    told = f"rho {number(row.rho, row.rho_low, row.rho_high)}, {p_in_words(row.rho_p_adjusted)}"
     text = (
         f"What a head finds goes with what breaks without it (rank correlation over all heads within layers) for "
         f"{len(sure)} of {len(rows)} roles and targets; highest for {row.role} and "
         f"{target_in_words(row.target)}: {told}."
     )
     status = status_of(row.rho_low, row.rho_high, 0.0)
-    status = "open" if status == "clear" and not row.rho_p_holm < SURE else status
-    return Finding(text, status, row.rho, row.rho_low, row.rho_high, 0.0)
+    status = "open" if status == "clear" and not row.rho_p_adjusted < SURE else status
+    return legacy_finding(text, status, row.rho, row.rho_low, row.rho_high, 0.0)
 
 
 def _surface(row: Any) -> Finding:
@@ -136,15 +137,15 @@ def _surface(row: Any) -> Finding:
     text = (
         f"{called} ({row.heads} of {row.of}): {target_in_words(row.target)} without one of them differs by "
         f"{_signed(row.difference, row.diff_low, row.diff_high)} from that without another head of the layer "
-        f"({p_in_words(row.p_holm)} by permutation within layers, after Holm)."
+        f"({p_in_words(row.p_adjusted)} by permutation within layers, after Holm)."
     )
-    return Finding(text, _status(row, row.p_holm), row.difference, row.diff_low, row.diff_high, 0.0)
+    return legacy_finding(text, _status(row, row.p_adjusted), row.difference, row.diff_low, row.diff_high, 0.0)
 
 
-def _status(row: Any, p_holm: float) -> Status:
+def _status(row: Any, p_adjusted: float) -> Status:
     negligible = _NATS if row.target == LOSS else NEGLIGIBLE
     status = status_of(row.diff_low, row.diff_high, 0.0, negligible=negligible)
-    return "open" if status == "clear" and not p_holm < SURE else status
+    return "open" if status == "clear" and not p_adjusted < SURE else status
 
 
 def describe(result: Result) -> Iterator[Overview]:
@@ -154,7 +155,7 @@ def describe(result: Result) -> Iterator[Overview]:
     rows = [
         (
             f"{row.layer}-{row.head}", row.role, cell(row.finds), row.target, cell(row.effect, row.low, row.high),
-            cell(row.others), cell(row.difference, row.diff_low, row.diff_high), _p(row.p_holm),
+            cell(row.others), cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
         )
         for row in rows_of(shown)
     ]  # fmt: skip
@@ -162,8 +163,8 @@ def describe(result: Result) -> Iterator[Overview]:
     yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
     groups = [
         (
-            row.role, row.target, row.heads, cell(row.difference, row.diff_low, row.diff_high), _p(row.p_holm),
-            cell(row.rho, row.rho_low, row.rho_high), _p(row.rho_p_holm),
+            row.role, row.target, row.heads, cell(row.difference, row.diff_low, row.diff_high), _p(row.p_adjusted),
+            cell(row.rho, row.rho_low, row.rho_high), _p(row.rho_p_adjusted),
         )
         for row in rows_of(result.tables["groups"])
     ]  # fmt: skip

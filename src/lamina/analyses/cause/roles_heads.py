@@ -23,10 +23,10 @@ from lamina.analyses.attention_maps.relations import (
     relations_table,
 )
 from lamina.analyses.attention_maps.surface import SurfaceMeter
-from lamina.analyses.paired import surely_ahead
-from lamina.analyses.resampling import CHOOSING, SCORED, halve
+from lamina.analyses.legacy import surely_ahead
 from lamina.analyses.watching import Meter, watch
 from lamina.encoders import Encoder
+from lamina.stats.units import CHOOSING, SCORED, halve
 from lamina.types import Text
 
 Kind = Literal["relation", "coreference", "neighbour", "sink"]

@@ -16,13 +16,13 @@ from torch.nn.functional import cross_entropy
 
 from lamina.analyses.cause.answers import as_row
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.resampling import unit_of
 from lamina.corpora import Corpus
 from lamina.corpora.questions import Question
 from lamina.encoders.contract import SPECIAL
 from lamina.encoders.heads_on_states import HeadOnStates
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, ModelError, TaskError
+from lamina.stats.units import unit_of
 from lamina.training.classes import CLASSES, Classifying, class_of
 from lamina.training.learned_labels import LEARNED
 from lamina.training.objective import IGNORED, UNSEEN, Item, text_of

@@ -65,7 +65,6 @@ from lamina.analyses.contextualization.vectors import Workspace
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext, find_words
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell
 from lamina.analyses.inputs import Texts
 from lamina.analyses.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.corpora import Corpus
@@ -73,8 +72,9 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
+from lamina.findings import Finding, cell
 from lamina.progress import say
-from lamina.results import Finding, Result
+from lamina.results import Result
 
 _SCORED = (
     "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "

@@ -11,8 +11,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.analyses.contextualization.tables import Table, over_seeds, overall
-from lamina.analyses.findings import finding, layers_in_words, number
-from lamina.results import Finding, Result
+from lamina.analyses.legacy import finding, legacy_finding
+from lamina.findings import Finding, layers_in_words, number
+from lamina.results import Result
 
 _SAMPLES = 1000
 """Bootstrap samples over contexts."""
@@ -149,7 +150,7 @@ def _separated(separation: Table, word: str, words: int) -> Iterator[Finding]:
     bound = float(best["baseline"] + (best["high"] - best["baseline"]) * wider)
     value = float(best["silhouette"])
     looked = f"the best of {len(measured)} layers" + (f" and {words} words" if words > 1 else "")
-    yield Finding(
+    yield legacy_finding(
         f"The classes of “{word}” lie farthest apart at layer {int(best['layer'])}: silhouette {number(value)}; with "
         f"shuffled classes {looked} stays below {number(bound)}, one layer averages {number(best['baseline'])}.",
         "clear" if value > bound else "open", value, against=bound,

@@ -29,8 +29,9 @@ from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import AssetError, ModelError
+from lamina.findings import Finding
 from lamina.progress import progress
-from lamina.results import Finding, Result
+from lamina.results import Result
 from lamina.types import Text
 
 _AT_ONCE = 16_384

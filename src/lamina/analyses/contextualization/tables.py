@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.contextualization.answers import Answers
 from lamina.analyses.contextualization.words_in_context import SPLITS, Pair, WordsInContext
 from lamina.encoders import SPECIAL, Encoder
-from lamina.training.over_seeds import draws_over_seeds
+from lamina.stats.seeds import draws_over_seeds
 from lamina.types import Text
 
 Table = pd.DataFrame

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.findings import rows_of
 from lamina.analyses.probing.paired import Answers, read_answers
 from lamina.analyses.probing.statistics import center_of_gravity
 from lamina.errors import InputError
+from lamina.findings import rows_of
 from lamina.probes.edge import Cut
 from lamina.results import Result
 from lamina.tasks.task import Metric

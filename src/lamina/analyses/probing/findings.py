@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.declaration import MOST_FINDINGS, Overview
-from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
-from lamina.results import Finding, Result
+from lamina.analyses.declaration import Overview
+from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of
+from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.results import Result
 from lamina.tasks import TASKS
 from lamina.tasks.task import METRIC_NAMES
 
@@ -86,7 +87,7 @@ class Reading(NamedTuple):
         if self.cut_off or self.twin_cut_off:
             status = "open"
         said = f"{_title(self.task)}: {self._claim(status)} {number(*self.score)}; {self._beside()}."
-        return Finding(said, status, *self.score, against.value)
+        return legacy_finding(said, status, *self.score, against.value)
 
     def _claim(self, status: str) -> str:
         """Up to the number; nothing about the place where probes could still have become better."""
@@ -170,23 +171,23 @@ def _order(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
         yield from _untold(pairs)
         return
     told = told.assign(sure=(told["probability"] - 0.5).abs())
-    row = told.sort_values(["p_holm", "sure"], ascending=[True, False]).iloc[0]
+    row = told.sort_values(["p_adjusted", "sure"], ascending=[True, False]).iloc[0]
     first, second = (row["task_a"], row["task_b"]) if row["probability"] >= 0.5 else (row["task_b"], row["task_a"])
     likely = max(row["probability"], 1 - row["probability"])
     both = f"{_title(first)} before {_title(second).lower()}"
     shown = f"P = {number(likely)}" if likely < _MOST else f"P > {number(_MOST)}"
-    clear = row["p_holm"] < _SURE
+    clear = row["p_adjusted"] < _SURE
     if clear:
         places = tables["summary"].set_index("task")[["expected_layer", "el_low", "el_high"]]
         layers = " and ".join(number(*places.loc[task]) for task in (first, second))
         of = f" of {len(told)} pairs" if len(told) > 1 else ""
         said = f"{both}: expected layers {layers}, {shown}; the surest{of} after Holm's correction."
     else:
-        untested = pd.isna(row["p_holm"])
+        untested = pd.isna(row["p_adjusted"])
         why = "; a test needs at least 5 seeds" if untested else ""
         claim = "likely" if untested and likely > 1 - _SURE else "undecided"
         said = f"{both} by expected layer: {claim} ({shown}{why})."
-    yield Finding(said, "clear" if clear else "open", float(likely), against=0.5)
+    yield legacy_finding(said, "clear" if clear else "open", float(likely), against=0.5)
 
 
 def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
@@ -198,7 +199,7 @@ def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
     more = len(pairs) - 1
     others = f" (nor of {more} other pair{'s' * (more > 1)})" if more else ""
     both = f"{_title(row.task_a).lower()} and {_title(row.task_b).lower()}"
-    yield Finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
+    yield legacy_finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
 
 
 def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[Reading]) -> Iterator[Finding]:
@@ -213,7 +214,7 @@ def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[Reading]
     listed = ", ".join(f"{_title(each.task).lower()} {each.layer}" for each in told)
     both = f"{_title(first.task).lower()} before {_title(last.task).lower()}"
     sure = "no layer does as well at both" if apart else "undecided, intervals of layers overlap"
-    yield Finding(f"Best single layers: {listed}; {both}: {sure}.", "clear" if apart else "open")
+    yield legacy_finding(f"Best single layers: {listed}; {both}: {sure}.", "clear" if apart else "open")
 
 
 def _selectivity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
@@ -227,7 +228,7 @@ def _selectivity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     control = tables["control"].set_index("task").loc[least["task"]]
     of = f", the least of {len(known)} tasks" if len(known) > 1 else ""
     value, low, high = (float(least[name]) for name in ("selectivity", "selectivity_low", "selectivity_high"))
-    yield Finding(
+    yield legacy_finding(
         f"{_title(least['task'])} at layer {int(least['selectivity_layer'])}, words seen in training: "
         f"{_metric_name(str(least['selectivity_metric']))} {number(control['model'])}; control labels, which a probe "
         f"can only memorise, reach {number(control['control'])} (their best constant answer "

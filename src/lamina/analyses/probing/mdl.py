@@ -37,8 +37,8 @@ from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import Targets, find_targets
 from lamina.progress import say
+from lamina.stats.seeds import seed_shares
 from lamina.tasks import Task, control_task, label_set
-from lamina.training.over_seeds import seed_shares
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of the texts learned from: where blocks end."""

@@ -12,7 +12,7 @@ from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, layers_in_words, number, rows_of, status_of
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.probing.order_changes import Change, Contrast, change_rows, middle
 from lamina.analyses.probing.order_texts import OrderTexts
 from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
@@ -25,7 +25,8 @@ from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.results import Result
 from lamina.tasks import describe_task
 from lamina.tasks.order_making import Made, make_order_tasks
 from lamina.tasks.order_rules import BY_NAME
@@ -222,14 +223,14 @@ def _findings(result: Result) -> Iterable[Finding]:
 def _changed(result: Result, row: Any, layers: int) -> Finding:
     title = BY_NAME[row.task].title
     if pd.isna(row.best):
-        return Finding(f"{title}: not available, {row.reason}.", "open")
+        return legacy_finding(f"{title}: not available, {row.reason}.", "open")
     beside = _beside(result, row.task, row.best_layer)
     read = f"{title} is best read at layer {row.best_layer}: accuracy {number(row.best, row.best_low, row.best_high)}"
     if row.best_layer:
         read += f", {number(row.rise, row.rise_low, row.rise_high)} more than at layer 0"
     if pd.isna(row.change):
         why = f"; how it changes is not available, {row.reason}" if row.reason else ""
-        return Finding(f"{read}{beside}{why}.", "open", row.best, row.best_low, row.best_high)
+        return legacy_finding(f"{read}{beside}{why}.", "open", row.best, row.best_low, row.best_high)
     status = status_of(row.change_low, row.change_high, 0.0)
     cut = middle(layers)
     above, below = layers_in_words(range(cut + 1, layers)), layers_in_words(range(1, cut + 1))
@@ -241,7 +242,7 @@ def _changed(result: Result, row: Any, layers: int) -> Finding:
         change = number(row.change, row.change_low, row.change_high)
         known = f"do{'es' * one} not differ from" if status == "null" else "cannot be told from"
         said = f"{above} {known} {below} (difference {change})"
-    return Finding(f"{read}{beside}; {said}.", status, row.change, row.change_low, row.change_high, 0.0)
+    return legacy_finding(f"{read}{beside}; {said}.", status, row.change, row.change_low, row.change_high, 0.0)
 
 
 def _beside(result: Result, task: str, layer: int) -> str:
@@ -272,7 +273,7 @@ def _contrasted(result: Result, linear: Sequence[str], structure: Sequence[str])
             claim, tail = "gains more or loses less than", "does"
         else:
             claim, tail = "cannot be told to change otherwise than", "does"
-        yield Finding(
+        yield legacy_finding(
             f"From the lower to the upper half of the layers, the {names[0]} {claim} the {names[1]} {tail}: "
             f"{number(row.linear_change)} and {number(row.structure_change)}, difference {apart}.",
             status, row.difference, row.low, row.high, 0.0,

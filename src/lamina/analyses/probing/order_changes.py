@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lamina.analyses.paired import holm
 from lamina.analyses.probing.checkpoints import TaskRun
 from lamina.analyses.probing.statistics import Resampling, before, interval, two_sided
 from lamina.analyses.probing.summary import bootstrap, unconverged
+from lamina.stats.family import holm
 from lamina.tasks.order_rules import BY_NAME
 from lamina.tasks.task import Metric
 
@@ -54,7 +54,7 @@ class Change(NamedTuple):
     change_high: float
     p: float
     """Of the change, two-sided, from the bootstrap."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over the tasks."""
     reason: str
 
@@ -71,7 +71,7 @@ class Contrast(NamedTuple):
     low: float
     high: float
     p: float
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all pairs."""
 
 
@@ -118,11 +118,11 @@ def change_rows(runs: Sequence[TaskRun], *, samples: int, seed: int) -> tuple[li
     read = [_read(run, texts, [seed, number]) for number, run in enumerate(runs)]
     changes = [_change(each) for each in read]
     changes = [
-        row._replace(p_holm=p) for row, p in zip(changes, holm([row.p for row in changes]).tolist(), strict=True)
+        row._replace(p_adjusted=p) for row, p in zip(changes, holm([row.p for row in changes]).tolist(), strict=True)
     ]
     contrasts = list(_contrasts(read))
     corrected = holm([row.p for row in contrasts]).tolist() if contrasts else []
-    return changes, [row._replace(p_holm=p) for row, p in zip(contrasts, corrected, strict=True)]
+    return changes, [row._replace(p_adjusted=p) for row, p in zip(contrasts, corrected, strict=True)]
 
 
 def _read(run: TaskRun, texts: Resampling, seed: list[int]) -> _Read:

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
 from lamina.analyses.probing.statistics import before, interval, means_by_unit, shared_by_seeds, two_sided
-from lamina.analyses.resampling import weights_of
 from lamina.errors import ResultError
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
+from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
+from lamina.stats.units import weights_of
 from lamina.tasks.task import Metric
-from lamina.training.over_seeds import ENOUGH_SEEDS, seed_shares
 
 _ROWS = 2**16
 """Predictions in memory at a time."""

@@ -34,8 +34,9 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError
+from lamina.findings import Finding
 from lamina.probes.bank import Schedule
-from lamina.results import Finding, Result, answer_key, question_key
+from lamina.results import Result, answer_key, question_key
 from lamina.tasks import Task, describe_task
 from lamina.training.provenance import folder_of, refuse_seen
 from lamina.training.seed_folders import seed_of

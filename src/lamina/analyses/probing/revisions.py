@@ -16,14 +16,15 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-from lamina.analyses.findings import number, rows_of, status_of
-from lamina.analyses.paired import holm
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
 from lamina.analyses.probing.statistics import interval
+from lamina.findings import Finding, number, rows_of
 from lamina.progress import progress
-from lamina.results import Finding, Status
+from lamina.stats.family import holm
+from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import Status
 from lamina.tasks import TASKS
-from lamina.training.over_seeds import ENOUGH_SEEDS
 
 AFTER, AFTER_REVISED, SAME = "after_settled", "after_revised", "same_layer"
 """Measures of two decisions about the same words, a and b, where a is revised: a's last revision comes after b has
@@ -81,7 +82,7 @@ class RevisedAfter(NamedTuple):
     difference_high: float
     p: float
     """Two-sided, from the shuffles."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all pairs of the measure."""
 
 
@@ -382,7 +383,7 @@ def _revised_after(a: _Timed, b: _Timed, draws: _Draws, *, shuffles: int, seed: 
             difference=difference,
             **_named("difference_", interval(differences)),
             p=float((1 + (np.abs(away) >= abs(beyond)).sum()) / (1 + shuffles)) if np.isfinite(beyond) else np.nan,
-            p_holm=np.nan,
+            p_adjusted=np.nan,
         )
 
 
@@ -395,7 +396,7 @@ def _corrected(rows: list[RevisedAfter]) -> list[RevisedAfter]:
     for measure in dict.fromkeys(row.measure for row in rows):
         own = [at for at, row in enumerate(rows) if row.measure == measure]
         adjusted |= dict(zip(own, holm([rows[at].p for at in own]).tolist(), strict=True))
-    return [row._replace(p_holm=adjusted[at]) for at, row in enumerate(rows)]
+    return [row._replace(p_adjusted=adjusted[at]) for at, row in enumerate(rows)]
 
 
 def _ratio(hits: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:
@@ -429,12 +430,12 @@ def _coupled(row: Any, pairs: int) -> Finding:
     text = (
         f"{claim} of the pairs about the same words that are both revised, {number(row.shuffled)} with {b} from other "
         f"texts; difference {number(row.difference, row.difference_low, row.difference_high)} "
-        f"(p = {number(row.p_holm, digits=3)}{best})."
+        f"(p = {number(row.p_adjusted, digits=3)}{best})."
     )
     status: Status = status_of(row.difference_low, row.difference_high, 0.0)
-    if status == "clear" and row.p_holm >= _SURE:
+    if status == "clear" and row.p_adjusted >= _SURE:
         status = "open"
-    return Finding(text, status, row.observed, row.low, row.high, row.shuffled)
+    return legacy_finding(text, status, row.observed, row.low, row.high, row.shuffled)
 
 
 def _most_revised(revisions: pd.DataFrame) -> Iterator[Finding]:
@@ -444,7 +445,7 @@ def _most_revised(revisions: pd.DataFrame) -> Iterator[Finding]:
         return
     (most,) = rows_of(whole.nlargest(1, "revised"))
     if not most.revised:
-        yield Finding("No decision is revised from layer to layer.", "null", 0.0)
+        yield legacy_finding("No decision is revised from layer to layer.", "null", 0.0)
         return
     (peak,) = rows_of(steps[steps["task"] == most.task].nlargest(1, "revised"))
     beside = (
@@ -457,7 +458,7 @@ def _most_revised(revisions: pd.DataFrame) -> Iterator[Finding]:
         f"({number(most.mended)} of the revisions mend, {number(most.spoiled)} spoil), most at layer {peak.layer}: "
         f"{number(peak.revised, peak.low, peak.high)}; {beside}."
     )
-    yield Finding(
+    yield legacy_finding(
         text, status_of(peak.low, peak.high, peak.seeds_differ), peak.revised, peak.low, peak.high, peak.seeds_differ
     )
 

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from scipy.stats import norm, t
 
 from lamina.probes.tallies import Tally
+from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
 from lamina.tasks.task import Metric
-from lamina.training.over_seeds import ENOUGH_SEEDS, seed_shares
 
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.analyses.paired import holm
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, units_of
 from lamina.analyses.probing.statistics import (
     Draws,
@@ -26,9 +25,10 @@ from lamina.analyses.probing.statistics import (
 )
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
+from lamina.stats.family import holm
+from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import MIN_SEEN
 from lamina.tasks.task import Metric
-from lamina.training.over_seeds import ENOUGH_SEEDS
 
 Drawn = Mapping[Whose, Mapping[Metric, Draws]]
 """The draws of one task."""
@@ -116,7 +116,7 @@ class OrderTest(NamedTuple):
     statistic: str
     p: float
     """Two-sided, from the bootstrap."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all pairs of the statistic that can be tested."""
 
 
@@ -131,7 +131,7 @@ class Step(NamedTuple):
     high: float
     p: float
     """Two-sided, from the paired bootstrap."""
-    p_holm: float
+    p_adjusted: float
     """Corrected by Holm over all rows of this kind of probe."""
 
 
@@ -330,7 +330,7 @@ def corrected(steps: Sequence[Step]) -> list[Step]:
     for probe in dict.fromkeys(step.probe for step in steps):
         own = [step for step in steps if step.probe == probe]
         holms = holm([step.p for step in own]).tolist()
-        found += [step._replace(p_holm=each) for step, each in zip(own, holms, strict=True)]
+        found += [step._replace(p_adjusted=each) for step, each in zip(own, holms, strict=True)]
     return found
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.findings import cell, number, rows_of
 from lamina.analyses.given_data import as_result
 from lamina.analyses.inputs import Input, Loaded, Reads, Sentence
+from lamina.analyses.legacy import legacy_finding
 from lamina.analyses.models import as_encoder, describe_models
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
@@ -31,7 +31,8 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
 from lamina.types import Span
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ def _findings(result: Result) -> Iterable[Finding]:
     if changed:
         _, name, first, final, ends = max(changed)
         text += f", as {name}: {first} {number(ends[0])} at layer 0, {final} {number(ends[1])} at layer {last}"
-    yield Finding(f"{text}; probes of seed {seed} alone, no interval.", "open", len(changed) / count)
+    yield legacy_finding(f"{text}; probes of seed {seed} alone, no interval.", "open", len(changed) / count)
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -354,7 +355,7 @@ def _revised(result: Result) -> Iterator[Overview]:
             round(row.pairs),
             cell(row.observed, row.low, row.high),
             cell(row.shuffled),
-            cell(row.p_holm),
+            cell(row.p_adjusted),
         )
         for row in rows_of(pairs[pairs["measure"] == AFTER_REVISED])
     ]

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from lamina.analyses.paired import holm
 from lamina.analyses.questions.intervals import Spread, over_seeds
-from lamina.analyses.resampling import weights_of
 from lamina.corpora.questions import Question
+from lamina.stats.family import holm
+from lamina.stats.units import weights_of
 
 CONTRAST = (
     *("model", "task", "layer", "measure", "seeds", "documents"),
     *(column for side in ("right", "wrong") for column in (side, f"{side}_low", f"{side}_high")),
-    *("difference", "low", "high", "p", "p_holm", "matched", "within_document", "unmatched"),
+    *("difference", "low", "high", "p", "p_adjusted", "matched", "within_document", "unmatched"),
 )
 """Columns of `contrast.csv`."""
 TOGETHER = "all"
@@ -113,7 +113,7 @@ def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, see
     if len({task_of(each) for answered in by_seed for each in answered.strata}) > 1 and single:
         tables.append(pd.concat(single, ignore_index=True))
     for table in tables:
-        table["p_holm"] = holm(table["p"].tolist())
+        table["p_adjusted"] = holm(table["p"].tolist())
     return pd.concat(tables, ignore_index=True)[list(CONTRAST)]
 
 
@@ -162,7 +162,7 @@ def _rows(model: str, task: str, by_seed: Sequence[Answered], *, samples: int, s
             "low": found.low,
             "high": found.high,
             "p": found.p,
-            "p_holm": np.nan,
+            "p_adjusted": np.nan,
             **_counts(matches),
         }
     )

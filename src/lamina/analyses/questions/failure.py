@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.paired import holm
 from lamina.analyses.questions.intervals import Spread, over_seeds
 from lamina.analyses.questions.predicting import Cases, Prediction, Predictor, p_of
+from lamina.stats.family import holm
 
 _GAINS = ("gain_auc", "gain_log_loss")
 FAILURE = (
     *("model", "layer", "feature", "count", "documents", "tasks", "seeds"),
-    *("auc", "low", "high", "p", "p_holm"),
+    *("auc", "low", "high", "p", "p_adjusted"),
     *(column for gain in _GAINS for column in (gain, f"{gain}_low", f"{gain}_high")),
     *("p_gain", "p_gain_holm"),
     *(

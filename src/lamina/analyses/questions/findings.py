@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lamina.analyses.findings import NEGLIGIBLE, number, rows_of, status_of
-from lamina.analyses.paired import SURE, p_in_words
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.questions.contrast import TOGETHER
 from lamina.analyses.questions.failure import CONFIDENCE, VECTORS
 from lamina.analyses.questions.streaming import ALL, PSEUDO, TWIN
-from lamina.results import Finding, Result, Status
+from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.results import Result
+from lamina.stats.status import NEGLIGIBLE, SURE, Status
 
 _SMALL_AUC = 0.05
 """A difference of AUCs that means nothing."""
@@ -81,13 +82,13 @@ def role_findings(result: Result) -> Iterator[Finding]:
         names = {PSEUDO: wording.pseudo, TWIN: "the random-weights twin"}
         nulls = "; ".join(
             f"{names[row['against']]} gives {number(row['null'])} (difference "
-            f"{number(row['difference'], row['low'], row['high'])}, {p_in_words(row['p_holm'])})"
+            f"{number(row['difference'], row['low'], row['high'])}, {p_in_words(row['p_adjusted'])})"
             for row in beside
         )
         said = getattr(wording, status).format(layer=layer)
         measured = wording.measured.format(number=number(value, low, high))
         against = max(float(row["null"]) for row in beside)
-        yield Finding(f"{said} {measured}; {nulls}.", status, value, low, high, against=against)
+        yield legacy_finding(f"{said} {measured}; {nulls}.", status, value, low, high, against=against)
 
 
 def _differences(result: Result, measure: str, layer: int) -> list[dict[str, Any]]:
@@ -98,7 +99,7 @@ def _differences(result: Result, measure: str, layer: int) -> list[dict[str, Any
 
 def _role_status(low: float, high: float, beside: list[dict[str, Any]]) -> Status:
     """Clear where it is above 0 and above all nulls; null where more than a negligible lead is ruled out."""
-    ends = [(row["low"], row["high"], row["p_holm"]) for row in beside]
+    ends = [(row["low"], row["high"], row["p_adjusted"]) for row in beside]
     if not all(map(math.isfinite, (low, high, *(each for row in ends for each in row)))):
         return "open"
     if min(high, *(end for _, end, _ in ends)) <= NEGLIGIBLE:
@@ -112,13 +113,13 @@ def contrast_findings(result: Result) -> Iterator[Finding]:
     if table is None:
         return
     # Older results have no tasks: all their rows are of all tasks together.
-    known = table["p_holm"].notna() & ((table["task"] == TOGETHER) if "task" in table else True)
+    known = table["p_adjusted"].notna() & ((table["task"] == TOGETHER) if "task" in table else True)
     if not known.any():
         yield from _not_compared(result)
         return
     every = [row._asdict() for row in rows_of(table[known])]
     best = min(every, key=lambda row: row["p"])
-    value, low, high, p = (float(best[column]) for column in ("difference", "low", "high", "p_holm"))
+    value, low, high, p = (float(best[column]) for column in ("difference", "low", "high", "p_adjusted"))
     matched = (
         f"{best['matched']:,} wrong answers, each beside right ones of the same task, question word and length of "
         f"answer ({best['within_document']:,} in the same document; {best['unmatched']:,} unmatched)"
@@ -127,14 +128,14 @@ def contrast_findings(result: Result) -> Iterator[Finding]:
     if p < SURE:
         means = _CONTRASTS[best["measure"]].format(more="more" if value > 0 else "less")
         text = f"Where the answer is right, {means}, most clearly at layer {best['layer']}: {numbers}, {p_in_words(p)}"
-        yield Finding(f"{text}; {matched}.", "clear", value, low, high, against=0.0)
+        yield legacy_finding(f"{text}; {matched}.", "clear", value, low, high, against=0.0)
         return
     text = (
         f"Right and wrong answers to similar questions are not told apart by any measure at any layer: most by "
         f"{best['measure']} at layer {best['layer']}, {numbers}, {p_in_words(p)}"
     )
     nothing = all(status_of(row["low"], row["high"], 0.0) == "null" for row in every)
-    yield Finding(f"{text}; {matched}.", "null" if nothing else "open", value, low, high, against=0.0)
+    yield legacy_finding(f"{text}; {matched}.", "null" if nothing else "open", value, low, high, against=0.0)
 
 
 def _not_compared(result: Result) -> Iterator[Finding]:
@@ -143,7 +144,7 @@ def _not_compared(result: Result) -> Iterator[Finding]:
     if tasks is None or tasks.empty or tasks["compared"].any():
         return
     said = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
-    yield Finding(f"Right and wrong answers cannot be compared: no task has both ({said}).", "open")
+    yield legacy_finding(f"Right and wrong answers cannot be compared: no task has both ({said}).", "open")
 
 
 def _in_task(task: object) -> str:
@@ -157,7 +158,7 @@ def failure_findings(result: Result) -> Iterator[Finding]:
         return
     own = table[(table["feature"] == VECTORS) & table["auc"].notna() & (table["model"] == name)]
     if own.empty:
-        yield Finding(f"Whether wrong answers can be predicted is unknown: {_reason(result)}.", "open")
+        yield legacy_finding(f"Whether wrong answers can be predicted is unknown: {_reason(result)}.", "open")
         return
     best = own.loc[own["auc"].idxmax()].to_dict()
     twin = table[(table["model"] == f"{name} ({TWIN})") & (table["layer"] == best["layer"])]
@@ -212,12 +213,14 @@ def _alone(best: dict[str, Any], twin: float | None) -> Finding:
     elif as_twin:
         status = "null"
         said = f"Wrong answers can be predicted from layer {layer}, but no better than by an untrained model"
-    elif best["p_holm"] < SURE and low > 0.5 and (twin is None or lead.is_sure):
+    elif best["p_adjusted"] < SURE and low > 0.5 and (twin is None or lead.is_sure):
         status, said = "clear", f"Wrong answers can be predicted from layer {layer}"
     tasks = int(best.get("tasks", 1))
     within = f" compared within {tasks} tasks" if tasks > 1 else ""
-    numbers = f"AUC {number(auc, low, high)} on {int(best['count']):,} questions{within}, {p_in_words(best['p_holm'])}"
-    return Finding(f"{said}: {numbers}; {beside}.", status, auc, low, high, against=max(0.5, twin or 0.5))
+    numbers = (
+        f"AUC {number(auc, low, high)} on {int(best['count']):,} questions{within}, {p_in_words(best['p_adjusted'])}"
+    )
+    return legacy_finding(f"{said}: {numbers}; {beside}.", status, auc, low, high, against=max(0.5, twin or 0.5))
 
 
 def _added(best: dict[str, Any], confidence: float) -> Finding:
@@ -241,7 +244,7 @@ def _added(best: dict[str, Any], confidence: float) -> Finding:
     )
     if not math.isnan(lead.value):
         numbers += f"; the random-weights twin adds {number(gain - lead.value)} ({lead.in_words()})"
-    return Finding(f"{said}: {numbers}.", status, float(gain), float(low), float(high), against=0.0)
+    return legacy_finding(f"{said}: {numbers}.", status, float(gain), float(low), float(high), against=0.0)
 
 
 def _reason(result: Result) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
-from lamina.training.over_seeds import ENOUGH_SEEDS
+from lamina.stats.seeds import ENOUGH_SEEDS
 
 
 class Spread(NamedTuple):

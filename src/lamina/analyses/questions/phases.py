@@ -12,7 +12,6 @@ import pandas as pd
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, time_call
-from lamina.analyses.findings import cell
 from lamina.analyses.inputs import QuestionSet
 from lamina.analyses.models import each_of
 from lamina.analyses.questions.answering import SILENT, Judged, judged
@@ -46,8 +45,9 @@ from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
+from lamina.findings import Finding, cell
 from lamina.progress import progress
-from lamina.results import Finding, Result
+from lamina.results import Result
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
@@ -142,7 +142,7 @@ class _Read(NamedTuple):
         ),
         "differences": Table(
             "One row per null, layer, group of answers and measure: the model minus the null, question by question; "
-            "`p` is two-sided, `p_holm` corrected over layers.",
+            "`p` is two-sided, `p_adjusted` corrected over layers.",
             DIFFERENCES,
         ),
         "tasks": Table(
@@ -153,7 +153,7 @@ class _Read(NamedTuple):
         ),
         "contrast": Table(
             "One row per task (all: together, each answer beside those of its own task), layer and measure: right "
-            "minus wrong answers, matched; `p` is two-sided, `p_holm` corrected over layers and measures (and tasks, "
+            "minus wrong answers, matched; `p` is two-sided, `p_adjusted` corrected over layers and measures (and tasks, "
             "of single ones). Only for a model that answers.",
             CONTRAST,
             optional=True,

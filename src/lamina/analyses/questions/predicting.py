@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import eigh
 from scipy.special import expit
 
-from lamina.analyses.resampling import weights_of
+from lamina.stats.units import weights_of
 
 AXES = 32
 """Principal axes that features are reduced to, fitted to the documents learned from."""

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float
 
 from lamina.activations.residence import device_of
-from lamina.analyses.paired import holm
 from lamina.analyses.questions.answering import CUT, is_cut
 from lamina.analyses.questions.clusters import AGREEMENTS, agreement, labels_of, pseudo_labels
 from lamina.analyses.questions.intervals import Spread, over_seeds
@@ -30,10 +29,11 @@ from lamina.analyses.questions.measures import (
 )
 from lamina.analyses.questions.pseudo import Positions, pseudo_groups
 from lamina.analyses.questions.roles import GROUPS, groups_of, roles_of
-from lamina.analyses.resampling import StreamedBootstrap
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import ModelError
+from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.family import holm
 from lamina.types import Span, Text
 
 ALL, RIGHT, WRONG, SURE_WRONG, UNSURE = "all", "right", "wrong", "confident wrong", "low confidence"
@@ -50,7 +50,7 @@ PHASES = ("model", "layer", "group", "measure", "seeds", "count", "value", "low"
 """Columns of `phases.csv`."""
 DIFFERENCES = (
     *("model", "against", "layer", "group", "measure", "seeds", "documents", "count"),
-    *("value", "null", "difference", "low", "high", "p", "p_holm"),
+    *("value", "null", "difference", "low", "high", "p", "p_adjusted"),
 )
 """Columns of `differences.csv`."""
 

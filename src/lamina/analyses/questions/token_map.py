@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float
 
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.findings import cell, number
 from lamina.analyses.inputs import OneQuestion
+from lamina.analyses.legacy import legacy_finding
 from lamina.analyses.questions.answering import CUT, SILENT, Judged, is_cut, judged
 from lamina.analyses.questions.clusters import MOST, best_clusters
 from lamina.analyses.questions.measures import TIMES, ordinary
@@ -27,7 +27,8 @@ from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number
+from lamina.results import Result
 from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
@@ -218,14 +219,14 @@ def _findings(result: Result) -> Iterable[Finding]:
         known = {1.0: "right", 0.0: "wrong"}.get(answer["exact_match"], "not known to be right or wrong")
         asked = f"Asked {answer['question']!r}, the" if len(answers) > 1 else "The"
         text = f"{asked} model answers {answer['predicted']!r} with confidence {number(confidence)}, which is {known}."
-        yield Finding(text, "open", confidence)
+        yield legacy_finding(text, "open", confidence)
     both = (projection["explained_x"] + projection["explained_y"]).dropna()
     if len(both):
         text = (
             f"The two axes show {both.min():.0%} to {both.max():.0%} of a layer's variance: tokens that are close in "
             "the picture may be far apart."
         )
-        yield Finding(text, "open", float(both.max()), against=1.0)
+        yield legacy_finding(text, "open", float(both.max()), against=1.0)
     rows = projection[projection["silhouette"].notna()].to_dict("records")
     if rows and len(answers) == 1:
         best = max(rows, key=lambda row: row["silhouette"])
@@ -233,7 +234,7 @@ def _findings(result: Result) -> Iterable[Finding]:
             f"Tokens form the clearest clusters at layer {best['layer']}: {best['clusters']} of them, "
             f"silhouette {number(best['silhouette'])} (0 is none, 1 the clearest); this is one question only."
         )
-        yield Finding(text, "open", float(best["silhouette"]), against=0.0)
+        yield legacy_finding(text, "open", float(best["silhouette"]), against=0.0)
 
 
 @token_map.shows

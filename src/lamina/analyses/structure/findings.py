@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, number, rows_of, status_of
+from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.structure.attention_trees import BEST, COMBINED, FREE, PARSERS, RIGHT, UAS
 from lamina.analyses.structure.probing import CHAIN, CONTROL, DECAY, MODEL, PROJECTION, TWIN
 from lamina.analyses.structure.scores import DSPR, MEASURES, NSPR, ROOT_ACCURACY, UUAS
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, rows_of
+from lamina.results import Result
 
 
 def best_layer(training: pd.DataFrame, kind: str = "distance") -> int | None:
@@ -70,7 +71,7 @@ def _beside(table: pd.DataFrame, layer: int, measure: str, said: str) -> Iterato
     against = others[strongest]
     parts = "; ".join(f"{name} {number(*value[:1])}" for name, value in others.items())
     text = said.format(layer=layer, number=number(*own)) + f"; {parts}."
-    yield Finding(text, status_of(*own[1:], against[0], against[1:]), *own, against=against[0])
+    yield legacy_finding(text, status_of(*own[1:], against[0], against[1:]), *own, against=against[0])
 
 
 def _top(rows: pd.DataFrame) -> tuple[float, float, float] | None:
@@ -88,7 +89,7 @@ def _control(table: pd.DataFrame, layer: int) -> Iterator[Finding]:
         f"On shuffled trees the probe of layer {layer} reaches UUAS {number(*shuffled)}, on the annotated ones "
         f"{number(*own)}."
     )
-    yield Finding(text, status_of(*own[1:], shuffled[0], shuffled[1:]), *own, against=shuffled[0])
+    yield legacy_finding(text, status_of(*own[1:], shuffled[0], shuffled[1:]), *own, against=shuffled[0])
 
 
 def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
@@ -107,7 +108,7 @@ def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
             f"{number(worst)}, of the constant {number(above['constant'].iloc[0])}): scores there say only how words "
             "are ordered."
         )
-        yield Finding(text, "null")
+        yield legacy_finding(text, "null")
 
 
 def _attention(trees: pd.DataFrame) -> Iterator[Finding]:
@@ -124,7 +125,7 @@ def _attention(trees: pd.DataFrame) -> Iterator[Finding]:
         f"Directed trees from attention find {number(*together)} of heads (UAS) with the best combination of heads, "
         f"{number(*best)} with the best head{more}; the next word as head {number(*right)}."
     )
-    yield Finding(text, status_of(*together[1:], right[0], right[1:]), *together, against=right[0])
+    yield legacy_finding(text, status_of(*together[1:], right[0], right[1:]), *together, against=right[0])
 
 
 _TITLES = {UUAS: "UUAS", ROOT_ACCURACY: "root", DSPR: "DSpr", NSPR: "NSpr"}

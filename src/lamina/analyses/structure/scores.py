@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
 from lamina.analyses.attention_maps.parse_probes import spanning_trees
-from lamina.analyses.resampling import weights_of
 from lamina.analyses.structure.gold import GoldTree, smallest_tree
+from lamina.stats.units import weights_of
 
 UUAS, ROOT_ACCURACY, DSPR, NSPR = MEASURES = ("uuas", "root", "dspr", "nspr")
 SHORTEST, LONGEST = 5, 50

@@ -24,8 +24,9 @@ from lamina.analyses.watching import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError
+from lamina.findings import Finding
 from lamina.probes.structural import PAPER, Group, StructuralSchedule
-from lamina.results import Finding, Result
+from lamina.results import Result
 
 FULL, SOME, POWERS = "full", "some", "powers"
 

@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 
 from lamina.activations import Runtime
 from lamina.activations.reading import WordVectors
-from lamina.analyses.resampling import unit_of
 from lamina.analyses.structure.gold import GoldTree, gold_of
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide
@@ -20,6 +19,7 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.probes.parsers import ROOT
 from lamina.probes.structural import Sentences
+from lamina.stats.units import unit_of
 
 MOST_STOP = 600
 """Sentences by which training stops, at most."""

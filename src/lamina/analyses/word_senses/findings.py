@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.findings import cell, finding, number, rows_of
-from lamina.analyses.paired import p_in_words, status_of_difference
+from lamina.analyses.legacy import finding, legacy_finding, status_of_difference
 from lamina.analyses.word_senses.scores import LAYER_0, MOST_FREQUENT, TWIN
-from lamina.results import Finding, Result
+from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.results import Result
 
 _CHOSEN = "chosen.ambiguous"
 _SAID = {MOST_FREQUENT: "each word's most frequent sense", LAYER_0: "layer 0", TWIN: "the random-weights twin"}
@@ -45,7 +45,7 @@ def _beside(result: Result, names: tuple[str, ...]) -> Iterator[Finding]:
         return
     # Of several kinds of static vectors, the one that is hardest to beat.
     gap = next(rows_of(own.sort_values("difference", kind="stable")))
-    status = status_of_difference(gap.low, gap.high, gap.p_holm)
+    status = status_of_difference(gap.low, gap.high, gap.p_adjusted)
     more = "more than" if gap.difference >= 0 else "less than"
     size = number(abs(gap.difference), *sorted((abs(gap.low), abs(gap.high)))) if gap.low * gap.high > 0 else None
     told = f"{size} {more}" if size else f"a difference of {number(gap.difference, gap.low, gap.high)} from"
@@ -55,17 +55,17 @@ def _beside(result: Result, names: tuple[str, ...]) -> Iterator[Finding]:
         beside = f"; the random-weights twin reaches {number(twin.value, twin.low, twin.high)}" if twin else ""
         text = (
             f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy {value} with the layer chosen "
-            f"on other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)}){beside}."
+            f"on other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_adjusted)}){beside}."
         )
     else:
         text = (
             f"Order and depth add to the words of the sentence: neighbours at the best layer reach {value}, {told} "
-            f"{described(gap.against)} ({theirs}, {p_in_words(gap.p_holm)})."
+            f"{described(gap.against)} ({theirs}, {p_in_words(gap.p_adjusted)})."
             if status == "clear" and gap.difference > 0
             else f"Neighbours at the best layer reach {value}, {told} {described(gap.against)} ({theirs}, "
-            f"{p_in_words(gap.p_holm)})."
+            f"{p_in_words(gap.p_adjusted)})."
         )
-    yield Finding(text, status, gap.difference, gap.low, gap.high, 0.0)
+    yield legacy_finding(text, status, gap.difference, gap.low, gap.high, 0.0)
 
 
 def _static(result: Result) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.activations.reading import sum_rows
-from lamina.analyses.resampling import document_of
 from lamina.encoders import Activations, Encoder
 from lamina.encoders.positions import with_positions_shifted
 from lamina.errors import ModelError
 from lamina.progress import progress
+from lamina.stats.units import document_of
 from lamina.types import Span, Text
 
 SHIFTED, SENTENCE, ONE_SEGMENT = "shifted", "sentence", "one_segment"

@@ -8,12 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Real
 
-from lamina.analyses.paired import cross_fit, holm, paired_difference
-from lamina.analyses.resampling import halve, intervals, weights_of
+from lamina.analyses.legacy import paired_difference
 from lamina.analyses.word_senses.targets import SenseTargets
+from lamina.stats.best import cross_fit
+from lamina.stats.family import holm
+from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.units import halve, weights_of
 
 SENSES = ("layer", "measure", "value", "low", "high", "baseline")
-DIFFERENCES = ("layer", "measure", "against", "difference", "low", "high", "p_holm")
+DIFFERENCES = ("layer", "measure", "against", "difference", "low", "high", "p_adjusted")
 CHOSEN = "chosen"
 """The layer that is best on other documents."""
 MOST_FREQUENT, LAYER_0, TWIN = "most_frequent", "layer_0", "twin"

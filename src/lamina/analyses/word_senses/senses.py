@@ -59,8 +59,9 @@ from lamina.analyses.word_senses.targets import SenseTargets, SpanVectors, read_
 from lamina.corpora import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
+from lamina.findings import Finding
 from lamina.progress import progress
-from lamina.results import Finding, Result
+from lamina.results import Result
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text
 

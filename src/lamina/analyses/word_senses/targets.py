@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int
 
 from lamina.activations import ReadActivations
 from lamina.activations.reading import sum_rows
-from lamina.analyses.resampling import unit_of
 from lamina.corpora import Corpus, Splits
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import thin
 from lamina.corpora.origins import origins
 from lamina.errors import CorpusError
+from lamina.stats.units import unit_of
 from lamina.types import Edge, Span, Text
 
 NAMED = ("sense", "senses", "sclass", "supersense", "wsd")

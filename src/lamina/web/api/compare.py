@@ -170,7 +170,11 @@ def compared(app: State, several: Several) -> Comparison:
         differences=[*differences, *apart],
         curves=list(_curves(app, alike)),
         figures=[] if probed is None else _figures(probed),
-        findings=[FindingCard(text=each.text, status=each.status) for _, made in found for each in made.findings],
+        findings=[
+            FindingCard(text=each.text, status=each.status, weight=each.weight)
+            for _, made in found
+            for each in made.findings
+        ],
         layers=[] if probed is None else _layers(probed),
         heads_of=[name for name, own in alike.items() if len(own) == len(sides) and not any(s.twin for s in sides)],
         by_head=_by_head(app, names),
@@ -300,7 +304,7 @@ def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Ap
         if a == baseline:
             value, low, high = -value, -high, -low
         own = _score(analysis, row | {"model": b if a == baseline else a, "value": value, "low": low, "high": high})
-        told.append(Apart(**own.model_dump(), p=_number(row["p_holm"]), paired=True))
+        told.append(Apart(**own.model_dump(), p=_number(row["p_adjusted"]), paired=True))
     return told
 
 

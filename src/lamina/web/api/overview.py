@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
 from lamina.errors import LaminaError
+from lamina.findings import strongest_first
 from lamina.result_index import Entry, ResultIndex, using
-from lamina.results import strongest_first
 from lamina.web.api.answers import ERRORS
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, BusyError, State
@@ -93,7 +93,7 @@ def _in_turn(chapters: list[ChapterOfModel]) -> list[Found]:
     """As the report tells them: clear ones first; among equals the headline of each chapter, then its others."""
     told = [
         [
-            Found(text=each.text, status=each.status, result=summary.id, title=summary.title)
+            Found(text=each.text, status=each.status, weight=each.weight, result=summary.id, title=summary.title)
             for summary in chapter.results
             for each in strongest_first(summary.findings)
         ]

@@ -10,8 +10,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from lamina.figures import captions_for, to_svg
+from lamina.findings import read_finding
+from lamina.result_folder import WITH_CONTRASTS
 from lamina.result_index import NAME, Entry, UnknownResultError, using
-from lamina.results import Status
+from lamina.stats.status import Status
 from lamina.web.api.answers import ERRORS
 from lamina.web.app_state import AppState, State
 from lamina.web.drawing import charts_of, tasks_of
@@ -37,7 +39,10 @@ class FindingCard(BaseModel):
 
     text: str
     status: Status
-    """clear: the interval clears what it is compared with; open: it does not; null: a precise nothing."""
+    """clear: the contrast of the sentence was shown; null: it is too small to mean anything; open: neither; untested:
+    no outcome could have shown it."""
+    weight: int = 0
+    """How much the claim is worth, for ordering."""
 
 
 class Summary(BaseModel):
@@ -167,5 +172,13 @@ def _facts(app: AppState, entry: Entry) -> dict[str, Any]:
         "created": entry.created,
         "command": entry.head["provenance"].get("command", ""),
         "tables": list(entry.head["tables"]),
-        "findings": [FindingCard(text=each["text"], status=each["status"]) for each in entry.head.get("findings", [])],
+        "findings": _findings(entry.head),
     }
+
+
+def _findings(head: Mapping[str, Any]) -> list[FindingCard]:
+    """The findings of a result; those of older formats were not told as they were tested."""
+    if head["format"] < WITH_CONTRASTS:
+        return []
+    found = map(read_finding, head.get("findings", []))
+    return [FindingCard(text=each.text, status=each.status, weight=each.weight) for each in found]

@@ -40,7 +40,7 @@ function relation(row) {
     interval(row),
     `${short(row.offset_accuracy)} (${row.offset > 0 ? "+" : ""}${row.offset})`,
     lead(row),
-    row.p_holm === null ? "" : row.p_holm < 0.001 ? "< 0.001" : row.p_holm.toFixed(3),
+    row.p_adjusted === null ? "" : row.p_adjusted < 0.001 ? "< 0.001" : row.p_adjusted.toFixed(3),
     row.count,
     DIRECTIONS[row.direction],
   ];
@@ -76,7 +76,7 @@ function matters(card) {
     interval(row),
     short(row.others),
     lead(row),
-    row.p_holm === null ? "" : row.p_holm < 0.001 ? "< 0.001" : row.p_holm.toFixed(3),
+    row.p_adjusted === null ? "" : row.p_adjusted < 0.001 ? "< 0.001" : row.p_adjusted.toFixed(3),
   ]);
   return [
     el("h3", {}, "What it matters for"),

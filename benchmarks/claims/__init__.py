@@ -1,0 +1,47 @@
+"""Do claims hold their level? Tables of units are simulated, nothing is trained, and each analysis says what is clear.
+
+With nothing planted at most 5 % of draws may have any clear claim of the family; what is planted with a nominal power
+of .9 has to be found. `python -m benchmarks claims` prints the table of docs/methods/statistics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+DRAWS = 400
+MOST_ALARMS = 29
+"""Of 400 draws without an effect; more are unlikely (.02) at 5 %."""
+LEAST_FOUND = 320
+"""Of 400 draws with an effect of a nominal power of .9."""
+
+
+class Simulation(NamedTuple):
+    """One family of claims of an analysis, on simulated tables of units."""
+
+    analysis: str
+    family: str
+    """What is claimed, in a few words."""
+    clear: Callable[[np.random.Generator, bool], bool]
+    """Whether the claim is clear in one draw: any of the family where nothing is planted; the planted one otherwise."""
+
+
+class Rates(NamedTuple):
+    """How often a claim was clear."""
+
+    alarms: int
+    """With nothing planted."""
+    found: int
+    """With the effect planted."""
+    draws: int
+
+
+def rates(simulation: Simulation, draws: int = DRAWS, *, seed: int = 0) -> Rates:
+    """Simulate without and with an effect."""
+    counts = []
+    for planted in (False, True):
+        rngs = (np.random.default_rng([seed, number, planted]) for number in range(draws))
+        counts.append(sum(bool(simulation.clear(rng, planted)) for rng in rngs))
+    return Rates(*counts, draws)

@@ -1,0 +1,112 @@
+"""Derives the findings of a saved result again, and looks for every number of every sentence in the rows it names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import pandas as pd
+
+from lamina.findings import Finding
+from lamina.results import Result
+from lamina.stats.status import status_of
+
+_HEAD = re.compile(r"(?<![\w.-])(\d+)-(\d+)(?![\w-])")
+_NUMBER = re.compile(r"(?<![\w.\-])(-?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)( %)?(?![\w-])")
+_CLOSE = 1e-6
+
+
+def check_findings(result: Result) -> list[str]:
+    """Everything in a result's findings that its tables do not bear out, each in one sentence.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import TinyEncoder
+        >>> texts = [["Dogs", "bark"], ["Cats", "do", "not"]]
+        >>> check_findings(lamina.geometry(TinyEncoder(), texts, samples=10))
+        []
+    """
+    from lamina.analyses import get_analysis
+
+    wrong = [
+        f"{result.analysis}: {problem} ({found.text!r})"
+        for found in result.findings
+        for problem in _problems(found, result.tables)
+    ]
+    derived = [found.text for found in get_analysis(result.analysis).findings(result)]
+    saved = [found.text for found in result.findings]
+    wrong += [f"{result.analysis}: not derived from its tables: {text!r}" for text in saved if text not in derived]
+    wrong += [f"{result.analysis}: missing among its findings: {text!r}" for text in derived if text not in saved]
+    return wrong
+
+
+def _problems(found: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """What is wrong with one finding."""
+    missing = [source.table for source in found.source if source.table not in tables]
+    if missing:
+        yield f"it names the table {missing[0]}, which the result does not have"
+        return
+    rows = [source.rows(tables[source.table]) for source in found.source]
+    if any(part.empty for part in rows):
+        yield "it names rows that are not there"
+        return
+    cells = _Cells(found, rows)
+    if found.contrast:
+        ends = [value for value in (found.estimate, found.low, found.high, found.p) if value is not None]
+        yield from (f"{value:.6g} stands in none of its rows" for value in ends if not cells.exactly(value))
+        if found.status != _status(found):
+            yield f"its status is {found.status}, its contrast is {_status(found)}"
+    elif found.status != "untested":
+        yield "it names no contrast"
+    yield from (f"{token} stands in none of its rows" for token in cells.unknown(found.claim))
+
+
+def _status(found: Finding) -> str:
+    values = (math.nan if value is None else value for value in (found.low, found.high, found.p))
+    return status_of(*values, needed=found.needed, margin=found.margin)
+
+
+class _Cells:
+    """The numbers and names that a sentence may use."""
+
+    def __init__(self, found: Finding, rows: Iterable[pd.DataFrame]) -> None:
+        self._names: set[str] = set()
+        numbers: list[float] = [found.n, found.needed]
+        numbers += [value for value in (found.estimate, found.low, found.high) if value is not None]
+        for part in rows:
+            numbers.append(len(part))
+            for name in part.columns:
+                column = part[name]
+                if pd.api.types.is_numeric_dtype(column):
+                    numbers += [float(value) for value in column.dropna().unique()]
+                else:
+                    self._names.update(map(str, column.dropna().unique()))
+                numbers.append(column.nunique())
+        self._numbers = [value for value in numbers if math.isfinite(value)]
+
+    def exactly(self, value: float) -> bool:
+        """Whether a cell holds this number; effects may be told with the other sign."""
+        return not math.isfinite(value) or any(
+            abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._numbers
+        )
+
+    def unknown(self, claim: str) -> Iterator[str]:
+        """The numbers of a claim that no cell has."""
+        text = claim
+        for name in sorted(self._names, key=len, reverse=True):
+            text = text.replace(name, " ")
+        for layer, head in _HEAD.findall(text):
+            if not (self._rounded(float(layer), 0) and self._rounded(float(head), 0)):
+                yield f"{layer}-{head}"
+        for token, percent in _NUMBER.findall(_HEAD.sub(" ", text)):
+            if not token.strip("-"):
+                continue
+            value = float(token.replace(",", ""))
+            digits = len(token.partition(".")[2])
+            scaled = self._rounded(value, digits) or (bool(percent) and self._rounded(value / 100, digits + 2))
+            if not scaled:
+                yield f"{token}{percent}"
+
+    def _rounded(self, value: float, digits: int) -> bool:
+        return any(abs(abs(cell) - abs(value)) <= 0.5 * 10.0**-digits + 1e-9 for cell in self._numbers)

@@ -1,0 +1,107 @@
+"""Inference in one place: what varies, how it is resampled, compared, tested, corrected and called.
+
+No other folder cuts an interval, draws units, flips signs or corrects p-values. docs/methods/statistics.md says which
+analysis uses what. Names are loaded on first use: scipy takes longer to import than a finding to read.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
+    from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
+    from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
+    from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
+    from lamina.stats.paired import drawn_contrast, paired_difference
+    from lamina.stats.ranks import rank_correlation
+    from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
+    from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
+    from lamina.stats.units import Halves, Units, UnitSums, document_of, halve, unit_of, weights_of
+
+_HOME = {
+    "BestSet": "best",
+    "Contrast": "status",
+    "Contrasts": "family",
+    "CrossFit": "best",
+    "ENOUGH_SEEDS": "seeds",
+    "Halves": "units",
+    "LEAST_UNITS": "status",
+    "NEGLIGIBLE": "status",
+    "SURE": "status",
+    "Status": "status",
+    "StreamedBootstrap": "bootstrap",
+    "UnitSums": "units",
+    "Units": "units",
+    "best_set": "best",
+    "bootstrap_family": "family",
+    "cross_fit": "best",
+    "document_of": "units",
+    "drawn_contrast": "paired",
+    "draws_over_seeds": "seeds",
+    "draws_table": "bootstrap",
+    "halve": "units",
+    "holm": "family",
+    "interval": "intervals",
+    "intervals": "intervals",
+    "paired_difference": "paired",
+    "permutation_family": "family",
+    "rank_correlation": "ranks",
+    "ratio_draws": "bootstrap",
+    "ratio_intervals": "intervals",
+    "seed_shares": "seeds",
+    "share_interval": "intervals",
+    "sign_flip_family": "family",
+    "status_of": "status",
+    "student_interval": "intervals",
+    "unit_of": "units",
+    "weights_of": "units",
+    "widening": "intervals",
+}
+
+__all__ = [
+    "ENOUGH_SEEDS",
+    "LEAST_UNITS",
+    "NEGLIGIBLE",
+    "SURE",
+    "BestSet",
+    "Contrast",
+    "Contrasts",
+    "CrossFit",
+    "Halves",
+    "Status",
+    "StreamedBootstrap",
+    "UnitSums",
+    "Units",
+    "best_set",
+    "bootstrap_family",
+    "cross_fit",
+    "document_of",
+    "drawn_contrast",
+    "draws_over_seeds",
+    "draws_table",
+    "halve",
+    "holm",
+    "interval",
+    "intervals",
+    "paired_difference",
+    "permutation_family",
+    "rank_correlation",
+    "ratio_draws",
+    "ratio_intervals",
+    "seed_shares",
+    "share_interval",
+    "sign_flip_family",
+    "status_of",
+    "student_interval",
+    "unit_of",
+    "weights_of",
+    "widening",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"lamina.stats.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'lamina.stats' has no attribute {name!r}")

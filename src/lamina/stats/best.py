@@ -1,0 +1,104 @@
+"""Which layers (or heads, or systems) are best: a confidence set; and the score of one that was chosen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Real
+
+from lamina.stats.intervals import widening
+from lamina.stats.status import SURE
+from lamina.stats.units import CHOOSING, SCORED
+
+
+class BestSet(NamedTuple):
+    """Which members can be the best."""
+
+    among: Bool[np.ndarray, " member"]
+    """Members that no other was shown to beat; the true best is among them in 95 % of samples."""
+    p: Float[np.ndarray, " member"]
+    """That some other member is better: below .05 the member leaves the set; NaN where it has no score."""
+    first: int
+    """The member with the best score; the one shown, not the one proven."""
+
+
+def best_set(
+    scores: Float[np.ndarray, " member"],
+    draws: Float[np.ndarray, "sample member"],
+    units: int,
+    *,
+    higher: bool = True,
+    widen: bool = True,
+) -> BestSet:
+    """The confidence set of the best members: one leaves it when another beats it.
+
+    A member is compared with all others at once by max-T over `(score of the other - its score) / standard error`
+    (comparison with the best; Hsu 1984, Hansen et al. 2011). Nothing has to be held out: the set is a statement about
+    all members, not about the chosen one.
+
+    Args:
+        scores: of the members; NaN where one has none.
+        draws: the same from resampled units, the same draws for all members.
+        units: how many units were resampled.
+        higher: whether higher scores are better.
+        widen: whether to make up for few units (see `widening`).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.array([0.5, 0.8, 0.81])
+        >>> draws = scores + rng.normal(0, 0.05, (1000, 1)) + rng.normal(0, 0.02, (1000, 3))
+        >>> best_set(scores, draws, 100).among.tolist()
+        [False, True, True]
+    """
+    sign = 1.0 if higher else -1.0
+    values, drawn = sign * np.asarray(scores, float), sign * np.asarray(draws, float)
+    known = np.flatnonzero(np.isfinite(values) & np.isfinite(drawn).any(0))
+    p = np.full(len(values), np.nan)
+    if not len(known):
+        return BestSet(np.zeros(len(values), bool), p, -1)
+    first = int(known[values[known].argmax()])
+    wider = widening(units) if widen else 1.0
+    for member in known:
+        others = known[known != member]
+        lead = values[others] - values[member]
+        if not len(others) or (lead <= 0).all():
+            p[member] = 1.0
+            continue
+        apart = drawn[:, others] - drawn[:, [member]]
+        apart = np.where(np.isfinite(apart), apart, lead)
+        error = apart.std(0)
+        moving = error > 1e-12
+        if (lead[~moving] > 0).any():
+            p[member] = 1 / (len(drawn) + 1)
+            continue
+        scale = np.where(moving, error, 1)
+        reached = np.where(moving, lead / scale / wider, -np.inf).max()
+        null = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
+        p[member] = (1 + (null >= reached).sum()) / (1 + len(drawn))
+    with np.errstate(invalid="ignore"):
+        return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+
+
+class CrossFit(NamedTuple):
+    """The best of several systems, and what choosing it is worth."""
+
+    system: int
+    """The best on all units."""
+    hits: Float[np.ndarray, " unit"]
+    """Of the system that the other half chose: no unit is scored by a system that it helped to choose."""
+    agrees: bool
+    """Whether both halves chose the best; only then are the hits its own."""
+
+
+def cross_fit(hits: Real[np.ndarray, "unit system"], halves: Int[np.ndarray, " unit"]) -> CrossFit:
+    """Choose the best system on one half of the units and score it on the other, then the other way round.
+
+    Example:
+        >>> hits = np.array([[2, 1], [3, 0], [0, 2], [1, 2]])
+        >>> cross_fit(hits, np.array([0, 0, 1, 1]))
+        CrossFit(system=0, hits=array([1, 0, 0, 1]), agrees=False)
+    """
+    chosen = np.array([int(hits[halves == half].sum(0).argmax()) for half in (CHOOSING, SCORED)])
+    best = int(hits.sum(0).argmax())
+    return CrossFit(best, hits[np.arange(len(hits)), chosen[1 - halves]], bool((chosen == best).all()))

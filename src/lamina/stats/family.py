@@ -1,0 +1,279 @@
+"""Families of tests corrected by shared resampling: step-down max-T, with simultaneous intervals from the same draws.
+
+The statistics of all members are drawn together, so a family of many alike members costs little, and the smallest
+reachable p does not depend on how many members there are (Westfall and Young 1993; Romano and Wolf 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Real
+
+from lamina.stats.intervals import widening
+from lamina.stats.status import LEAST_UNITS, SURE, Contrast
+
+Alternative = Literal["two-sided", "greater"]
+_ALL_FLIPS = 14
+"""Up to this number of units, all sign flips are tried ..."""
+_FLIPS = 10_000
+"""... with more, as many at random."""
+_AT_ONCE = 2**23
+"""Numbers held while draws are compared."""
+_ROUNDING = 1e-5
+"""Statistics this close are equal: the same terms summed in another order."""
+
+
+class Contrasts(NamedTuple):
+    """What a family of contrasts shows, one entry per member."""
+
+    estimate: Float[np.ndarray, " *member"]
+    low: Float[np.ndarray, " *member"]
+    """95 %, simultaneous: all intervals of the family hold together."""
+    high: Float[np.ndarray, " *member"]
+    p: Float[np.ndarray, " *member"]
+    """Adjusted for the family; NaN where the test could not succeed, or the contrast could not vary."""
+    units: Float[np.ndarray, " *member"]
+    """How many units have the thing."""
+    needed: Float[np.ndarray, " *member"]
+    """0; where even the best outcome could not reach .05, how many units would be needed at least."""
+
+    def columns(self, prefix: str = "") -> dict[str, np.ndarray]:
+        """The standard columns of a table of tests; `prefix` is put before estimate, low and high.
+
+        Example:
+            >>> tests = sign_flip_family(np.eye(8, 2) + 1, np.ones((8, 2)))
+            >>> list(tests.columns("difference_"))
+            ['difference_estimate', 'difference_low', 'difference_high', 'p_adjusted', 'units', 'needed']
+        """
+        named = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        flat = {f"{prefix}{name}": np.ravel(values) for name, values in named.items()}
+        rest = {"p_adjusted": self.p, "units": self.units, "needed": self.needed}
+        return flat | {name: np.ravel(values) for name, values in rest.items()}
+
+    def one(self) -> Contrast:
+        """The only member of a family of one."""
+        estimate, low, high, p, units, needed = (float(np.ravel(values)[0]) for values in self)
+        return Contrast(estimate, low, high, p, int(units), int(needed))
+
+
+def sign_flip_family(
+    differences: Real[np.ndarray, " unit *member"],
+    counts: Real[np.ndarray, " unit *member"] | Real[np.ndarray, " unit"],
+    *,
+    alternative: Alternative = "two-sided",
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    seed: int = 0,
+) -> Contrasts:
+    """Paired differences of many pairs of systems on the same units: is each mean difference 0?
+
+    Where two systems are alike, a unit is as likely to be ahead as behind: signs of whole units are flipped, the same
+    flips for all members. The statistic is `sum(d) / sqrt(sum(d ** 2))` over all units, a unit without the thing being
+    0. All flips are tried up to 14 units, else 10,000 of them. The simultaneous interval inverts the same test: it has
+    the mean differences at which no statistic would be larger than the family's critical value.
+
+    Args:
+        differences: summed over each unit: of one system minus the other.
+        counts: how many things each sum is over; the estimate is the mean over all of them.
+        alternative: `greater` asks whether the difference is above 0.
+        bounds: what the difference lies between whatever the data.
+        seed: of the flips, where they are drawn.
+
+    Example:
+        >>> ahead = np.array([[2.0, 0], [1, 1], [2, -1], [1, 0], [2, 1], [1, -1], [1, 0]])
+        >>> tests = sign_flip_family(ahead, np.full(7, 4))
+        >>> tests.p.round(3).tolist(), tests.low.round(2).tolist()
+        ([0.016, 1.0], [0.21, -0.22])
+    """
+    differences = np.asarray(differences, float)
+    shape, units = differences.shape[1:], len(differences)
+    values = differences.reshape(units, -1)
+    counted = np.asarray(counts, float)
+    counted = counted.reshape(units, *[1] * (differences.ndim - counted.ndim), *counted.shape[1:])
+    counted = np.broadcast_to(counted, differences.shape).reshape(units, -1)
+    total, present = counted.sum(0), (counted > 0).sum(0)
+    known = total > 0
+    estimate = np.divide(values.sum(0), total, out=np.full(len(total), np.nan), where=known)
+    squares = np.square(values).sum(0)
+    scaled = values / np.where(squares > 0, np.sqrt(squares), 1)
+    reached = scaled.sum(0)
+    flips, complete = _flips(units, seed)
+    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
+    p = (below + (not complete)) / (len(flips) + (not complete))
+    critical = _critical(largest, complete)
+    # All units on one side, each as far: no statistic of this member can be larger.
+    hopeless = np.sqrt(present) <= critical
+    needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
+    low, high = _inverted(values, counted, critical, alternative)
+    p = np.where(known & ~hopeless, p, np.nan)
+    low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
+    return Contrasts(
+        *(each.reshape(shape) for each in (estimate, low, high, p, present.astype(float), needed.astype(float)))
+    )
+
+
+def bootstrap_family(
+    estimates: Float[np.ndarray, " *member"],
+    draws: Float[np.ndarray, " sample *member"],
+    units: int | Float[np.ndarray, " *member"],
+    *,
+    alternative: Alternative = "two-sided",
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    least: int = LEAST_UNITS,
+    widen: bool = True,
+) -> Contrasts:
+    """Contrasts that are no sums over units: is each different from 0? The draws of all members are shared.
+
+    Draws are centred on the estimate and divided by their standard error. A member whose draws do not vary could not
+    have moved: it has neither interval nor p.
+
+    Args:
+        estimates: of the contrasts.
+        draws: the same from resampled units, the same draws for all members.
+        units: how many units were resampled.
+        alternative: `greater` asks whether the contrast is above 0.
+        bounds: what the contrast lies between.
+        least: fewer units are untested.
+        widen: whether to make up for few units (see `widening`); not where draws follow Student's t already.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> tests = bootstrap_family(np.array([3.0, 0.1]), rng.normal([3.0, 0.1], 1, (1000, 2)), 100)
+        >>> tests.p.round(2).tolist()
+        [0.01, 0.92]
+    """
+    estimate, drawn = np.asarray(estimates, float), np.asarray(draws, float)
+    shape, samples = estimate.shape, len(drawn)
+    estimate, drawn = estimate.reshape(-1), drawn.reshape(samples, -1)
+    count = np.broadcast_to(np.asarray(units, float), shape).reshape(-1)
+    finite = np.isfinite(drawn)
+    error = np.array(
+        [column[mask].std() if mask.any() else 0.0 for column, mask in zip(drawn.T, finite.T, strict=True)]
+    )
+    moved = np.isfinite(estimate) & (error > 1e-12)
+    enough = count >= least
+    known = moved & enough
+    wider = np.array([widening(int(each)) if widen else 1.0 for each in count])
+    scale = np.where(moved, error * wider, 1)
+    reached = np.where(known, estimate / scale, 0)
+    centred = np.where(finite & known, (drawn - estimate) / np.where(moved, error, 1), 0)
+    below, largest = _step_down(reached, known, lambda rows: centred[rows], samples, alternative)
+    p = np.where(known, (below + 1) / (samples + 1), np.nan)
+    critical = _critical(largest, complete=False) if known.any() else np.nan
+    low = np.where(known, estimate - critical * scale, np.nan)
+    high = (
+        np.where(known, estimate + critical * scale, np.nan) if alternative == "two-sided" else np.full(len(p), np.inf)
+    )
+    low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
+    needed = np.where(np.isfinite(estimate) & ~enough, least, 0).astype(float)
+    return Contrasts(*(each.reshape(shape) for each in (estimate, low, high, p, count, needed)))
+
+
+def permutation_family(
+    observed: Float[np.ndarray, " *member"],
+    permuted: Float[np.ndarray, " sample *member"],
+    *,
+    alternative: Alternative = "greater",
+) -> Float[np.ndarray, " *member"]:
+    """Adjusted p of measures beside those of permuted labels, the same permutations for all members.
+
+    Measures are standardised by mean and spread of their permutations, so that none dominates.
+
+    Example:
+        >>> permuted = np.random.default_rng(0).normal(0, 1, (999, 2))
+        >>> permutation_family(np.array([5.0, 0.0]), permuted).round(3).tolist()
+        [0.001, 0.482]
+    """
+    observed, permuted = np.asarray(observed, float), np.asarray(permuted, float)
+    shape, samples = observed.shape, len(permuted)
+    flat, null = observed.reshape(-1), permuted.reshape(samples, -1)
+    spread = null.std(0)
+    known = np.isfinite(flat) & np.isfinite(null).all(0) & (spread > 1e-12)
+    scale, centre = np.where(known, spread, 1), np.where(known, null.mean(0), 0)
+    standard = np.where(known, (null - centre) / scale, 0)
+    reached = np.where(known, (flat - centre) / scale, 0)
+    below, _ = _step_down(reached, known, lambda rows: standard[rows], samples, alternative)
+    return np.where(known, (below + 1) / (samples + 1), np.nan).reshape(shape)
+
+
+def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> np.ndarray:
+    """Holm's correction, for the few tests that share no resampling, as exact binomial ones; missing ones stay missing.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=float)
+    adjusted = np.full_like(given, np.nan)
+    order = np.argsort(given)[: np.isfinite(given).sum()]
+    steps = given[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.maximum.accumulate(steps).clip(max=1)
+    return adjusted
+
+
+def _flips(units: int, seed: int) -> tuple[Float[np.ndarray, "flip unit"], bool]:
+    """Signs of units; whether these are all there are."""
+    if units <= _ALL_FLIPS:
+        return np.array([*product((1.0, -1.0), repeat=units)]).reshape(2**units, units), True
+    drawn = np.random.default_rng([seed, units]).integers(0, 2, (_FLIPS, units), dtype=np.int8)
+    return (2 * drawn - 1).astype(np.float32), False
+
+
+def _step_down(
+    reached: Float[np.ndarray, " member"],
+    known: Bool[np.ndarray, " member"],
+    draw: Callable[[slice], Float[np.ndarray, "some member"]],
+    samples: int,
+    alternative: Alternative,
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, " sample"]]:
+    """How many draws reach each member's statistic by it or any with a smaller one; the largest of each draw.
+
+    Counts never fall from a larger statistic to a smaller one, so adjusted p-values are monotone.
+    """
+    side = np.abs if alternative == "two-sided" else np.asarray
+    members = np.flatnonzero(known)
+    members = members[np.argsort(-side(reached[members]), kind="stable")]
+    if not len(members):
+        return np.zeros(len(reached)), np.zeros(samples)
+    height = side(reached[members]) - _ROUNDING
+    counts, largest = np.zeros(len(members)), np.zeros(samples)
+    step = max(1, _AT_ONCE // len(known))
+    for start in range(0, samples, step):
+        drawn = side(draw(slice(start, start + step))[:, members])
+        maxima = np.maximum.accumulate(drawn[:, ::-1], axis=1)[:, ::-1]
+        counts += (maxima >= height).sum(0)
+        largest[start : start + step] = maxima[:, 0]
+    reaching = np.zeros(len(reached))
+    reaching[members] = np.maximum.accumulate(counts)
+    return reaching, largest
+
+
+def _critical(largest: Float[np.ndarray, " sample"], complete: bool) -> float:
+    """The value that the largest statistic of a family has to exceed for an adjusted p below .05."""
+    samples = len(largest)
+    allowed = SURE * samples if complete else SURE * (samples + 1) - 1
+    rank = int(np.ceil(allowed - 1e-9))
+    return float(np.sort(largest)[::-1][max(rank, 1) - 1]) + _ROUNDING
+
+
+def _inverted(
+    values: Float[np.ndarray, "unit member"],
+    counts: Float[np.ndarray, "unit member"],
+    critical: float,
+    alternative: Alternative,
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, " member"]]:
+    """The mean differences m at which `sum(d - m n) / sqrt(sum((d - m n) ** 2))` is at most the critical value."""
+    limit = critical**2
+    top, bottom = values.sum(0), counts.sum(0)
+    a = bottom**2 - limit * np.square(counts).sum(0)
+    b = top * bottom - limit * (values * counts).sum(0)
+    c = top**2 - limit * np.square(values).sum(0)
+    root = np.sqrt(np.maximum(b**2 - a * c, 0))
+    bounded = a > 1e-9 * np.maximum(bottom**2, 1)
+    safe = np.where(bounded, a, 1)
+    low = np.where(bounded, (b - root) / safe, -np.inf)
+    high = np.where(bounded, (b + root) / safe, np.inf)
+    return low, high if alternative == "two-sided" else np.full_like(high, np.inf)

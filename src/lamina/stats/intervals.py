@@ -1,0 +1,104 @@
+"""95 % intervals: of bootstrap draws, of a mean of few units, of a share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float, Real
+from scipy.stats import binomtest, norm
+from scipy.stats import t as student
+
+LEVEL = 0.95
+"""Of every interval."""
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+
+
+def interval(draws: Real[np.ndarray, " sample"]) -> tuple[float, float]:
+    """The middle 95 % of the draws that exist; NaN where none does.
+
+    Example:
+        >>> interval(np.array([1.0, 2.0, 3.0, np.nan]))
+        (1.05, 2.95)
+    """
+    low, high = intervals(np.asarray(draws, float)[:, None])
+    return float(low[0]), float(high[0])
+
+
+def intervals(draws: Real[np.ndarray, " sample *kinds"]) -> tuple[np.ndarray, np.ndarray]:
+    """The middle 95 % over samples of each kind; draws that do not exist (NaN) are left out.
+
+    Example:
+        >>> low, high = intervals(np.array([[0.5, np.nan], [1.0, np.nan], [np.nan, np.nan]]))
+        >>> low.round(4).tolist(), high.round(4).tolist()
+        ([0.5125, nan], [0.9875, nan])
+    """
+    draws = np.asarray(draws, float)
+    finite = np.isfinite(draws)
+    if finite.all() and len(draws):
+        low, high = np.quantile(draws, TAILS, axis=0)
+        return np.asarray(low), np.asarray(high)
+    low, high = np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
+    some = finite.any(0)
+    if some.any():
+        masked = np.where(finite, draws, np.nan)[:, some]
+        low[some], high[some] = np.nanquantile(masked, TAILS, axis=0)
+    return low, high
+
+
+def ratio_intervals(
+    sums: Real[np.ndarray, " sample *kinds"], counts: Real[np.ndarray, " sample *counted"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The 95 % interval of `sums / counts` over samples; samples that drew nothing are left out.
+
+    Example:
+        >>> low, high = ratio_intervals(np.array([[1.0], [2.0], [0.0]]), np.array([2.0, 2.0, 0.0]))
+        >>> low.round(4).tolist(), high.round(4).tolist()
+        ([0.5125], [0.9875])
+    """
+    sums = np.asarray(sums, float)
+    shape = np.shape(counts)
+    counts = np.asarray(counts, float).reshape(*shape, *[1] * (sums.ndim - len(shape)))
+    return intervals(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+
+
+@cache
+def widening(units: int) -> float:
+    """How much wider than its bootstrap draws a 95 % interval is: 1 for many units.
+
+    A bootstrap's variance is too small by (n - 1) / n, and Student's distribution is wider than the normal one
+    (Hesterberg 2015).
+
+    Example:
+        >>> round(widening(5), 2), round(widening(10_000), 2)
+        (1.58, 1.0)
+    """
+    n = max(units, 2)
+    return float(student.ppf(TAILS[1], n - 1) / norm.ppf(TAILS[1]) * np.sqrt(n / (n - 1)))
+
+
+def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:
+    """Student's interval of a mean; NaN with fewer than two values.
+
+    Example:
+        >>> [round(end, 3) for end in student_interval(np.array([1.0, 2.0, 3.0]))]
+        [-0.484, 4.484]
+    """
+    n = len(values)
+    if n < 2:
+        return np.nan, np.nan
+    reach = student.ppf(TAILS[1], n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+    return float(np.mean(values) - reach), float(np.mean(values) + reach)
+
+
+def share_interval(right: int, count: int) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a share: holds where all items came out alike and resampling shows no spread.
+
+    Example:
+        >>> [round(end, 3) for end in share_interval(100, 100)]
+        [0.964, 1.0]
+    """
+    if not count:
+        return np.nan, np.nan
+    found = binomtest(right, count).proportion_ci(LEVEL, "exact")
+    return float(found.low), float(found.high)

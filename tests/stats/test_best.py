@@ -1,0 +1,51 @@
+"""Confidence sets of best layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lamina.stats import best_set
+
+
+def _draws(data: np.ndarray, rng: np.random.Generator, samples: int = 500) -> np.ndarray:
+    units = len(data)
+    return rng.multinomial(units, np.full(units, 1 / units), samples) @ data / units
+
+
+@pytest.mark.parametrize("truth", [(0.0, 0.0, 0.0, 0.0), (0.0, 0.3, 0.3, 0.1), (0.0, 0.05, 0.1, 0.15)])
+def test_the_true_best_is_in_the_set(truth: tuple[float, ...]) -> None:
+    kept = 0
+    for number in range(300):
+        rng = np.random.default_rng(number)
+        data = np.array(truth) + rng.normal(0, 1, (30, 1)) + rng.normal(0, 0.5, (30, 4))
+        kept += bool(best_set(data.mean(0), _draws(data, rng), 30).among[int(np.argmax(truth))])
+    assert kept >= 276  # P(fewer | 95 %) is .009
+
+
+def test_a_clear_winner_stands_alone_and_a_worse_layer_leaves() -> None:
+    rng = np.random.default_rng(0)
+    data = np.array([0.0, 1.0, 0.2]) + rng.normal(0, 1, (60, 1)) + rng.normal(0, 0.3, (60, 3))
+    draws = _draws(data, rng)
+    assert best_set(data.mean(0), draws, 60).among.tolist() == [False, True, False]
+    assert best_set(-data.mean(0), -draws, 60, higher=False).among.tolist() == [False, True, False]
+
+
+def test_layers_without_a_score_are_not_among_the_best() -> None:
+    scores, draws = np.array([np.nan, 0.5]), np.column_stack([np.full(100, np.nan), np.linspace(0.4, 0.6, 100)])
+    found = best_set(scores, draws, 20)
+    assert found.among.tolist() == [False, True]
+    assert found.first == 1
+    assert np.isnan(found.p[0])
+
+
+# arch 8.0.0: arch.bootstrap.MCS(losses, size=0.05, reps=5000, block_size=1, method="R") includes these members.
+@pytest.mark.parametrize(
+    ("seed", "means", "included"),
+    [(1, (0.0, 0.3, 0.5, 0.55), [3]), (2, (0.0, 0.0, 0.0, 1.0), [3]), (3, (0.2, 0.2, 0.25, 0.2), [0, 1, 2, 3])],
+)
+def test_sets_agree_with_arch(seed: int, means: tuple[float, ...], included: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    data = np.array(means) + rng.normal(0, 1, (80, 1)) + rng.normal(0, 0.5, (80, 4))
+    found = best_set(data.mean(0), _draws(data, rng, 4000), 80)
+    assert np.flatnonzero(found.among).tolist() == included
