@@ -166,7 +166,9 @@ def not_tested(
         >>> not_tested("layer 3 is best", "2 of 7 probes had not converged").text
         'It was not tested whether layer 3 is best: 2 of 7 probes had not converged.'
     """
-    return Finding(whether, "", "untested", note=f"{reason.rstrip('.')}.", source=tuple(source), importance=tuple(importance))
+    return Finding(
+        whether, "", "untested", note=f"{reason.rstrip('.')}.", source=tuple(source), importance=tuple(importance)
+    )
 
 
 def saved_finding(found: Finding) -> dict[str, Any]:
