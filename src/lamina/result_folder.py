@@ -24,7 +24,7 @@ WITH_CONTRASTS = 4
 """From this format on, findings name the contrast that was tested."""
 _READABLE = (1, 2, 3, FORMAT)
 """Format 1 had neither findings nor versions; before format 3, every table was CSV."""
-_LARGEST_HEAD = 64 * 1024**2
+_LARGEST_HEAD = 8 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""
 _NOT_A_NAME = re.compile(r"[/\\\0]|^\.{0,2}$")
 _OLDER_SAVE = re.compile(r"[a-z0-9_]{8}")
