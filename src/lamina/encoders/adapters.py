@@ -165,14 +165,14 @@ def _name_modules(settings: Any, weights: Mapping[str, Any]) -> None:
 
     Which modules an adapter changes is known from its weights. Ranks by pattern are kept where the pattern is a name.
     """
-    if hasattr(settings, "target_modules"):
-        settings.target_modules = {
-            key.removeprefix(_BELOW).partition(part)[0] for key in weights for part in _PARTS if part in key
-        } or settings.target_modules
+    modules = {key.removeprefix(_BELOW).partition(part)[0] for key in weights for part in _PARTS if part in key}
+    if modules:
+        settings.target_modules = modules
     for absent in ("exclude_modules", "layers_to_transform", "layers_pattern"):
         if hasattr(settings, absent):
             setattr(settings, absent, None)
-    patterns = [settings.target_modules] if isinstance(getattr(settings, "target_modules", None), str) else []
+    target = getattr(settings, "target_modules", None)
+    patterns: list[str] = [target] if isinstance(target, str) else []
     patterns += [key for kind in ("rank_pattern", "alpha_pattern") for key in getattr(settings, kind, None) or {}]
     odd = [pattern for pattern in patterns if not _NAME.fullmatch(pattern)]
     if odd:
