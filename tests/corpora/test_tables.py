@@ -330,3 +330,9 @@ def test_a_column_that_really_has_one_value_says_so(tmp_path):
     notes = Notes()
     list(tables.read(path, noted=notes))
     assert "it has one value only" in str(vars(notes))
+
+
+def test_a_limit_larger_than_any_corpus_takes_all(tmp_path):
+    path = tmp_path / "same.csv"
+    path.write_text("label,text\na,one two three\nb,four five six\n")
+    assert len([*load_corpus(str(path), split="all", limit=10**21)]) == 2
