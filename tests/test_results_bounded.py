@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lamina
 import lamina.result_index as index_module
 from lamina.errors import ResultError
 from lamina.files.checking import json_text, list_files
 from lamina.result_folder import read_head
 from lamina.result_index import ResultIndex
 from lamina.results import Provenance, Result
+from lamina.testing import TinyEncoder
 from lamina.web.report_page import shown_report
 
 PROVENANCE = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {})
@@ -59,3 +61,10 @@ def test_a_page_of_opened_tags_is_shown_in_linear_time(tmp_path: Path) -> None:
         times.append(time.process_time() - start)
     # Eight times as long; quadratic would be 64 times (44 s).
     assert times[1] < 30 * max(times[0], 0.01)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match=r"cannot write to .*file/below: .* not a folder; choose another folder"):
+        lamina.geometry(TinyEncoder(), [["Dogs", "bark"]], samples=10, out=tmp_path / "file" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
