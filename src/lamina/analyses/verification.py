@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -39,6 +40,40 @@ def check_findings(result: Result) -> list[str]:
     wrong += [f"{result.analysis}: not derived from its tables: {text!r}" for text in saved if text not in derived]
     wrong += [f"{result.analysis}: missing among its findings: {text!r}" for text in derived if text not in saved]
     return wrong
+
+
+def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
+    """Numbers in titles, captions and remarks that stand nowhere in a result's tables, settings or sample.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> table = pd.DataFrame({"layer": [0, 1], "value": [0.31, 0.874]})
+        >>> result = Result("demo", {"scores": table}, Provenance({}, {}, {"samples": 500}))
+        >>> check_words(result, {"title": "Layer 1 reads it best (.87)", "caption": "500 samples, .42 at layer 0"})
+        ['demo, caption: .42 stands in none of its tables']
+    """
+    nothing = Finding("", "", "untested")
+    cells = _Cells(nothing, result.tables.values())
+    cells.add(_numbers_in([result.provenance.parameters, result.provenance.corpus, result.provenance.skipped]))
+    # Levels, shares of a half and places at either end need no source.
+    cells.add([0, 0.05, 0.5, 1, 2, 95, 100])
+    return [
+        f"{result.analysis}, {name}: {token} stands in none of its tables"
+        for name, text in texts.items()
+        for token in cells.unknown(text)
+    ]
+
+
+def _numbers_in(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _numbers_in(inner)
+    elif isinstance(value, list | tuple):
+        yield float(len(value))
+        for inner in value:
+            yield from _numbers_in(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        yield float(value)
 
 
 def _problems(found: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -92,6 +127,10 @@ class _Cells:
         self._cells = [value for value in cells if math.isfinite(value)]
         told = [value for value in (found.estimate, found.low, found.high) if value is not None]
         self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]
+
+    def add(self, numbers: Iterable[float]) -> None:
+        """Further numbers that a sentence may use."""
+        self._numbers += numbers
 
     def exactly(self, value: float) -> bool:
         """Whether a cell holds this number; effects may be told with the other sign."""
