@@ -61,6 +61,12 @@ def test_fewer_than_six_units_are_untested(units: int, needed: int) -> None:
     assert status_of(found.low, found.high, found.p, needed=found.needed) == ("untested" if needed else "clear")
 
 
+def test_few_units_of_unequal_size_are_untested_too() -> None:
+    found = sign_flip_family(np.array([[-17.0], [-15.0]]), np.ones(2)).one()
+    assert found.needed == 6
+    assert np.isnan(found.p)
+
+
 def test_a_rare_thing_among_common_ones_is_untested_not_absent() -> None:
     rng = np.random.default_rng(0)
     differences, counts = rng.normal(0, 1, (13, 200)), np.ones((13, 200))

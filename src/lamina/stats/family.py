@@ -101,11 +101,12 @@ def sign_flip_family(
     scaled = values / np.where(squares > 0, np.sqrt(squares), 1)
     reached = scaled.sum(0)
     flips, complete = _flips(units, seed)
-    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
+    flipped = scaled.astype(flips.dtype)
+    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ flipped, len(flips), alternative)
     p = (below + (not complete)) / (len(flips) + (not complete))
     critical = _critical(largest, complete)
     # All units on one side, each as far: no statistic of this member can be larger.
-    hopeless = np.sqrt(present) <= critical
+    hopeless = (np.sqrt(present) <= critical) | (present < LEAST_UNITS)
     needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
     low, high = _inverted(values, counted, critical, alternative)
     p = np.where(known & ~hopeless, p, np.nan)
