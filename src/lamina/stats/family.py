@@ -192,7 +192,7 @@ def _contrasts(
     p = ((below + (not complete)) / (len(flat) + (not complete))).reshape(reached.shape)
     critical = _critical(largest, complete)
     units = np.broadcast_to(np.array([[len(values)] for values, _ in strata], float), reached.shape)
-    hopeless = np.sqrt(units) <= critical
+    hopeless = (np.sqrt(units) <= critical) | (units < LEAST_UNITS)
     needed = np.where(hopeless, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), units + 1), 0)
     low, high = (
         np.stack(ends).clip(*bounds)
