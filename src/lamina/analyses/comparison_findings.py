@@ -65,10 +65,10 @@ def leads_in_words(leads: Sequence[Lead], places: str) -> Iterator[Finding]:
     for lead in leads:
         by_place.setdefault(lead.where, []).extend((lead, lead.turned()))
     wins: dict[str, list[Lead]] = {}
-    most = 0
-    for both in by_place.values():
+    several: set[str] = set()
+    for where, both in by_place.items():
         models = dict.fromkeys(lead.a for lead in both)
-        most = max(most, len(models))
+        several.update([where] if len(models) > 2 else [])
         for model in models:
             own = [lead for lead in both if lead.a == model]
             if all(lead.clear for lead in own):
@@ -78,7 +78,7 @@ def leads_in_words(leads: Sequence[Lead], places: str) -> Iterator[Finding]:
     for own in sorted(wins.values(), key=len, reverse=True):
         top = max(own, key=lambda lead: lead.test.estimate)
         count = f"It is clearly ahead at {len(own)} of {told} {places}." if told > 1 else ""
-        yield _ahead(top, every=most > 2, count=count)
+        yield _ahead(top, every=top.where in several, count=count)
     if wins or not leads:
         return
     clear = [lead for both in by_place.values() for lead in both if lead.clear]
