@@ -313,8 +313,8 @@ def _difference(result: Result, row: Difference, measure: _Measure, count: str) 
     about = {"task": row.task, "statistic": MEAN}
     title = f"{row.task[0].lower()}{row.task[1:]}"
     return finding(
-        claim=f"{row.task} is higher in {more} than in {less}: {number(values[more])} and {number(values[less])} "
-        f"({row.metric}, mean over layers)",
+        claim=f"{row.task} is higher in {more} than in {less} in the mean over layers: {number(values[more])} and "
+        f"{number(values[less])}{' nats' * (row.metric == 'nats')}",
         whether=f"{title} is higher in {row.a} or in {row.b}",
         absent=f"{row.task} is about the same in {row.a} and {row.b}",
         contrast="difference",
