@@ -448,12 +448,20 @@ def test_findings_say_who_is_ahead_where_as_it_was_tested(both):
     assert check_findings(both) == []
 
 
-def test_findings_of_three_models_name_the_one_that_beats_all(small, large, third):
-    result = together(small, large, third)
+def test_findings_of_three_models_name_the_one_that_beats_all(folder, small, large):
+    result = together(small, large, probed(folder, "middle", last=3, lift=0.05))
     best = result.findings[0].text
     assert best.startswith("large has a higher F1 than every other model at ")
-    assert "(difference from " in best
+    # The rival that is hardest to tell from it.
+    assert "; middle has ." in best
+    assert "(difference from middle ." in best
     assert check_findings(result) == []
+
+
+def test_at_a_task_of_two_models_the_best_beats_no_others(small, large, third):
+    result = together(small, large, third)
+    texts = [found.text for found in result.findings if "at Dependencies" in found.text]
+    assert all("every other model" not in text for text in texts)
 
 
 def test_expected_layers_of_five_seeds_are_tested(folder):

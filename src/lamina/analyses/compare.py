@@ -200,9 +200,7 @@ class Layers(NamedTuple):
     a: Estimate
     b: Estimate
     difference: Contrast
-    """b - a; corrected by max-T over all tasks and layers, its interval simultaneous over them."""
-    unit: str
-    """What was resampled: document or text."""
+    """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them."""
 
 
 def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[Layers]:
@@ -216,7 +214,7 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
         return
     tests = difference_family([_drawn(other, one) for *_, one, other in pairs], least=LEAST_UNITS)
     for at, (task, layer, one, other) in enumerate(pairs):
-        yield Layers(task, layer, one.estimate, other.estimate, _contrast(tests, at), one.unit)
+        yield Layers(task, layer, one.estimate, other.estimate, _contrast(tests, at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,7 +530,7 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["p_adjusted"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["difference"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
         shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < SURE)]

@@ -177,7 +177,7 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     if statistic is None:
         return None
     shown = known[known["statistic"] == statistic]
-    unit = " and ".join(dict.fromkeys(filter(None, shown["unit"])))
+    unit = "item" if statistic == "items" else " and ".join(dict.fromkeys(filter(None, shown["unit"])))
     said = f"{SCORES[statistic]}; lines: 95 % interval, simultaneous, paired by {unit}; 0: no difference"
     if len(models) > _ALL_PAIRS:
         shown = shown[shown["a"] == models[0]]
