@@ -119,13 +119,13 @@ def compare(results: Sequence[Result], *, samples: Samples = 1000, seed: Seed = 
     if any(map(has_layers, results)):
         return _compare_layers(results)
     models, contests, left_out = find_contests(results)
-    matches = [_Match(contest, _entrants(contest, samples, seed)) for contest in contests]
+    matches = [Match(contest, entrants_of(contest, samples, seed)) for contest in contests]
     tables = {
         "compare": pd.DataFrame(
             [row for match in matches for row in match.compared()], columns=list(Compared._fields)
         ).astype({"layer": "Int64"}),
         "differences": pd.DataFrame(
-            [row for statistic in STATISTICS for row in _differences(matches, statistic)],
+            [row for statistic in STATISTICS for row in differences_of(matches, statistic)],
             columns=list(Difference._fields),
         ),
         "depth": pd.DataFrame(
@@ -207,7 +207,7 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
     """Layer by layer what the single-layer probes of two results score, and b - a; all of them are one family."""
     pairs = []
     for contest in find_contests([a, b]).held:
-        one, other = _entrants(contest, samples, seed)
+        one, other = entrants_of(contest, samples, seed)
         for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
             pairs.append((contest.task, layer, one.score(Cut("layer", layer)), other.score(Cut("layer", layer))))
     if not pairs:
@@ -252,13 +252,14 @@ def _range_of(values: np.ndarray) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Entrant:
+class Entrant:
     """One model at one task, resampled."""
 
     entry: Entry
     sampled: Sampled
 
     def cuts(self, probe: str) -> list[Cut]:
+        """The probes of a kind."""
         return [cut for cut in self.sampled.answers.cuts if cut.probe == probe]
 
     def number(self, statistic: str) -> _Number:
@@ -279,6 +280,7 @@ class _Entrant:
         return self.score(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
 
     def score(self, cut: Cut) -> _Number:
+        """Of one probe."""
         if cut not in self.sampled.answers.cuts:
             return _missing(f"no probe P({cut.layer})")
         return _Number(*self.sampled.at(cut), layer=cut.layer, units=self.sampled.count, unit=self.sampled.kind)
@@ -311,6 +313,7 @@ class _Entrant:
         return _Number(value / last, draws / last, units=self.sampled.count, unit=self.sampled.kind)
 
     def depths(self, contest: Contest) -> Iterator[Depth]:
+        """The score of every probe."""
         last = self.entry.last
         for cut in self.sampled.answers.cuts:
             share = cut.layer / last if last else np.nan
@@ -325,26 +328,28 @@ def _missing(reason: str) -> _Number:
     return _Number(np.nan, reason=reason)
 
 
-def _entrants(contest: Contest, samples: int, seed: int) -> list[_Entrant]:
+def entrants_of(contest: Contest, samples: int, seed: int) -> list[Entrant]:
+    """The models of one task, on the same draws of the same documents."""
     sampled = resample([each.answers for each in contest.entries], samples=samples, seed=seed)
-    return [_Entrant(*both) for both in zip(contest.entries, sampled, strict=True)]
+    return [Entrant(*both) for both in zip(contest.entries, sampled, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
-class _Match:
+class Match:
     """The models that are compared at one task."""
 
     contest: Contest
-    entrants: list[_Entrant]
+    entrants: list[Entrant]
 
     def compared(self) -> Iterator[Compared]:
+        """Every statistic of every model."""
         about = (self.contest.task, self.contest.metric)
         for statistic in STATISTICS:
             for each in self.entrants:
                 yield Compared(*about, statistic, each.entry.model, *each.number(statistic).row())
 
 
-def _differences(matches: Sequence[_Match], statistic: str) -> list[Difference]:
+def differences_of(matches: Sequence[Match], statistic: str) -> list[Difference]:
     """All pairs of models at all tasks: one family."""
     rows, tested, drawn = [], [], []
     for match in matches:
@@ -391,7 +396,7 @@ def _tested(row: Difference, test: Contrast) -> Difference:
     return row._replace(**named, units=test.units, needed=test.needed, reason=reason)
 
 
-def _best_layers(match: _Match) -> Iterator[BestLayer]:
+def _best_layers(match: Match) -> Iterator[BestLayer]:
     """Every single layer of every model, the highest score first."""
     scored = [(each, cut, each.score(cut)) for each in match.entrants for cut in each.cuts("layer")]
     if not scored:

@@ -117,7 +117,7 @@ def side_by_side(results: Sequence[Result]) -> SideBySide:
     read, measures = _LAYERED[results[0].analysis]
     named = {str(each.provenance.model["name"]): each for each in results}
     rows = {model: read(each) for model, each in named.items()}
-    tested: dict[str, list[tuple[int, _Paired]]] = {MEAN: [], LAST: []}
+    tested: dict[str, list[tuple[int, Paired]]] = {MEAN: [], LAST: []}
     reasons = {pair: why_unpaired(*(named[model] for model in pair)) for pair in combinations(named, 2)}
     compared: list[Compared] = []
     differences: list[Difference] = []
@@ -150,19 +150,19 @@ def side_by_side(results: Sequence[Result]) -> SideBySide:
                 if reason:
                     differences.append(Difference(*about, *none, "interval", np.nan, 0, 0, "", f"not paired: {reason}"))
                     continue
-                pair = _Paired.of(one, numbers[b][statistic], [_units(named[model], measure) for model in (a, b)])
+                pair = Paired.of(one, numbers[b][statistic], [_units(named[model], measure) for model in (a, b)])
                 tested[statistic].append((len(differences), pair))
                 differences.append(Difference(*about, *none, "interval", np.nan, pair.units, 0, pair.unit, ""))
             samples = max(samples, 0 if reason else len(numbers[a][MEAN].draws))
     for pairs in tested.values():
-        for at, test in zip([at for at, _ in pairs], family([pair for _, pair in pairs]), strict=True):
+        for at, test in zip([at for at, _ in pairs], layer_family([pair for _, pair in pairs]), strict=True):
             differences[at] = _told(differences[at], test)
     counts = [dict(each.provenance.corpus.get("drawn", {})) for each in results]
     drawn = {what: min(each[what] for each in counts if what in each) for what in counts[0]} if samples else {}
     return SideBySide(compared, differences, depths, +left_out, samples, drawn)
 
 
-class _Paired(NamedTuple):
+class Paired(NamedTuple):
     """A difference of two models in the same draws."""
 
     difference: float
@@ -172,12 +172,13 @@ class _Paired(NamedTuple):
     unit: str
 
     @classmethod
-    def of(cls, a: _Number, b: _Number, drawn: Sequence[Mapping[str, int]]) -> _Paired:
+    def of(cls, a: _Number, b: _Number, drawn: Sequence[Mapping[str, int]]) -> Paired:
+        """a - b."""
         unit, units = min(((what, count) for each in drawn for what, count in each.items()), key=lambda one: one[1])
         return cls(a.value - b.value, a.draws - b.draws, units, unit.removesuffix("s"))
 
 
-def family(pairs: Sequence[_Paired]) -> list[Contrast]:
+def layer_family(pairs: Sequence[Paired]) -> list[Contrast]:
     """All measures and pairs of models of one statistic, corrected together by max-T."""
     if not pairs:
         return []
