@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score
 
+from lamina.analyses import get_analysis
 from lamina.analyses.compare import STATISTICS, compare, in_words, layer_differences
 from lamina.analyses.probing.paired import read_answers
 from lamina.analyses.verification import check_findings
@@ -290,6 +291,43 @@ def test_what_has_not_converged_is_not_available_and_the_reason_is_told(small, l
     bare = changed(slow, "summary", lambda t: t.drop(columns="reason"))
     reasons = rows(together(bare, large), "compare", statistic="expected_layer", model="small")["reason"]
     assert set(reasons) == {"its probes have not converged"}
+
+
+def test_scores_of_probes_that_had_not_converged_are_not_compared(small, large):
+    def late(training: Any) -> Any:
+        early = (training["task"] == "pos") & (training["layer"] == 4)
+        return training.assign(converged=training["converged"] & ~early)
+
+    slow = changed(large, "training", late)
+    result = together(small, slow)
+    (own,) = rows(result, "compare", task="pos", statistic="score_full", model="large").itertuples()
+    assert np.isnan(own.value)
+    assert own.reason == "the probe of P(4) had not converged"
+    (apart,) = rows(result, "differences", task="pos", statistic="score_full").itertuples()
+    assert np.isnan([apart.difference, apart.p_adjusted]).all()
+    assert rows(result, "differences", task="dep", statistic="score_full")["p_adjusted"].notna().all()
+    best = rows(result, "best_layers", task="pos", model="large").set_index("layer")
+    assert np.isnan(best.loc[4, "p_beaten"])
+    assert not best.loc[4, "among_best"]
+    found = {each.layer: each.difference for each in layer_differences(large, slow, samples=50, seed=0)
+             if each.task == "pos"}  # fmt: skip
+    assert np.isnan(found[4].low)
+    assert check_findings(result) == []
+
+
+def test_where_no_probe_had_converged_that_is_the_finding(small, large):
+    slow = changed(large, "training", lambda training: training.assign(converged=False))
+    result = together(small, slow)
+    assert result.findings[0].text == (
+        "It was not tested whether one model reads a task better than another: large: the probe of P(4) had not "
+        "converged."
+    )
+    assert check_findings(result) == []
+
+
+def test_draws_are_as_many_as_those_of_probe() -> None:
+    # REVIEW: order tests had 1,000 samples by default, `compare` 10,000.
+    assert compare.settings["samples"].default == get_analysis("probe").settings["samples"].default
 
 
 def test_what_has_converged_is_available_although_other_probes_have_not(small, large):

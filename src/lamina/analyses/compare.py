@@ -200,7 +200,8 @@ class Layers(NamedTuple):
     a: Estimate
     b: Estimate
     difference: Contrast
-    """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them."""
+    """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them.
+    Neither interval nor p where a probe had not converged."""
 
 
 def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[Layers]:
@@ -209,12 +210,17 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
     for contest in find_contests([a, b]).held:
         one, other = entrants_of(contest, samples, seed)
         for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
-            pairs.append((contest.task, layer, one.score(Cut("layer", layer)), other.score(Cut("layer", layer))))
-    if not pairs:
-        return
-    tests = difference_family([_drawn(other, one) for *_, one, other in pairs], least=LEAST_UNITS)
-    for at, (task, layer, one, other) in enumerate(pairs):
-        yield Layers(task, layer, one.estimate, other.estimate, _contrast(tests, at))
+            cut = Cut("layer", layer)
+            tested = not any(cut in each.entry.unconverged for each in (one, other))
+            pairs.append((contest.task, layer, one.score(cut), other.score(cut), tested))
+    drawn = [_drawn(other, one) for *_, one, other, tested in pairs if tested]
+    tests = difference_family(drawn, least=LEAST_UNITS) if drawn else None
+    member = 0
+    for task, layer, one, other, tested in pairs:
+        difference = Contrast(other.value - one.value, np.nan, np.nan, np.nan, one.units)
+        if tested and tests is not None:
+            difference, member = _contrast(tests, member), member + 1
+        yield Layers(task, layer, one.estimate, other.estimate, difference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +282,15 @@ class Entrant:
             layer = self.chosen_layer()
             if layer is None:
                 return _missing("no losses on the texts that decide when to stop, which choose the layer; probe again")
-            return self.score(Cut("layer", layer))
-        return self.score(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+            return self.converged(Cut("layer", layer))
+        return self.converged(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+
+    def converged(self, cut: Cut) -> _Number:
+        """The score of one probe; n/a where it had not converged, since more training would change it."""
+        if cut in self.entry.unconverged:
+            probe = f"P({cut.layer})" if cut.probe == "cumulative" else f"layer {cut.layer}"
+            return _missing(f"the probe of {probe} had not converged")
+        return self.score(cut)
 
     def score(self, cut: Cut) -> _Number:
         """Of one probe."""
@@ -403,7 +416,9 @@ def _best_layers(match: Match) -> Iterator[BestLayer]:
         return
     draws = np.stack([each.draws for *_, each in scored if each.draws is not None], axis=1)
     # Draws are spread for few documents already.
-    best = best_set(np.array([each.value for *_, each in scored]), draws, scored[0][2].units, widen=False)
+    late = [cut in each.entry.unconverged for each, cut, _ in scored]
+    known = np.where(late, np.nan, [each.value for *_, each in scored])
+    best = best_set(known, draws, scored[0][2].units, widen=False)
     order = sorted(range(len(scored)), key=lambda at: -scored[at][2].value)
     for rank, at in enumerate(order, start=1):
         each, cut, found = scored[at]
@@ -439,8 +454,21 @@ def _findings(result: Result) -> Iterable[Finding]:
         if leads:
             yield from leads_in_words(leads, "tasks")
             break
+    else:
+        yield from _no_scores(result)
     yield from _deeper_in_words(result)
     yield from unlike_in_words("the probes were trained", trained_unlike(models))
+
+
+def _no_scores(result: Result) -> Iterator[Finding]:
+    """Why no scores were compared."""
+    table = result.tables["differences"]
+    rows = table[table["statistic"].isin(["score_full", "score_best_layer"]) & (table["reason"].fillna("") != "")]
+    for row in rows_of(rows.head(1)):
+        source = {"task": row.task, "statistic": row.statistic, "a": row.a, "b": row.b}
+        yield not_tested(
+            "one model reads a task better than another", row.reason, source=[Source("differences", source)]
+        )
 
 
 def _leads(result: Result, statistic: str, what: str = "") -> Iterator[Lead]:

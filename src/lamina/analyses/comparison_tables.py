@@ -89,7 +89,8 @@ class BestLayer(NamedTuple):
     low: float
     high: float
     p_beaten: float
-    """That another layer of any of these models is better, by max-T over all of them."""
+    """That another layer of any of these models is better, by max-T over all of them; NaN of a probe that had not
+    converged."""
     among_best: bool
     """Whether no other layer of any of these models was shown to be better."""
     chosen: bool

@@ -69,6 +69,8 @@ class Entry:
     """Statistic that the result does not have -> why, as it says."""
     losses: dict[int, float]
     """Layer -> loss of its probe on the texts that decide when to stop; empty in older results."""
+    unconverged: frozenset[Cut] = frozenset()
+    """Probes that had not converged with some seed; older results do not say."""
 
 
 class _Lost(NamedTuple):
@@ -231,6 +233,7 @@ def _entries(model: str, result: Result) -> Iterator[Entry | _Lost]:
             _gravity(result, str(task), last),
             _lacks(row),
             _losses(result, str(task)),
+            _unconverged(result, str(task)),
         )
 
 
@@ -282,6 +285,15 @@ def _losses(result: Result, task: str) -> dict[int, float]:
     own = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == "layer")]
     means = own.groupby("layer")["loss"].mean()
     return {int(str(layer)): float(loss) for layer, loss in means.items()}
+
+
+def _unconverged(result: Result, task: str) -> frozenset[Cut]:
+    training = result.tables.get("training")
+    if training is None or not {"task", "of", "probe", "layer", "converged"} <= {*training.columns}:
+        return frozenset()
+    own = training[(training["task"] == task) & (training["of"] == "model")]
+    late = own[own["converged"].astype(str) == "False"]
+    return frozenset(Cut(row.probe, int(row.layer)) for row in rows_of(late))
 
 
 def _checked(result: Result) -> Result:
