@@ -153,7 +153,9 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
     estimates, apart = answers.compare(samples=samples, seed=seed)
     about = (answers.metric, "items")
     compared = [Compared(row.group, *about, *row[2:], "interval", None, "") for row in estimates]
-    differences = [Difference(row.group, *about, *row[2:7], "interval", *row[7:], "item", "") for row in apart]
+    # Items of `surprisal` are documents.
+    unit = "document" if results[0].analysis == "surprisal" else "item"
+    differences = [Difference(row.group, *about, *row[2:7], "interval", *row[7:], unit, "") for row in apart]
     tables = {
         "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
         "differences": pd.DataFrame(differences, columns=list(Difference._fields)),
