@@ -251,7 +251,17 @@ def test_the_texts_that_decide_when_to_stop_choose_the_best_layer(folder, large)
         together(older, large), "compare", statistic="score_best_layer", model="picky", task="pos"
     ).itertuples()
     assert np.isnan(found.value)
-    assert found.reason.startswith("no losses on the texts that decide when to stop")
+    assert found.reason == "no losses on texts that are not scored, to choose a layer by"
+    # With --faithful the scored texts decide when to stop.
+    faithful = replace(picky, provenance=replace(picky.provenance, parameters={"preset": "quick", "faithful": True}))
+    own = rows(together(faithful, large), "compare", statistic="score_best_layer", model="picky", task="pos")
+    assert own["value"].isna().all()
+
+
+def test_intervals_of_scores_end_at_one(folder, large):
+    sure = probed(folder, "sure", lift=0.2)
+    scores = rows(together(sure, large), "depth")
+    assert scores["high"].max() <= 1
 
 
 def test_layers_of_two_results_differ_in_pairs(folder, small):

@@ -240,6 +240,8 @@ class _Number:
     """How many units were resampled."""
     unit: str = ""
     """What these are."""
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    """What it lies between."""
 
     @property
     def spread(self) -> str:
@@ -249,7 +251,8 @@ class _Number:
     def estimate(self) -> Estimate:
         if self.seeds is not None:
             return Estimate(self.value, *_range_of(np.append(self.seeds, self.value)))
-        return Estimate(self.value, *(interval(self.draws) if self.draws is not None else (np.nan, np.nan)))
+        ends = interval(self.draws) if self.draws is not None else (np.nan, np.nan)
+        return Estimate(self.value, *(float(np.clip(end, *self.bounds)) for end in ends))
 
     def row(self) -> tuple[Any, ...]:
         return (*self.estimate, self.spread, self.layer, self.reason)
@@ -283,7 +286,7 @@ class Entrant:
                 return _missing("no probes of single layers")
             layer = self.chosen_layer()
             if layer is None:
-                return _missing("no losses on the texts that decide when to stop, which choose the layer; probe again")
+                return _missing("no losses on texts that are not scored, to choose a layer by")
             return self.converged(Cut("layer", layer))
         return self.converged(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
 
@@ -298,7 +301,10 @@ class Entrant:
         """Of one probe."""
         if cut not in self.sampled.answers.cuts:
             return _missing(f"no probe P({cut.layer})")
-        return _Number(*self.sampled.at(cut), layer=cut.layer, units=self.sampled.count, unit=self.sampled.kind)
+        # Draws are spread for few documents, and may leave what a score can be.
+        bounds = (-np.inf if self.entry.metric == "r2" else 0.0, 1.0)
+        value, draws = self.sampled.at(cut)
+        return _Number(value, draws, layer=cut.layer, units=self.sampled.count, unit=self.sampled.kind, bounds=bounds)
 
     def chosen_layer(self) -> int | None:
         """The layer with the least loss on the texts that decide when to stop: none of them is scored."""

@@ -68,7 +68,8 @@ class Entry:
     lacks: dict[str, str]
     """Statistic that the result does not have -> why, as it says."""
     losses: dict[int, float]
-    """Layer -> loss of its probe on the texts that decide when to stop; empty in older results."""
+    """Layer -> loss of its probe on the texts that decide when to stop; empty in older results, and with --faithful,
+    where the scored texts decide."""
     unconverged: frozenset[Cut] = frozenset()
     """Probes that had not converged with some seed; older results do not say."""
 
@@ -280,7 +281,8 @@ def _gravity(result: Result, task: str, last: int) -> np.ndarray | None:
 
 def _losses(result: Result, task: str) -> dict[int, float]:
     training = result.tables.get("training")
-    if training is None or not {"task", "of", "probe", "layer", "loss"} <= {*training.columns}:
+    faithful = bool(result.provenance.parameters.get("faithful"))
+    if faithful or training is None or not {"task", "of", "probe", "layer", "loss"} <= {*training.columns}:
         return {}
     own = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == "layer")]
     means = own.groupby("layer")["loss"].mean()
