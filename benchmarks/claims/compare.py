@@ -99,7 +99,7 @@ def _items(rng: np.random.Generator, shares: np.ndarray) -> list[Apart]:
 def groups_of_items(rng: np.random.Generator, planted: bool) -> bool:
     """Two models at twelve groups of forty items; planted, one is ahead at the first group."""
     limits = np.full((GROUPS, 2), 1.0)
-    limits[0, 1] -= 1.35 * planted
+    limits[0, 1] -= 1.45 * planted
     rows = [row for row in _items(rng, limits) if row.group != ALL]
     return any(map(_clear, rows)) if not planted else _clear(rows[0]) and rows[0].difference > 0
 
@@ -157,7 +157,7 @@ def revised_beyond_seeds(rng: np.random.Generator, planted: bool) -> bool:
         luck = np.repeat(rng.beta(2, 14, texts // 3), per_text * 3)
         truth = np.zeros((1, 5, targets), int)
         if planted and number == 0:
-            truth[:, :2] = (rng.random(targets) < 0.145).astype(int)
+            truth[:, :2] = (rng.random(targets) < 0.155).astype(int)
         said = np.where(rng.random((2, 5, targets)) < luck, 1 - truth, truth)
         tasks.append(_decided(f"task {number}", said, np.zeros(targets, int), per_text))
     table, _ = revision_tables(tasks, samples=20, shuffles=1, seed=0)
