@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -242,6 +242,8 @@ class _Number:
     """What these are."""
     bounds: tuple[float, float] = (-np.inf, np.inf)
     """What it lies between."""
+    compared: bool = True
+    """Whether it is compared with that of other models."""
 
     @property
     def spread(self) -> str:
@@ -291,11 +293,12 @@ class Entrant:
         return self.converged(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
 
     def converged(self, cut: Cut) -> _Number:
-        """The score of one probe; n/a where it had not converged, since more training would change it."""
+        """The score of one probe; not compared where it had not converged, since more training would change it."""
+        score = self.score(cut)
         if cut in self.entry.unconverged:
             probe = f"P({cut.layer})" if cut.probe == "cumulative" else f"layer {cut.layer}"
-            return _missing(f"the probe of {probe} had not converged")
-        return self.score(cut)
+            return replace(score, reason=f"the probe of {probe} had not converged", compared=False)
+        return score
 
     def score(self, cut: Cut) -> _Number:
         """Of one probe."""
@@ -378,14 +381,15 @@ def differences_of(matches: Sequence[Match], statistic: str) -> list[Difference]
         for (one, a), (other, b) in combinations(numbers, 2):
             reason = "; ".join(f"{model}: {each.reason}" for model, each in ((one, a), (other, b)) if each.reason)
             about = (match.contest.task, match.contest.metric, statistic, one, other)
-            if a.draws is not None and b.draws is not None:
+            compared = a.compared and b.compared
+            if compared and a.draws is not None and b.draws is not None:
                 tested.append(len(rows))
                 drawn.append(_drawn(a, b))
                 apart = (np.nan, np.nan, np.nan)
                 rows.append(Difference(*about, *apart, "interval", np.nan, 0, 0, a.unit, reason))
                 continue
             spread, apart = "interval", (np.nan, np.nan, np.nan)
-            if np.isfinite(a.value) and np.isfinite(b.value):
+            if compared and np.isfinite(a.value) and np.isfinite(b.value):
                 # The farthest that any two seeds are apart.
                 spread, (_, *x), (_, *y) = "range", a.estimate, b.estimate
                 apart = (a.value - b.value, x[0] - y[1], x[1] - y[0])

@@ -31,7 +31,7 @@ class Compared(NamedTuple):
     layer: int | None
     """The layer of a score."""
     reason: str
-    """Why something is not available."""
+    """Why something is not available, or not compared: probes that had not converged."""
 
 
 class Difference(NamedTuple):
