@@ -340,7 +340,8 @@ def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sam
     """
     if any(each.targets != answers[0].targets for each in answers):
         raise ValueError("these models were asked different things")
-    units = answers[0].sampled
+    # Results of older versions do not name the documents.
+    units = next((each for each in answers if each.documents != each.texts), answers[0]).sampled
     weights, wider = units.weights(samples=samples, seed=seed), widening(len(units))
     found = []
     for number, each in enumerate(answers):

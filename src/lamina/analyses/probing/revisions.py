@@ -375,6 +375,7 @@ class _Measure:
         """`hits` and `of` count pairs of each target of b that is asked about, were it to settle at each layer."""
         self._hits, self._of, self._asked, self._b = hits, of, asked, b
         self._owner = b.text[asked]
+        self._document = np.array(b.units.owner, int)
         chances = b.chances(hits.shape[-1])
         self.expected_hits, self.expected_of = ((each * chances[b.kind[asked]]).sum(-1) for each in (hits, of))
         asked_of = self.expected_of.sum()
@@ -397,7 +398,8 @@ class _Measure:
         """How many standard errors the share is away from the expected one."""
         # A product: sums over an axis of a few seeds are slow.
         taking, giving = (each @ np.ones((each.shape[1], 1)) for each in (found.taking, found.giving))
-        error = float(np.sqrt((self._b.units.sums(self.added(taking, giving)[0]) ** 2).sum()))
+        by_document = np.bincount(self._document, self.added(taking, giving)[0])
+        error = float(np.sqrt((by_document**2).sum()))
         return (found.share - self.expected) / max(error, 1e-12)
 
     def added(self, taking: np.ndarray, giving: np.ndarray) -> Float[np.ndarray, "seed text"]:
