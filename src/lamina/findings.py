@@ -42,7 +42,7 @@ class Source:
         """Its rows of the table of that name."""
         keep = [True] * len(table)
         for column, value in self.where.items():
-            same = table[column].isna() if value is None else table[column] == value
+            same = table[column].isna() if value is None else (table[column] == value).fillna(False)
             keep = [before and bool(now) for before, now in zip(keep, same, strict=True)]
         return table[keep]
 

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.stats import bootstrap_family, permutation_family, sign_flip_family, status_of
+from lamina.stats import (
+    bootstrap_family,
+    permutation_family,
+    sign_flip_family,
+    sign_flip_strata,
+    status_of,
+)
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -157,3 +163,26 @@ def test_max_t_agrees_with_mne() -> None:
     # With equal units Student's t orders flips as our statistic does; the largest is corrected alike by both.
     assert found.p[3] == pytest.approx(MNE_P[3], abs=1e-3)
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
+
+
+@pytest.mark.parametrize("sizes", [(5, 6), (30, 40, 50)], ids=["all flips", "drawn flips"])
+def test_strata_are_a_family_of_units_that_have_one_thing_each(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    strata = [rng.normal(0.3 * number, 1, (size, 2)) for number, size in enumerate(sizes)]
+    starts = np.cumsum([0, *sizes])
+    whole, counts = np.zeros((sum(sizes), len(sizes), 2)), np.zeros((sum(sizes), len(sizes), 2))
+    for number, values in enumerate(strata):
+        whole[starts[number] : starts[number + 1], number] = values
+        counts[starts[number] : starts[number + 1], number] = 1
+    within, overall = sign_flip_strata(strata)
+    expected = sign_flip_family(whole, counts)
+    exactly = sum(sizes) <= 14
+    np.testing.assert_allclose(within.estimate, expected.estimate)
+    np.testing.assert_allclose(within.p, expected.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(within.low, expected.low, atol=1e-6 if exactly else 0.02)
+    np.testing.assert_allclose(within.needed, expected.needed)
+    weights = np.concatenate([np.full(size, 1 / size) for size in sizes])
+    mean = sign_flip_family(np.concatenate(strata) * weights[:, None], weights)
+    assert overall.estimate == pytest.approx(np.mean([values.mean(0) for values in strata], axis=0))
+    np.testing.assert_allclose(overall.p, mean.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(overall.high, mean.high, atol=1e-6 if exactly else 0.02)
