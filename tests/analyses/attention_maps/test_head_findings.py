@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -13,6 +13,7 @@ import pytest
 from lamina.analyses.attention_maps.attention import attention
 from lamina.analyses.attention_maps.corefheads import BESIDE, corefheads
 from lamina.analyses.attention_maps.divergences import DIVERGENCES
+from lamina.analyses.attention_maps.head_means import LAYERS
 from lamina.analyses.attention_maps.headmap import headmap, likeness
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.attention_maps.relations import BEST, kind_of
@@ -39,66 +40,105 @@ def test_a_result_without_tables_or_with_empty_ones_says_nothing(analysis: Analy
 # attention
 
 
-def surface(*rows: tuple[int, int, str, float, float, float, float]) -> Result:
-    return result(attention, {"surface": pd.DataFrame(rows, columns=list(SURFACE))})
+def tables(
+    heads_rows: Iterable[tuple[int, int, str, float, float]] = (),
+    layer_rows: Iterable[tuple[int, str, str, float, float]] = (),
+    *,
+    half: float = 0.02,
+    p: float = 0.001,
+    needed: int = 0,
+) -> Result:
+    """Tables of `attention`, of values and what they are compared with."""
+    tested = lambda value, beside: (value - beside, value - beside - half, value - beside + half, p, 5 if needed else 20, needed)  # noqa: E731
+    of_heads = [
+        (layer, head, measure, value, value - half, value + half, beside, *tested(value, beside))
+        for layer, head, measure, value, beside in heads_rows
+    ]
+    of_layers = [
+        (layer, of, kind, value, value - half, value + half, beside, beside, *tested(value, beside))
+        for layer, of, kind, value, beside in layer_rows
+    ]
+    return result(
+        attention,
+        {
+            "surface": pd.DataFrame(of_heads, columns=list(SURFACE)),
+            "layers": pd.DataFrame(of_layers, columns=list(LAYERS)),
+        },
+    )
+
+
+def told(made: Result) -> list[str]:
+    found = attention.findings(made)
+    assert check_findings(replace(made, findings=found)) == []
+    return [f"{finding.status}: {finding.text}" for finding in found]
 
 
 def test_attention_names_the_strongest_sink_as_the_mean_of_a_layers_heads():
-    found = attention.findings(
-        surface(
-            (1, 1, "to_first", 0.1, 0.09, 0.11, 0.05),
-            (1, 2, "to_first", 0.1, 0.09, 0.11, 0.05),
-            (2, 1, "to_first", 0.9, 0.88, 0.92, 0.05),
-            (2, 2, "to_first", 0.3, 0.28, 0.32, 0.05),
-            # One strong head is not a layer.
-            (1, 1, "to_separator", 0.95, 0.94, 0.96, 0.05),
-            (1, 2, "to_separator", 0.05, 0.04, 0.06, 0.05),
-        )
-    )
-    (sink,) = found
-    assert sink.status == "clear"
-    assert sink.text == (
-        "The strongest sink is at layer 2: its heads give .60 [.58, .62] of their attention to the first token; "
-        "uniform attention would give .05."
-    )
-    assert (sink.value, sink.against, sink.chapter) == (pytest.approx(0.6), pytest.approx(0.05), "heads")
+    rows = [(1, "surface", "to_first", 0.1, 0.05), (2, "surface", "to_first", 0.6, 0.05)]
+    assert told(tables((), [*rows, (1, "surface", "to_separator", 0.5, 0.05)])) == [
+        "clear: The heads of layer 2 give 60 % of their attention to the first token; uniform attention would give 5 % "
+        "(difference .55 [.53, .57])."
+    ]
 
 
 def test_in_a_decoder_the_first_token_is_not_called_a_separator():
-    rows = [(1, 1, name, 0.7 + tiny, 0.6 + tiny, 0.8, 0.1) for name, tiny in (("to_first", 0), ("to_separator", 1e-9))]
-    assert "the first token" in attention.findings(surface(*rows))[0].text
+    rows = [(1, "surface", name, 0.7 + tiny, 0.1) for name, tiny in (("to_first", 0), ("to_separator", 1e-9))]
+    assert "the first token" in told(tables((), rows))[0]
 
 
-def test_attention_names_positional_narrow_and_broad_heads():
-    found = attention.findings(
-        surface(
-            (1, 3, "to_previous", 0.93, 0.92, 0.94, 0.06),
-            (2, 1, "to_next", 0.5, 0.4, 0.6, 0.06),
-            (1, 3, "entropy", 0.2, 0.15, 0.25, 3.0),
-            (2, 1, "entropy", 2.9, 2.85, 2.95, 3.0),
-            (2, 1, "entropy_first", 0.1, 0.05, 0.15, 3.0),
-        )
-    )
-    assert [finding.text for finding in found] == [
-        "The clearest positional head is 1-3: it gives .93 [.92, .94] of its attention to the previous token; uniform "
-        "attention would give .06.",
-        "The narrowest head is 1-3: entropy .20 [.15, .25] nats; the broadest, 2-1, has 2.90 [2.85, 2.95], and uniform "
-        "attention 3.00.",
+def test_attention_names_positional_heads_with_enough_digits():
+    rows = [(1, 3, "to_previous", 0.997, 0.05), (2, 1, "to_next", 0.5, 0.05)]
+    assert told(tables(rows, half=0.001)) == [
+        "clear: Head 1-3 gives 99.7 % of its attention to the previous token; uniform attention would give 5 % (difference "
+        ".95 [.95, .95])."
     ]
-    assert {finding.status for finding in found} == {"clear"}
 
 
 def test_attention_without_a_sink_says_so():
-    (flat,) = attention.findings(surface((1, 1, "to_first", 0.051, 0.049, 0.053, 0.05)))
-    assert flat.status == "null"
-    assert flat.text.startswith("No layer is a sink: at most, the heads of layer 1 give .05")
-    (wide,) = attention.findings(surface((1, 1, "to_first", 0.2, 0.01, 0.4, 0.05)))
-    assert wide.status == "open"
+    rows = [(1, "surface", "to_first", 0.051, 0.05)]
+    assert told(tables((), rows, half=0.01, p=0.8))[0].startswith("null: No layer is a sink: the heads of layer 1 come")
+    assert told(tables((), rows, half=0.2, p=0.8))[0].startswith("open: It is not known whether any layer is a sink; the")
+    assert told(tables((), rows, p=NAN, needed=6))[0].startswith("untested: 5 documents are too few to test whether any")
 
 
-def test_measures_that_no_text_has_are_passed_over():
-    rows = [(1, 1, "to_separator", NAN, NAN, NAN, NAN), (1, 1, "entropy", 1.0, NAN, NAN, 2.0)]
-    assert attention.findings(surface(*rows)) == ()
+def test_what_could_not_vary_is_passed_over():
+    assert told(tables([(1, 1, "to_previous", 0.0, 0.0)], [(1, "surface", "to_first", 1.0, 1.0)], p=NAN)) == []
+
+
+def test_a_layer_is_told_beside_all_layers():
+    rows = [(2, "patterns", "vertical", 0.6, 0.4), (1, "patterns", "heterogeneous", 0.9, 0.5)]
+    assert told(tables((), [*rows, (4, "surface", "entropy", 2.5, 1.8)])) == [
+        "clear: At layer 2, 60 % of the heads' maps are vertical; over all layers 40 % are (difference .20 [.18, .22]).",
+        "clear: Attention is broader at layer 4 than over all layers: its entropy is 2.50 nats, over all layers 1.80 "
+        "(difference .70 [.68, .72]).",
+    ]
+
+
+def test_small_entropies_have_enough_digits():
+    """An entropy of .0030 [.0023, .0040] was told as .00 [.00, .00]."""
+    (said,) = told(tables((), [(4, "surface", "entropy", 0.106, 0.003)], half=0.001))
+    assert "its entropy is .1060 nats, over all layers .0030 (difference .10 [.10, .10])" in said
+
+
+@pytest.mark.parametrize(
+    ("own", "half", "p", "words"),
+    [
+        (0.004, 0.001, 0.001, "clear: The loss hangs less on attention to the first token"),
+        (0.040, 0.005, 0.001, "clear: The loss hangs more on attention to the first token"),
+        (0.011, 0.003, 0.8, "open: It is not known whether the loss hangs less on attention to the first token"),
+        (0.0121, 0.0003, 0.8, "null: The loss hangs on attention to the first token as much as to other tokens"),
+    ],
+)
+def test_whether_the_loss_hangs_on_a_sink_is_the_paired_difference(own: float, half: float, p: float, words: str):
+    rows = [
+        (3, "gradients", "first", own, 0.012),
+        (2, "gradients", "first", 9.0, 1.0),
+        (3, "surface", "to_first", 0.7, 0.1),
+        (2, "surface", "to_first", 0.3, 0.1),
+    ]
+    said = told(tables((), rows, half=half, p=p))
+    assert len(said) == 2
+    assert any(words in each and "layer 3, which attends most to the first token" in each for each in said)
 
 
 # heads

@@ -86,7 +86,25 @@ def test_tables_name_every_head_layer_and_kind():
     assert table[table["share"] == 1][["layer", "head", "pattern"]].values.tolist() == [
         [1, 1, "diagonal"], [1, 2, "diagonal"], [2, 1, "diagonal"], [2, 2, "diagonal"],
     ]  # fmt: skip
-    layers = layer_table(means.layers(), PATTERNS, "patterns")
+    layers = layer_table(means.layers(), PATTERNS, "patterns", [means.layer_tests(range(len(PATTERNS)), "layers")])
     assert layers.columns.tolist() == list(LAYERS)
     assert layers[["layer", "kind"]].values.tolist() == [[layer, name] for layer in (1, 2) for name in PATTERNS]
     assert set(layers["of"]) == {"patterns"}
+    assert set(layers["needed"]) == {6}, "one text is too few"
+
+
+def test_leads_are_tested_on_the_same_resampled_documents():
+    """A head that follows uniform attention text by text, and a little more, is ahead for sure: texts differ, leads do not."""
+    means = HeadMeans(2, TWO_HEADS, samples=300)
+    draw = np.random.default_rng(0)
+    uniform = torch.from_numpy(draw.uniform(0.1, 0.9, (20, 2)))
+    values = torch.stack([uniform + 0.05 + torch.from_numpy(draw.normal(0, 0.01, (20, 2))), uniform], -1)
+    means.add(values[:, :, None], torch.ones(20, 2), [said(str(at)) for at in range(20)], uniform)
+    tests = means.head_tests([1])
+    assert tests.kinds == [1]
+    assert tests.differences.p[0, 0, 0] < 0.05
+    assert not tests.differences.p[0, 0, 1] < 0.05
+    alone = means.heads()
+    assert alone.low[1, 0, 0] < alone.baseline[1], "intervals that overlap are no comparison"
+    others = means.layer_tests([0], 1)
+    assert others.beside.item() == pytest.approx(float(values[:, 1].mean()), abs=1e-5)
