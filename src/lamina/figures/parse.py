@@ -14,7 +14,7 @@ from lamina.results import Result
 CAPTIONS = {
     "systems": (
         "UAS: share of words whose head is found; UUAS: share of links found, whichever way they point; lines: 95 % "
-        "interval over sentences. Compare attention+words with distance+words, which sees no attention, and with the "
+        "interval over documents (sentences where there is one), not corrected. Compare attention+words with distance+words, which sees no attention, and with the "
         "same probe over random blocks; compare attention-only with right-branching."
     ),
     "weights_attention_only": (
@@ -119,7 +119,7 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
     said = alt.TitleParams(
         f"Heads of words: {title}",
         subtitle=[
-            "without punctuation; lines: 95 % interval over sentences, narrower than the dot where none shows",
+            "without punctuation; lines: 95 % interval over documents, narrower than the dot where none shows",
             "(of UAS; of UUAS where there is no UAS)",
         ],
     )

@@ -104,7 +104,9 @@ def test_documents_are_resampled_not_their_texts() -> None:
     rows = []
     for document in range(8):
         for at in range(3):
-            words = ["Dogs", "bark", "."] if document % 2 else ["Dogs", "bark", "at", "cats", "and", "birds", "too", "."]
+            words = (
+                ["Dogs", "bark", "."] if document % 2 else ["Dogs", "bark", "at", "cats", "and", "birds", "too", "."]
+            )
             rows.append(Text(f"{document}-{at}", tuple(words), doc=f"d{document}"))
     grouped = lamina.attention_distance(TinyEncoder(), corpus_from(rows, name="pets"), samples=200)
     alone = [replace(text, doc=None) for text in rows]

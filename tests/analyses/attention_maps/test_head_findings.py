@@ -49,7 +49,14 @@ def tables(
     needed: int = 0,
 ) -> Result:
     """Tables of `attention`, of values and what they are compared with."""
-    tested = lambda value, beside: (value - beside, value - beside - half, value - beside + half, p, 5 if needed else 20, needed)  # noqa: E731
+    tested = lambda value, beside: (
+        value - beside,
+        value - beside - half,
+        value - beside + half,
+        p,
+        5 if needed else 20,
+        needed,
+    )  # noqa: E731
     of_heads = [
         (layer, head, measure, value, value - half, value + half, beside, *tested(value, beside))
         for layer, head, measure, value, beside in heads_rows
@@ -97,8 +104,12 @@ def test_attention_names_positional_heads_with_enough_digits():
 def test_attention_without_a_sink_says_so():
     rows = [(1, "surface", "to_first", 0.051, 0.05)]
     assert told(tables((), rows, half=0.01, p=0.8))[0].startswith("null: No layer is a sink: the heads of layer 1 come")
-    assert told(tables((), rows, half=0.2, p=0.8))[0].startswith("open: It is not known whether any layer is a sink; the")
-    assert told(tables((), rows, p=NAN, needed=6))[0].startswith("untested: 5 documents are too few to test whether any")
+    assert told(tables((), rows, half=0.2, p=0.8))[0].startswith(
+        "open: It is not known whether any layer is a sink; the"
+    )
+    assert told(tables((), rows, p=NAN, needed=6))[0].startswith(
+        "untested: 5 documents are too few to test whether any"
+    )
 
 
 def test_what_could_not_vary_is_passed_over():

@@ -144,9 +144,7 @@ class HeadMeans:
         return heads if shape == self._shape else heads.mean(-1), parts[..., -2], parts[..., -1]
 
 
-def head_table(
-    means: Means, kinds: Sequence[str], columns: Sequence[str], tests: Tests | None = None
-) -> pd.DataFrame:
+def head_table(means: Means, kinds: Sequence[str], columns: Sequence[str], tests: Tests | None = None) -> pd.DataFrame:
     """Layer, head, kind, value, low, high under the names of `columns`, and the baseline where a seventh is named.
 
     Blocks and heads count from 1; a head's kinds are together. `tests` add the columns of their differences.
@@ -172,8 +170,10 @@ def layer_table(means: Means, kinds: Sequence[str], of: str, tests: Sequence[Tes
         beside[family.kinds] = family.beside
         tested = pd.DataFrame(_columns(family, beside.shape)).combine_first(tested)
     table = table.assign(beside=beside.ravel(), **{name: tested[name] for name in LEAD})
-    return table.fillna({"units": 0, "needed": 0}).astype({"units": int, "needed": int}).sort_values(
-        "layer", kind="stable", ignore_index=True
+    return (
+        table.fillna({"units": 0, "needed": 0})
+        .astype({"units": int, "needed": int})
+        .sort_values("layer", kind="stable", ignore_index=True)
     )
 
 
