@@ -196,9 +196,8 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
 
     Heads without a role have one row, with the role `other`. `value` is what `measure` says: a share of attention, the
     share of uniform attention's entropy, or (syntactic and coreference heads) the lead over the best simple rule;
-    `over` is what it has to exceed, and `clear` whether the whole interval does, of this head alone (of induction heads,
-    also that it is more than without a copy); of syntactic and coreference heads, and of that, the test corrected for all
-    heads decides.
+    `over` is what it has to exceed, and `clear` whether the whole interval does, of this head alone. Of syntactic and
+    coreference heads, the test corrected for all heads decides; of induction heads, that against no copy does too.
 
     Example:
         >>> from lamina.results import Provenance

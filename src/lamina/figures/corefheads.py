@@ -19,9 +19,9 @@ CAPTIONS = {
         "the three simple systems below; the tests are in the chart of leads."
     ),
     "leads": (
-        "Best head minus each simple system on the same documents, one panel per type of mention, with the simultaneous "
-        "95 % interval of the difference. A head is called a coreference head where it is clearly ahead of all three: "
-        "p below .05, corrected by max-T over all heads, types and systems (documents' signs flipped)."
+        "Best head minus each simple system on the same documents, one panel per type of mention, with the "
+        "simultaneous 95 % interval of the difference. A head is called a coreference head where it is clearly ahead "
+        "of all three: p below .05, corrected by max-T over all heads, types and systems (documents' signs flipped)."
     ),
     "heads": (
         "Share of mentions whose antecedent each head finds on all documents, one grid per type of mention, one cell "

@@ -32,10 +32,10 @@ CAPTIONS = {
         "score; line below: layers that can be the best (95 % confidence set), where that was tested."
     ),
     "roles": (
-        "One mark per head, by its most telling role; dots have none. Filled: the head's 95 % interval lies wholly above "
-        "the share of attention that the role requires (not corrected for the number of heads); for induction heads also "
-        "p < .05 against the same tokens without a copy, for syntactic and coreference heads p < .05 against the best "
-        "simple rule, corrected by max-T over all heads. Hollow: it does not."
+        "One mark per head, by its most telling role; dots have none. Filled: the head's 95 % interval lies wholly "
+        "above the share of attention that the role requires (not corrected for the number of heads); for induction "
+        "heads also p < .05 against the same tokens without a copy, for syntactic and coreference heads p < .05 "
+        "against the best simple rule, corrected by max-T over all heads. Hollow: it does not."
     ),
 }
 """Chart -> how to read it."""

@@ -14,8 +14,9 @@ from lamina.results import Result
 CAPTIONS = {
     "systems": (
         "UAS: share of words whose head is found; UUAS: share of links found, whichever way they point; lines: 95 % "
-        "interval over documents (sentences where there is one), not corrected. Compare attention+words with distance+words, which sees no attention, and with the "
-        "same probe over random blocks; compare attention-only with right-branching."
+        "interval over documents (sentences where there is one), not corrected. Compare attention+words with "
+        "distance+words, which sees no attention, and with the same probe over random blocks; compare attention-only "
+        "with right-branching. The tests of these pairs are in the table of contrasts."
     ),
     "weights_attention_only": (
         "The weight of each head's map in the probe, without intervals: positive (blue) for a candidate, negative "

@@ -254,8 +254,8 @@ class Card(NamedTuple):
     behaviours: pd.DataFrame
     """Every behaviour it shows, with the evidence."""
     relations: pd.DataFrame
-    """Dependencies it finds, by its lead over the best offset, on the whole split. `ahead`: surely, after correcting for
-    everything tried. `held_out`: it is the relation's best head, and the head that other documents chose."""
+    """Dependencies it finds, by its lead over the best offset, on the whole split. `ahead`: surely, after correcting
+    for everything tried. `held_out`: it is the relation's best head, and the head that other documents chose."""
     coreference: pd.DataFrame
     """`mention_type,count,accuracy,low,high`."""
     pattern: pd.DataFrame

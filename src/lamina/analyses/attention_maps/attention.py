@@ -62,8 +62,8 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
         "eye: a part counts where, of the attention that the other parts leave, it holds at least 0.35 of what uniform "
         "attention would not give it. Of a decoder, induction is the share of attention that goes from a repeated "
         "token to the token after its earlier copy, on random tokens said twice, beside the same tokens without a copy "
-        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences, and heads are tested by flipping "
-        "the signs of whole sequences, two-sided, in one family (max-T)."
+        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences, and heads are tested by "
+        "flipping the signs of whole sequences, two-sided, in one family (max-T)."
     ),
     cites=("Clark et al. 2019", "Kovaleva et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
@@ -74,8 +74,8 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
     version=6,
     tables={
         "surface": Table(
-            "One row per head and measure, beside its value under uniform attention. `difference`: share minus uniform; "
-            "its interval and `p_adjusted` are two-sided, of one family: all heads and shares.",
+            "One row per head and measure, beside its value under uniform attention. `difference`: share minus "
+            "uniform; its interval and `p_adjusted` are two-sided, of one family: all heads and shares.",
             SURFACE,
         ),
         "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
@@ -89,10 +89,10 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
         ),
         "gradients": Table("One row per head and kind of token attended to.", GRADIENTS, optional=True),
         "layers": Table(
-            "One row per layer and number of the other tables: the mean over its heads. `difference`: it minus `beside`, "
-            "which is uniform attention (shares), the mean over layers (entropies, types of maps) or the gradient of "
-            "other tokens; interval and `p_adjusted` are two-sided, of one family per kind of comparison: all layers "
-            "and shares, all layers of one entropy, all layers and types, all layers and sinks.",
+            "One row per layer and number of the other tables: the mean over its heads. `difference`: it minus "
+            "`beside`, which is uniform attention (shares), the mean over layers (entropies, types of maps) or the "
+            "gradient of other tokens; interval and `p_adjusted` are two-sided, of one family per kind of comparison: "
+            "all layers and shares, all layers of one entropy, all layers and types, all layers and sinks.",
             LAYERS,
         ),
         "draws": Table(
@@ -255,13 +255,13 @@ def _sink(row: Any, unit: str) -> Finding:
     place = _SINKS[row.kind]
     return finding(
         claim=(
-            f"The heads of layer {row.layer} give {percent(row.value)} of their attention to {place}; uniform attention "
-            f"would give {percent(row.baseline)}"
+            f"The heads of layer {row.layer} give {percent(row.value)} of their attention to {place}; uniform "
+            f"attention would give {percent(row.baseline)}"
         ),
         whether=f"any layer is a sink; the heads of layer {row.layer} come closest, with their attention to {place}",
         absent=(
-            f"No layer is a sink: the heads of layer {row.layer} come closest, and give about as much of their attention "
-            f"to {place} as uniform attention would"
+            f"No layer is a sink: the heads of layer {row.layer} come closest, and give about as much of their "
+            f"attention to {place} as uniform attention would"
         ),
         contrast="difference",
         test=Contrast.of(row, *LEAD[:3]),
@@ -281,7 +281,7 @@ def _positional(row: Any, unit: str) -> Finding:
             f"{percent(row.baseline)}"
         ),
         whether=f"any head prefers a place; {head} comes closest, with its attention to {place}",
-        absent=f"No head prefers a place: {head} comes closest, and gives {place} about as much as uniform attention would",
+        absent=f"No head prefers a place: {head} comes closest, and gives {place} as much as uniform attention would",
         contrast="difference",
         test=Contrast.of(row, *LEAD[:3]),
         source=Source("surface", {"layer": row.layer, "head": row.head, "measure": row.kind}),
@@ -299,16 +299,16 @@ def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
     row = next(rows_of(table.nlargest(1, "value") if heads.empty else heads))
     head = f"head {row.layer}-{row.head}"
     shares = (
-        f"gives {percent(row.value)} of its attention from repeated tokens to the token after their earlier copy; without "
-        f"a copy it gives {percent(row.unrepeated)}"
+        f"gives {percent(row.value)} of its attention from repeated tokens to the token after their earlier copy; "
+        f"without a copy it gives {percent(row.unrepeated)}"
     )
     little = ", too little for an induction head" if heads.empty else ""
     yield finding(
         claim=f"{head.capitalize()} {shares}{little}",
         whether=f"any head is an induction head; {head} attends most to the token after an earlier copy",
         absent=(
-            f"No head is an induction head: {head} attends most to the token after an earlier copy, and as much without a "
-            "copy"
+            f"No head is an induction head: {head} attends most to the token after an earlier copy, and as much "
+            "without a copy"
         ),
         contrast="difference",
         test=Contrast.of(row, *LEAD[:3]),
@@ -350,8 +350,10 @@ def _types(patterns: pd.DataFrame, unit: str) -> Iterable[Finding]:
                 f"{percent(row.beside)} are"
             ),
             whether=f"any layer has its type of map; most of all, layer {row.layer} has maps that are {row.kind}",
-            absent=f"No layer has its type of map: layer {row.layer} comes closest, and has about as many maps that are "
-            f"{row.kind} as all layers",
+            absent=(
+                f"No layer has its type of map: layer {row.layer} comes closest, with as many maps that are "
+                f"{row.kind} as all layers"
+            ),
             contrast="difference",
             test=Contrast.of(row, *LEAD[:3]),
             source=Source("layers", {"of": "patterns", "layer": row.layer, "kind": row.kind}),

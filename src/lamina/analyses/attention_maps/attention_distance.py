@@ -25,7 +25,7 @@ from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import intervals
 from lamina.stats.status import Contrast
-from lamina.stats.units import Unit, unit_of
+from lamina.stats.units import BY_DOCUMENT, Unit, unit_of
 
 SHORT = "texts of one word, without a distance"
 _WORDS = 0.1
@@ -35,7 +35,7 @@ _WORDS = 0.1
 class DistanceMeter:
     """Sums over texts of each head's mean distance, of the distance under uniform attention, and of texts."""
 
-    def __init__(self, encoder: Encoder, *, samples: int, seed: int, unit: Unit) -> None:
+    def __init__(self, encoder: Encoder, *, samples: int, seed: int, unit: Unit = BY_DOCUMENT) -> None:
         self._unit = unit
         self._names: set[str] = set()
         self._causal = encoder.causal_maps
@@ -113,8 +113,8 @@ DISTANCE = ("layer", "head", "value", "low", "high", "baseline", *LEAD, "end")
     version=2,  # documents are resampled; differences from uniform attention are tested
     tables={
         "distance": Table(
-            "One row per head. `difference`: its distance minus that of uniform attention; interval and `p_adjusted` are "
-            "two-sided, of one family: all heads. `end`: the nearest and the farthest head.",
+            "One row per head. `difference`: its distance minus that of uniform attention; interval and `p_adjusted` "
+            "are two-sided, of one family: all heads. `end`: the nearest and the farthest head.",
             DISTANCE,
         )
     },

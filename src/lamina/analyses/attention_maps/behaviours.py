@@ -32,8 +32,8 @@ BEHAVIOURS = (COREFERENCE, SYNTACTIC, INDUCTION, *SHARES, BROADLY, OTHER)
 """The most telling first: a head that does several things is called by the first."""
 
 LEAD = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
-"""Columns of a tested difference: its estimate with the simultaneous interval, p adjusted for the family, how many units
-have the thing, and how many would be needed where the test could not succeed (else 0)."""
+"""Columns of a tested difference: its estimate with the simultaneous interval, p adjusted for the family, how many
+units have the thing, and how many would be needed where the test could not succeed (else 0)."""
 DIFFERENCE = LEAD[:4]
 
 _TOGETHER = {"all", "all without punctuation"}

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from lamina.analyses.attention_maps.behaviours import LEAD, is_ahead
 from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
@@ -83,7 +82,8 @@ COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low"
 """Of `coref.csv`."""
 CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high")
 BESIDE = (
-    *COLUMNS[3:4], *COLUMNS[1:3], *COLUMNS[4:], "baseline", "baseline_accuracy", *LEAD, "ahead", *CROSS_FITTED, "agrees",
+    "mention_type", "layer", "head", *COLUMNS[4:], "baseline", "baseline_accuracy", *LEAD, "ahead", *CROSS_FITTED,
+    "agrees",
 )  # fmt: skip
 """Of `best.csv`."""
 PAPER_PIECES = 128
@@ -149,8 +149,8 @@ def corefheads(
     `best head, cross-fitted` what such a choice is worth on other documents: a head is chosen on one half of the
     documents and scored on the other, then the other way round, and both are pooled.
     `best` compares it with every baseline: `difference` is head minus baseline on the same documents; its interval and
-    `p_adjusted` (two-sided) belong to one family of all heads, types and baselines, since any of them could have been the
-    best. Documents are what varies in all of them.
+    `p_adjusted` (two-sided) belong to one family of all heads, types and baselines, since any of them could have been
+    the best. Documents are what varies in all of them.
 
     Example:
         >>> corpus = lamina.load_corpus("gum_open", "dev", unit="document")  # doctest: +SKIP
@@ -242,7 +242,7 @@ def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.Dat
     sums, samples = meter.sums(), meter.samples()
     own = best.drop_duplicates("mention_type").reset_index(drop=True)
     crossed = dict(zip(("accuracy", "low", "high"), (own[name] for name in CROSS_FITTED), strict=True))
-    both = own.assign(system=CROSS, layer=pd.NA, head=pd.NA, **crossed).dropna(subset=["accuracy"])
+    both = own.assign(system=CROSS, layer=np.nan, head=np.nan, **crossed).dropna(subset=["accuracy"])
     parts = [own.assign(system=BEST)[list(COLUMNS)], *([both[list(COLUMNS)]] if len(both) else [])]
     heads = [("head", at // per_block + 1, at % per_block + 1) for at in range(sums.heads.shape[-1])]
     systems = [(name, None, None) for name in BASELINES]

@@ -217,8 +217,8 @@ average (difference .179 [.170, .190]).']
         pair = f"{row.layer_a}-{row.head_a} and {row.layer_b}-{row.head_b}"
         yield finding(
             claim=(
-                f"Heads {pair} attend alike: their divergence is {number(row.mean, digits=digits_of(row.mean))} nats per "
-                "token, less than that of two heads on average"
+                f"Heads {pair} attend alike: their divergence is {number(row.mean, digits=digits_of(row.mean))} nats "
+                "per token, less than that of two heads on average"
             ),
             whether=f"heads {pair} attend more alike than two heads do on average",
             absent=f"Heads {pair}, the closest two, attend no more alike than two heads do on average",

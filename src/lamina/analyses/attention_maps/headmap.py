@@ -96,8 +96,8 @@ _DRAWN = 1000
     ),
     cites=("Clark et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
-    # A name needs a paired, corrected lead over simple rules; divergences have intervals (3). Induction heads (4). Max-T
-    # instead of Holm, punctuation is no syntax; tests of likeness and of the best heads are tables (5).
+    # A name needs a paired, corrected lead over simple rules; divergences have intervals (3). Induction heads (4).
+    # Max-T instead of Holm, punctuation is no syntax; tests of likeness and of the best heads are tables (5).
     version=5,
     tables={
         "points": Table("One row per head: its place on the plane and what it does.", POINTS),
@@ -114,8 +114,8 @@ _DRAWN = 1000
             optional=True,
         ),
         "best": Table(
-            "One row per relation: its best head against the best fixed offset, as in `heads`; one-sided, one family of "
-            "all heads, directions and relations.",
+            "One row per relation: its best head against the best fixed offset, as in `heads`; one-sided, one family "
+            "of all heads, directions and relations.",
             BEST,
             optional=True,
         ),
@@ -223,7 +223,8 @@ def likeness(divergences: pd.DataFrame, *, samples: int, seed: int = 0) -> pd.Da
     is drawn twice is no pair with itself.
 
     Example:
-        >>> rows = [(a // 2, a % 2, b // 2, b % 2, 0, 0.1 + 0.2 * (a // 2 != b // 2)) for a in range(4) for b in range(a)]
+        >>> pairs = [(a, b) for a in range(4) for b in range(a)]
+        >>> rows = [(a // 2, a % 2, b // 2, b % 2, 0, 0.1 + 0.2 * (a // 2 != b // 2)) for a, b in pairs]
         >>> table = likeness(pd.DataFrame(rows, columns=list(DIVERGENCES[:6])), samples=100)
         >>> table[["within", "between", "difference", "needed"]].round(2).values.tolist()
         [[0.1, 0.3, 0.2, 6.0]]
@@ -263,7 +264,7 @@ def _relations(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> Rel
 
 
 def _best(meter: RelationMeter, per_block: int) -> pd.DataFrame:
-    return best_table(meter, per_block, relations_table(meter, per_block))
+    return best_table(meter, relations_table(meter, per_block))
 
 
 def _best_antecedents(meter: CorefMeter, per_block: int) -> pd.DataFrame | None:

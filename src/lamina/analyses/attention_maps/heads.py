@@ -26,7 +26,7 @@ from lamina.analyses.attention_maps.relations import (
 )
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.inputs import Treebank
-from lamina.analyses.sample_size import LEAST_TARGETS, Sample
+from lamina.analyses.sample_size import LEAST_TARGETS
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watched import From, Watched, WatchedBatch
 from lamina.analyses.watching import Watch, Watching, Weighting, first_token, refuse_without_maps, watch
@@ -215,7 +215,7 @@ def heads(
     meter = RelationMeter(encoder.blocks * encoder.heads, found, halves, samples=samples, seed=seed)
     skipped = yield Watch(encoder, corpus, [meter], rows=rows, total=len(corpus), weights=weights)
     everywhere = relations_table(meter, encoder.heads)
-    best = best_table(meter, encoder.heads, everywhere, faithful=faithful)
+    best = best_table(meter, everywhere, faithful=faithful)
     skipped["dependencies lost where their text was cut"] = found[ALL] - _counted(meter)
     if not faithful:
         lone = int(best["crossfit_accuracy"].isna().sum())

@@ -99,8 +99,8 @@ class _Run(NamedTuple):
         "map, or weights that depend on the two words' static vectors. They are scored without punctuation on texts "
         "they have not learned from, and compared with the next word as head, with word vectors and distances, with "
         "the same probes over random blocks, and with trees taken directly from the maps; 95 % intervals resample "
-        "documents (sentences where there is one document). Three pairs of systems are compared on the same documents by "
-        "flipping signs, two-sided, in one family (max-T)."
+        "documents (sentences where there is one document). Three pairs of systems are compared on the same documents "
+        "by flipping signs, two-sided, in one family (max-T)."
     ),
     cites=("Clark et al. 2019",),
     reads=TrainedTexts(),
@@ -112,8 +112,8 @@ class _Run(NamedTuple):
             "One row per system: UAS, UUAS, and the interval of UAS (of UUAS where there is no UAS).", Score._fields
         ),
         "contrasts": Table(
-            "One row per pair of systems that is compared. `difference`: UAS of the one minus that of the other; interval "
-            "and `p_adjusted` are two-sided, of one family: these pairs.",
+            "One row per pair of systems that is compared. `difference`: UAS of the one minus that of the other; "
+            "interval and `p_adjusted` are two-sided, of one family: these pairs.",
             CONTRASTS,
         ),
         "weights": Table("One row per probe, head and direction: the weight of the head's map.", WEIGHTS),

@@ -17,7 +17,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
 from lamina.stats.intervals import ratio_intervals
-from lamina.stats.units import Halves, Unit, UnitSums
+from lamina.stats.units import BY_DOCUMENT, Halves, Unit, UnitSums
 from lamina.types import Text
 
 UNKNOWN = -1
@@ -342,7 +342,7 @@ class Scorer:
         causal: bool,
         samples: int,
         seed: int,
-        unit: Unit,
+        unit: Unit = BY_DOCUMENT,
         trees: Mapping[str, Choice] | None = None,
         picks: Mapping[str, Choice] | None = None,
         baseline: bool = False,
@@ -382,7 +382,7 @@ class Scorer:
         return int(self._sums.total()[-2])
 
     def units(self) -> UnitHits:
-        """Words, and right heads of every system, by unit; units are in the same order whoever scores the same texts."""
+        """Words, and right heads of every system, by unit; units have one order for all who score the same texts."""
         values = self._sums.values().astype(float)
         right = {name: values[:, at] for at, name in enumerate(self.systems) if name not in self._trees}
         return UnitHits(values[:, -2], right)

@@ -312,9 +312,7 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).astype({"units": int, "needed": int})
 
 
-def best_table(
-    meter: RelationMeter, per_block: int, relations: pd.DataFrame, *, faithful: bool = False
-) -> pd.DataFrame:
+def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool = False) -> pd.DataFrame:
     """The head that finds most of each relation, with its row of `relations_table`: its test is the one told.
 
     Any head could have been the best, and all of them are in the family of the test. `crossfit_accuracy` is free of the
