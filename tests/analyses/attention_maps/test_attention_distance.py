@@ -100,7 +100,7 @@ def test_findings_say_what_the_tests_carry() -> None:
 
 
 def test_documents_are_resampled_not_their_texts() -> None:
-    """Texts of a document are alike: with texts resampled, the interval was much narrower, and 24 units were claimed."""
+    """Texts of a document are alike: with texts resampled, the interval was much narrower."""
     rows = []
     for document in range(8):
         for at in range(3):

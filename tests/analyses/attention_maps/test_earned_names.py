@@ -65,7 +65,7 @@ def named(draw: np.random.Generator, shares: np.ndarray, documents: int) -> list
     texts = treebank(draw, documents)
     meter = RelationMeter(len(shares), relations_of(texts), halve(texts, 0), samples=2, seed=0)
     meter.update(WatchedBatch.of([Watched(text, tokens_of(text), maps_of(text, draw, shares)) for text in texts]))
-    best = best_table(meter, len(shares), relations_table(meter, len(shares)))
+    best = best_table(meter, relations_table(meter, len(shares)))
     found = behaviours(pd.DataFrame(columns=list(SURFACE)), best)
     return [(int(row.head), str(row.what)) for row in found.itertuples(index=False)]
 
@@ -91,7 +91,7 @@ def counted(draw: np.random.Generator, documents: int = 24) -> pd.DataFrame:
         offsets = np.zeros((len(BASELINES), 2))
         offsets[OFFSETS.index(1)] = draw.binomial(counts, draw.beta(4, 4, size=2))
         meter.count(text, heads, offsets, counts)
-    return best_table(meter, HEADS, relations_table(meter, HEADS))
+    return best_table(meter, relations_table(meter, HEADS))
 
 
 def test_heads_as_good_as_the_offset_rarely_earn_a_name():

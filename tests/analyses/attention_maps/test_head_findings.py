@@ -49,14 +49,11 @@ def tables(
     needed: int = 0,
 ) -> Result:
     """Tables of `attention`, of values and what they are compared with."""
-    tested = lambda value, beside: (
-        value - beside,
-        value - beside - half,
-        value - beside + half,
-        p,
-        5 if needed else 20,
-        needed,
-    )  # noqa: E731
+    documents = 5 if needed else 20
+
+    def tested(value: float, beside: float) -> tuple[float, ...]:
+        return value - beside, value - beside - half, value - beside + half, p, documents, needed
+
     of_heads = [
         (layer, head, measure, value, value - half, value + half, beside, *tested(value, beside))
         for layer, head, measure, value, beside in heads_rows
@@ -96,8 +93,8 @@ def test_in_a_decoder_the_first_token_is_not_called_a_separator():
 def test_attention_names_positional_heads_with_enough_digits():
     rows = [(1, 3, "to_previous", 0.997, 0.05), (2, 1, "to_next", 0.5, 0.05)]
     assert told(tables(rows, half=0.001)) == [
-        "clear: Head 1-3 gives 99.7 % of its attention to the previous token; uniform attention would give 5 % (difference "
-        ".95 [.95, .95])."
+        "clear: Head 1-3 gives 99.7 % of its attention to the previous token; uniform attention would give 5 % "
+        "(difference .95 [.95, .95])."
     ]
 
 
@@ -119,7 +116,8 @@ def test_what_could_not_vary_is_passed_over():
 def test_a_layer_is_told_beside_all_layers():
     rows = [(2, "patterns", "vertical", 0.6, 0.4), (1, "patterns", "heterogeneous", 0.9, 0.5)]
     assert told(tables((), [*rows, (4, "surface", "entropy", 2.5, 1.8)])) == [
-        "clear: At layer 2, 60 % of the heads' maps are vertical; over all layers 40 % are (difference .20 [.18, .22]).",
+        "clear: At layer 2, 60 % of the heads' maps are vertical; over all layers 40 % are (difference "
+        ".20 [.18, .22]).",
         "clear: Attention is broader at layer 4 than over all layers: its entropy is 2.50 nats, over all layers 1.80 "
         "(difference .70 [.68, .72]).",
     ]
@@ -192,13 +190,13 @@ def test_heads_name_the_relations_that_are_found_most_clearly_and_count_them():
             ),
             (
                 "clear",
-                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is det (difference "
-                "with one-sided interval of det .05 [.01, 1.00]).",
+                "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is det "
+                "(difference with one-sided interval of det .05 [.01, 1.00]).",
             ),
             (
                 "clear",
-                "Head 3-9 finds 43 % of all dependencies without punctuation; the best fixed offset finds 34 % (difference "
-                "with one-sided interval .09 [.07, 1.00]).",
+                "Head 3-9 finds 43 % of all dependencies without punctuation; the best fixed offset finds 34 % "
+                "(difference with one-sided interval .09 [.07, 1.00]).",
             ),
         ]
     )
@@ -364,13 +362,13 @@ def test_the_best_head_is_compared_with_every_baseline_on_the_same_documents():
         ),
         (
             "clear",
-            "The best single head, 5-4, finds fewer antecedents than the rules: 50 % against 70 % (difference -.20 [-.25, "
-            "-.15]).",
+            "The best single head, 5-4, finds fewer antecedents than the rules: 50 % against 70 % (difference -.20 "
+            "[-.25, -.15]).",
         ),
         (
             "open",
-            "It is not known whether the best single head, 5-4, finds more or fewer antecedents than matching head words "
-            "(difference .05 [-.01, .11]).",
+            "It is not known whether the best single head, 5-4, finds more or fewer antecedents than matching head "
+            "words (difference .05 [-.01, .11]).",
         ),
     ]
     assert check_findings(replace(made, findings=found)) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, head_table, layer_table
+from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, UnitRows, head_table, layer_table
 from lamina.analyses.attention_maps.surface import PATTERNS, SHARE_OF_TEXTS
 from lamina.stats.units import BY_DOCUMENT, BY_TEXT, unit_of
 from lamina.testing import TinyEncoder
@@ -94,7 +94,7 @@ def test_tables_name_every_head_layer_and_kind():
 
 
 def test_leads_are_tested_on_the_same_resampled_documents():
-    """A head that follows uniform attention text by text, and a little more, is ahead for sure: texts differ, leads do not."""
+    """A head that follows uniform attention text by text, and a little more, is clearly ahead."""
     means = HeadMeans(2, TWO_HEADS, samples=300)
     draw = np.random.default_rng(0)
     uniform = torch.from_numpy(draw.uniform(0.1, 0.9, (20, 2)))
@@ -108,3 +108,18 @@ def test_leads_are_tested_on_the_same_resampled_documents():
     assert alone.low[1, 0, 0] < alone.baseline[1], "intervals that overlap are no comparison"
     others = means.layer_tests([0], 1)
     assert others.beside.item() == pytest.approx(float(values[:, 1].mean()), abs=1e-5)
+
+
+def test_many_documents_share_rows_whatever_their_order():
+    names = [f"d{at}" for at in range(30)]
+    values = torch.arange(30.0)[:, None]
+    found = []
+    for order in (list(range(30)), list(reversed(range(30)))):
+        rows = UnitRows(1, most=10)
+        for start in range(0, 30, 7):
+            part = order[start : start + 7]
+            rows.add(values[part], [names[at] for at in part])
+        found.append(dict(zip(rows.units.names, rows.values()[:, 0].tolist(), strict=True)))
+    assert found[0] == found[1]
+    assert len(found[0]) <= 5
+    assert sum(found[0].values()) == values.sum()

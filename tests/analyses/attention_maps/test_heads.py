@@ -177,9 +177,11 @@ def test_relations_of_too_few_dependencies_are_not_tested():
         assert set(tested["relation"]) == {"all", "all without punctuation"}
     best = tables["best"].set_index("relation")
     assert best["kind"].to_dict() == {
-        "all": "together", "all without punctuation": "together", "nsubj": "rare", "obj": "rare", "punct": "punctuation",
+        "all": "together", "all without punctuation": "together", "nsubj": "rare", "obj": "rare",
+        "punct": "punctuation",
     }  # fmt: skip
-    # All documents say the same: no flip but the one that changes nothing reaches it, and p does not grow with the family.
+    # All documents say the same: no flip but the one that changes nothing reaches it, and p does not grow with the
+    # family.
     row = best.loc["all"]
     assert row["p_adjusted"] == pytest.approx(1 / 10_001)
     assert (row["accuracy"], row["offset_accuracy"], row["agrees"]) == (1, pytest.approx(1 / 3), True)

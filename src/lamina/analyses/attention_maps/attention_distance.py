@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from lamina.analyses.attention_maps.behaviours import LEAD
+from lamina.analyses.attention_maps.head_means import UnitRows
 from lamina.analyses.attention_maps.surface import uniform_maps
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.inputs import Texts
@@ -21,9 +22,8 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, finding, number, rows_of
 from lamina.results import Result
-from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.family import Contrasts, bootstrap_family
-from lamina.stats.intervals import intervals
+from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of
 
@@ -36,10 +36,9 @@ class DistanceMeter:
     """Sums over texts of each head's mean distance, of the distance under uniform attention, and of texts."""
 
     def __init__(self, encoder: Encoder, *, samples: int, seed: int, unit: Unit = BY_DOCUMENT) -> None:
-        self._unit = unit
-        self._names: set[str] = set()
+        self._unit, self._samples, self._seed = unit, samples, seed
         self._causal = encoder.causal_maps
-        self._sums = StreamedBootstrap(encoder.blocks * encoder.heads + 2, samples=samples, seed=seed)
+        self._rows = UnitRows(encoder.blocks * encoder.heads + 2)
         self.texts = self.short = 0
 
     def update(self, batch: WatchedBatch) -> None:
@@ -51,20 +50,15 @@ class DistanceMeter:
         heads = [_mean_distances(group, there) for group in batch.words]
         uniform = _mean_distances(uniform_maps(there, causal=self._causal), there)
         sums = torch.cat([*heads, uniform, torch.ones_like(uniform)], 1)
-        names = [self._unit.of(batch.texts[at]) for at in counted]
-        self._names.update(names)
-        self._sums.add_all(sums[counted], names)
+        self._rows.add(sums[counted], [self._unit.of(batch.texts[at]) for at in counted])
 
     def table(self, heads: int) -> pd.DataFrame:
         """One row per head, blocks and heads counted from 1."""
-        sums = self._sums.samples
-        # A sample of few texts may have drawn none of them.
-        drawn = sums[sums[:, -1] > 0].astype(float)
-        drawn = drawn[:, :-1] / drawn[:, -1:]
-        value = self._sums.value[:-1] / self._sums.value[-1]
-        low, high = intervals(drawn)
+        units, drawn = self._rows.values(), self._rows.draws(samples=self._samples, seed=self._seed)
+        low, high = ratio_intervals(drawn[:, :-1], drawn[:, -1])
+        value = units[:, :-1].sum(0) / units[:, -1].sum()
         layer, head = np.divmod(np.arange(len(value) - 1), heads)
-        tests = beside_uniform(value, drawn, len(self._names))
+        tests = beside_uniform(units)
         columns = (layer + 1, head + 1, value[:-1], low[:-1], high[:-1], np.full(len(layer), value[-1]), *tests)
         table = pd.DataFrame(dict(zip(DISTANCE, columns, strict=False)))
         nearest = np.arange(len(layer)) == int(value[:-1].argmin())
@@ -73,17 +67,14 @@ class DistanceMeter:
         return table.assign(end=ends).astype({"units": int, "needed": int})
 
 
-def beside_uniform(
-    value: Float[np.ndarray, " system"], drawn: Float[np.ndarray, "sample system"], units: int
-) -> Contrasts:
-    """Each head's mean distance minus that of uniform attention, the last column; one family of all heads, two-sided.
+def beside_uniform(sums: Float[np.ndarray, "unit system"]) -> Contrasts:
+    """Each head's mean distance minus that of uniform attention; one family of all heads, two-sided.
 
     Args:
-        value: of each head, then of uniform attention.
-        drawn: the same from resampled documents.
-        units: how many documents there are.
+        sums: of documents: of each head over texts, of uniform attention, and the number of texts.
     """
-    return bootstrap_family(value[:-1] - value[-1], drawn[:, :-1] - drawn[:, -1:], units)
+    heads, uniform, texts = sums[:, :-2], sums[:, -2:-1], sums[:, -1]
+    return sign_flip_family(heads - uniform, texts)
 
 
 def _mean_distances(
@@ -107,7 +98,7 @@ DISTANCE = ("layer", "head", "value", "low", "high", "baseline", *LEAD, "end")
         "Each head's attention between words, special tokens left out, weighs the distance in words between the two; "
         "we take the mean over a text's words and then over texts. It is compared with uniform attention over the same "
         "texts: documents are resampled (texts where there is one document), and all heads are tested two-sided in one "
-        "family (max-T)."
+        "family, signs of whole documents flipped (max-T)."
     ),
     reads=Texts(),
     version=2,  # documents are resampled; differences from uniform attention are tested

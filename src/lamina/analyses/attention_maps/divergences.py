@@ -13,14 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lamina.analyses.attention_maps.behaviours import LEAD, digits_of
+from lamina.analyses.attention_maps.head_means import UnitRows
 from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import Encoder
 from lamina.findings import Finding, Source, finding, number, rows_of
-from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast
-from lamina.stats.units import BY_DOCUMENT, Unit
+from lamina.stats.units import BY_DOCUMENT, MOST_UNITS, Unit
 
 DIVERGENCES = ("layer_a", "head_a", "layer_b", "head_b", "value", "mean", "low", "high", *LEAD, "closest")
 """Columns of `divergences.csv`."""
@@ -37,8 +37,10 @@ _WORTH_A_THREAD = 2**13
 _RESAMPLED = 2**26
 """Numbers that bootstrap samples may hold, 256 MiB: models of more than about 500 heads get fewer samples."""
 _FEWEST = 100
-_TESTED = 2**23
-"""Numbers that the test of all pairs may hold; it is in double precision."""
+_HELD, _FEWEST_UNITS = 2**25, 64
+"""Numbers that sums of documents may hold, 256 MiB, and the documents that are kept apart whatever their size."""
+_TESTED = 50_000
+"""Pairs that are tested, those of 316 heads; more take minutes."""
 
 
 class Apart(NamedTuple):
@@ -68,10 +70,11 @@ class DivergenceMeter:
         count = encoder.blocks * encoder.heads
         self._pairs = np.triu_indices(count, 1)
         pairs = len(self._pairs[0])
-        samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
-        self._sums = StreamedBootstrap(pairs + 1, samples=samples, seed=seed)
+        self.samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
+        """Of the bootstrap: fewer of models with very many heads."""
+        self._seed = seed
+        self._rows = UnitRows(pairs + 1, most=min(MOST_UNITS, max(_FEWEST_UNITS, _HELD // (pairs + 1))))
         self._summed = torch.zeros(count, count, dtype=torch.float64)
-        self._names: set[str] = set()
         self.tokens = 0
         """How many tokens' attention was compared."""
 
@@ -88,13 +91,11 @@ class DivergenceMeter:
         self.tokens += sum(len(each.ids) for each in batch.tokens)
         one, other = (torch.from_numpy(each).to(found.device) for each in self._pairs)
         sums = torch.cat([found[:, one, other], batch.sizes[:, None]], 1)
-        names = [self._unit.of(text) for text in batch.texts]
-        self._names.update(names)
-        self._sums.add_all(sums, names)
+        self._rows.add(sums, [self._unit.of(text) for text in batch.texts])
 
     def apart(self) -> Apart:
         """A token's mean, with the 95 % interval over resampled documents or texts."""
-        drawn = self._sums.samples
+        drawn = self._rows.draws(samples=self.samples, seed=self._seed)
         sides = [np.zeros_like(self.summed) for _ in range(2)]
         for side, found in zip(sides, ratio_intervals(drawn[:, :-1], drawn[:, -1]), strict=True):
             side[self._pairs] = found
@@ -105,27 +106,28 @@ class DivergenceMeter:
         """One row per pair of heads, blocks and heads counted from 1."""
         places = (each for pair in self._pairs for each in (pair // self._heads + 1, pair % self._heads + 1))
         value, mean, low, high = (each[self._pairs] for each in (self.summed, *self.apart()))
-        tests = closeness(mean, self._sums.samples, len(self._names))
+        tests = closeness(self._rows.values())
         closest = np.arange(len(mean)) == mean.argmin()
         columns = (*places, value, mean, low, high, *tests, closest)
         table = pd.DataFrame(dict(zip(DIVERGENCES, columns, strict=True)))
         return table.astype({"units": int, "needed": int})
 
 
-def closeness(mean: Float[np.ndarray, " pair"], sums: Float[np.ndarray, "sample pair+1"], units: int) -> Contrasts:
+def closeness(sums: Float[np.ndarray, "unit column"]) -> Contrasts:
     """The mean divergence of all pairs minus that of each: are two heads closer, or farther apart, than heads are?
 
-    One family of all pairs, documents resampled, two-sided.
+    One family of all pairs, signs of whole documents flipped, two-sided. Of very many pairs there are no tests.
 
     Args:
-        mean: of each pair, per token.
-        sums: of resampled documents: divergences of each pair, then tokens.
-        units: how many documents there are.
+        sums: of documents: divergences of each pair, then tokens.
     """
-    kept = sums[: max(_FEWEST, _TESTED // max(1, len(mean)))]
-    kept = kept[kept[:, -1] > 0].astype(float)
-    drawn = kept[:, :-1] / kept[:, -1:]
-    return bootstrap_family(mean.mean() - mean, drawn.mean(1, keepdims=True) - drawn, units)
+    pairs, tokens = sums[:, :-1], sums[:, -1]
+    closer = pairs.mean(1, keepdims=True) - pairs
+    if pairs.shape[1] <= _TESTED:
+        return sign_flip_family(closer, tokens)
+    missing = np.full(pairs.shape[1], np.nan)
+    estimate = closer.sum(0) / tokens.sum()
+    return Contrasts(estimate, missing, missing, missing, np.full(len(missing), len(tokens)), np.zeros(len(missing)))
 
 
 def divergences(
@@ -213,7 +215,8 @@ average (difference .179 [.170, .190]).']
     """
     if not set(DIVERGENCES) <= set(table) or len(table) < 2:
         return
-    for row in rows_of(table[table["closest"].astype(bool)]):
+    tested = table["p_adjusted"].notna() | (table["needed"] > 0)
+    for row in rows_of(table[table["closest"].astype(bool) & tested]):
         pair = f"{row.layer_a}-{row.head_a} and {row.layer_b}-{row.head_b}"
         yield finding(
             claim=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -12,10 +13,9 @@ from jaxtyping import Float, Real
 
 from lamina.analyses.attention_maps.behaviours import LEAD
 from lamina.encoders import Encoder
-from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
-from lamina.stats.units import BY_DOCUMENT, Unit
+from lamina.stats.units import BY_DOCUMENT, MOST_UNITS, Unit, Units
 from lamina.types import Text
 
 LAYERS = ("layer", "of", "kind", "value", "low", "high", "baseline", "beside", *LEAD)
@@ -44,6 +44,73 @@ class Tests(NamedTuple):
     """[kind, *place]"""
 
 
+class UnitRows:
+    """Sums by document (or text), collected batch by batch where the numbers are, on an accelerator too.
+
+    Of more than `most` units, several share a row, so that memory does not grow with the corpus.
+
+    Example:
+        >>> rows = UnitRows(1)
+        >>> rows.add(torch.tensor([[1.0], [2.0], [4.0]]), ["d2", "d1", "d2"])
+        >>> rows.values().tolist(), rows.units.names
+        ([[2.0], [5.0]], ('d1', 'd2'))
+    """
+
+    def __init__(self, size: int, *, most: int = MOST_UNITS) -> None:
+        self._size, self._most = size, most
+        self._rows: dict[str, int] = {}
+        self._shared = False
+        self._sums = torch.zeros(8, size, dtype=torch.float64)
+
+    def add(self, values: Real[torch.Tensor, "text size"], keys: Sequence[str]) -> None:
+        """Several texts' parts of their units' sums."""
+        if self._sums.device != values.device:
+            self._sums = self._sums.to(values.device)
+        rows = [self._row(key) for key in dict.fromkeys(keys)]
+        # Another unit of the same batch may have made units share rows.
+        rows = [self._row(key) for key in keys]
+        self._grow()
+        places = torch.tensor(rows, dtype=torch.long, device=values.device)
+        self._sums.index_add_(0, places, values.double())
+
+    def values(self) -> Float[np.ndarray, "unit size"]:
+        """One row per unit, in the order of their names."""
+        return self._sums[[self._rows[name] for name in self.units.names]].cpu().numpy()
+
+    @property
+    def units(self) -> Units:
+        """The rows by name."""
+        return Units.of(self._rows, "document")
+
+    def draws(self, *, samples: int, seed: int) -> Float[np.ndarray, "sample size"]:
+        """Sums over resampled units."""
+        return self.units.weights(samples=samples, seed=seed).astype(float) @ self.values()
+
+    def _row(self, key: str) -> int:
+        if not self._shared and key not in self._rows and len(self._rows) >= self._most:
+            self._share()
+        return self._rows.setdefault(self._place(key) if self._shared else key, len(self._rows))
+
+    def _grow(self) -> None:
+        if len(self._rows) > len(self._sums):
+            more = max(len(self._rows), 2 * len(self._sums)) - len(self._sums)
+            self._sums = torch.cat([self._sums, self._sums.new_zeros(more, self._size)])
+
+    def _share(self) -> None:
+        """Put several units into a row; which ones does not depend on their order."""
+        self._grow()
+        self._shared = True
+        before, sums = self._rows, self._sums
+        self._rows = {}
+        rows = [self._rows.setdefault(self._place(key), len(self._rows)) for key in before]
+        self._sums = torch.zeros(len(self._rows), self._size, dtype=sums.dtype, device=sums.device)
+        places = torch.tensor(rows, dtype=torch.long, device=sums.device)
+        self._sums.index_add_(0, places, sums[: len(rows)])
+
+    def _place(self, key: str) -> str:
+        return str(zlib.crc32(key.encode("utf-8", "surrogatepass")) % max(1, self._most // 2))
+
+
 class HeadMeans:
     """Means over texts for every kind of number and every head; a text counts for the kinds that it has.
 
@@ -61,9 +128,9 @@ class HeadMeans:
     ) -> None:
         self._shape = (kinds, encoder.blocks, encoder.heads)
         self._unit = unit
-        self._names: set[str] = set()
+        self._samples, self._seed = samples, seed
         # Of each kind: its sum over texts for every head, its sum for the baseline, its number of texts.
-        self._sums = StreamedBootstrap(kinds * (encoder.blocks * encoder.heads + 2), samples=samples, seed=seed)
+        self._rows = UnitRows(kinds * (encoder.blocks * encoder.heads + 2))
 
     def add(
         self,
@@ -76,9 +143,7 @@ class HeadMeans:
         beside = torch.zeros_like(counted) if baseline is None else baseline
         parts = torch.cat([values.flatten(2), beside[..., None]], -1) * counted[..., None]
         sums = torch.cat([parts, counted[..., None]], -1).flatten(1)
-        names = [self._unit.of(text) for text in texts]
-        self._names.update(names)
-        self._sums.add_all(sums, names)
+        self._rows.add(sums, [self._unit.of(text) for text in texts])
 
     def heads(self) -> Means:
         """Every head's means with their 95 % intervals."""
@@ -90,7 +155,7 @@ class HeadMeans:
 
     def layer_draws(self) -> Float[np.ndarray, "sample kind block"]:
         """What `layers` would be of each bootstrap sample; NaN where it drew no text with such a number."""
-        drawn, _, counts = self._apart(self._sums.samples, self._shape[:2])
+        drawn, _, counts = self._apart(self._draws(), self._shape[:2])
         with np.errstate(invalid="ignore", divide="ignore"):
             return drawn / counts[..., None]
 
@@ -106,31 +171,31 @@ class HeadMeans:
         return self._tests(kinds, beside, self._shape[:2])
 
     def _tests(self, kinds: Sequence[int], beside: Beside | int, shape: tuple[int, ...]) -> Tests:
+        """Signs of documents flipped: the differences are sums over their texts."""
         chosen = list(kinds)
-        both = [self._drawn(sums, chosen, beside, shape) for sums in (self._sums.value[None], self._sums.samples)]
-        (value, against), (drawn, drawn_against) = both
-        found = bootstrap_family((value - against)[0], drawn - drawn_against, len(self._names))
-        return Tests(chosen, np.broadcast_to(against[0], value[0].shape), found)
-
-    def _drawn(
-        self, sums: np.ndarray, kinds: list[int], beside: Beside | int, shape: tuple[int, ...]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Means, [sample, kind, *place], and what they are compared with; NaN where a sample has no such text."""
-        heads, baseline, counts = self._apart(sums, shape)
+        heads, baseline, counts = self._apart(self._rows.values(), shape)
         front = (..., *[None] * (len(shape) - 1))
+        own, counted = heads[:, chosen], counts[:, chosen]
+        if beside == "uniform":
+            against = np.broadcast_to(baseline[:, chosen][front], own.shape)
+        elif beside == "layers":
+            against = np.broadcast_to(own.mean(-1, keepdims=True), own.shape)
+        else:
+            # As many of the other kind as there are of this one.
+            other = counts[:, [int(beside)]]
+            share = np.divide(counted, other, out=np.zeros_like(counted), where=other > 0)
+            against = heads[:, [int(beside)]] * share[front]
+        many = np.broadcast_to(counted[front], own.shape)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = heads / counts[front]
-            if beside == "uniform":
-                against = (baseline / counts)[:, kinds][front]
-            elif beside == "layers":
-                against = means[:, kinds].mean(-1, keepdims=True)
-            else:
-                against = means[:, [int(beside)]]
-        return means[:, kinds], against
+            means = against.sum(0) / many.sum(0)
+        return Tests(chosen, means, sign_flip_family(own - against, many))
+
+    def _draws(self) -> np.ndarray:
+        return self._rows.draws(samples=self._samples, seed=self._seed)
 
     def _means(self, shape: tuple[int, ...]) -> Means:
-        value, baseline, counts = self._apart(self._sums.value[None], shape)
-        drawn, _, drawn_counts = self._apart(self._sums.samples, shape)
+        value, baseline, counts = self._apart(self._rows.values().sum(0)[None], shape)
+        drawn, _, drawn_counts = self._apart(self._draws(), shape)
         ends = [ratio_intervals(drawn[:, kind], drawn_counts[:, kind]) for kind in range(shape[0])]
         low, high = (np.array(side) for side in zip(*ends, strict=True))
         with np.errstate(invalid="ignore"):
