@@ -1,4 +1,4 @@
-"""Claims about heads, on simulated counts of documents: heads beside offsets, baselines, uniform attention, each other."""
+"""Claims about heads, on simulated counts of documents: heads beside offsets, rules, uniform attention, each other."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def _names(rng: np.random.Generator, count: int) -> list[str]:
     return [f"{start}-{number}" for number in range(count)]
 
 
-def _rates(rng: np.random.Generator, mean: float | np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Shares of documents that vary around a mean: documents are easy or hard."""
-    strength = 12.0
+def _rates(
+    rng: np.random.Generator, mean: float | np.ndarray, shape: tuple[int, ...], strength: float = 12.0
+) -> np.ndarray:
+    """Shares of documents that vary around a mean: documents are easy or hard, less so with more strength."""
     means = np.broadcast_to(mean, shape)
     return rng.beta(means * strength, (1 - means) * strength)
 
@@ -51,14 +52,20 @@ def _rates(rng: np.random.Generator, mean: float | np.ndarray, shape: tuple[int,
 
 
 def _relations(
-    rng: np.random.Generator, sentences: np.ndarray, often: np.ndarray, heads: np.ndarray, offset: float
+    rng: np.random.Generator,
+    sentences: np.ndarray,
+    often: np.ndarray,
+    heads: np.ndarray,
+    offset: float,
+    *,
+    strength: float = 12.0,
 ) -> Hits:
     """Counts of documents of so many sentences; `heads` are rates, [direction, head, relation]."""
     counts = rng.poisson(sentences[:, None] * often)
-    found = rng.binomial(counts[:, None, None], _rates(rng, heads, (len(sentences), *heads.shape)))
+    found = rng.binomial(counts[:, None, None], _rates(rng, heads, (len(sentences), *heads.shape), strength))
     rules = np.zeros((len(sentences), len(BASELINES), len(often)), np.float32)
-    rules[:, OFFSETS.index(1)] = rng.binomial(counts, _rates(rng, offset, counts.shape))
-    rules[:, OFFSETS.index(-1)] = rng.binomial(counts, _rates(rng, offset / 2, counts.shape))
+    rules[:, OFFSETS.index(1)] = rng.binomial(counts, _rates(rng, offset, counts.shape, strength))
+    rules[:, OFFSETS.index(-1)] = rng.binomial(counts, _rates(rng, offset / 2, counts.shape, strength))
     return Hits(found.astype(np.float32), rules, counts.astype(np.float32))
 
 
@@ -66,30 +73,30 @@ def _finds_relation(rng: np.random.Generator, planted: bool) -> bool:
     """Thirteen documents, 96 tests, every head as good as the offset; or one of them better."""
     rates = np.full((len(DIRECTIONS), 12, 4), 0.4)
     if planted:
-        rates[0, 3, 1] += 0.27
+        rates[0, 3, 1] += 0.42
     units = _relations(rng, rng.integers(5, 40, 13), np.array([1.6, 1.4, 0.8, 0.5]), rates, 0.4)
     clear = _clear(leads(units, best_offsets(units)))
     return bool(clear[0, 3, 1]) if planted else bool(clear.any())
 
 
 PLANTED_RELATIONS = ("case", "det", "obj", "amod", "aux")
-_OFTEN = np.r_[np.array([1.9, 1.6, 0.9, 0.9, 0.7]), np.linspace(1.8, 0.2, 19)]
-"""Dependencies per sentence: the planted relations, as often as in ewt, and 19 others."""
+_COUNTS = (382, 356, 191, 231, 110, 350, 317, 148, 146, 139, 104, 98, 78, 64, 64, 56, 52, 50, 49, 34, 34, 33, 33, 32)
+"""Dependencies in the first 200 sentences of ewt dev: of the planted relations, and of 19 others."""
 
 
 def first_sentences_of_ewt(rng: np.random.Generator, lead: float = 0.38) -> dict[str, float]:
     """The design of mpnet on the first 200 sentences of ewt dev: 13 documents, 6,912 tests, five leads planted.
 
-    Most heads find less than the offset, as most do.
+    Most heads find far less than the offset, as those of mpnet do (a median of .05, where offsets find .35).
 
     Returns:
         The adjusted p of each planted relation.
     """
-    heads, relations = 144, len(_OFTEN)
-    rates = np.broadcast_to(rng.beta(2, 10, (2, heads, 1)) + 0.02, (2, heads, relations)).clip(0.02, 0.9).copy()
+    often, documents = np.array(_COUNTS) / 200, rng.permutation(np.linspace(5, 39, 13).astype(int))
+    rates = rng.beta(0.6, 5, (len(DIRECTIONS), 144, len(often))).clip(0.002, 0.36)
     for relation in range(len(PLANTED_RELATIONS)):
         rates[0, 10 * relation, relation] = 0.36 + lead
-    units = _relations(rng, rng.permutation(np.linspace(5, 39, 13).astype(int)), _OFTEN, rates, 0.36)
+    units = _relations(rng, documents, often, rates, 0.36, strength=1e4)
     tests = leads(units, best_offsets(units))
     return {name: float(tests.p[0, 10 * at, at]) for at, name in enumerate(PLANTED_RELATIONS)}
 
@@ -103,7 +110,7 @@ def _finds_antecedents(rng: np.random.Generator, planted: bool) -> bool:
     counts = np.column_stack([by_type, by_type.sum(1)])
     rates = np.full((len(KINDS), heads), 0.4)
     if planted:
-        rates[:, 5] += 0.25
+        rates[:, 5] += 0.27
     shape = (documents, *rates.shape)
     found = rng.binomial(counts[..., None], _rates(rng, rates, shape))
     rules = rng.binomial(counts[..., None], _rates(rng, 0.4, (documents, len(KINDS), len(RULES))))
@@ -138,7 +145,7 @@ def _induces(rng: np.random.Generator, planted: bool) -> bool:
     easy = rng.normal(0.4, 0.05, (20, 1, 1))
     repeated, unrepeated = (easy + rng.normal(0, 0.05, shape) for _ in range(2))
     if planted:
-        repeated[:, 1, 4] += 0.08
+        repeated[:, 1, 4] += 0.083
     table = induction_table(_Sequences(repeated.clip(0, 1), unrepeated.clip(0, 1)), None)
     named = table["induction"].to_numpy().reshape(shape[1:])
     return bool(named[1, 4]) if planted else bool(named.any())
@@ -147,12 +154,15 @@ def _induces(rng: np.random.Generator, planted: bool) -> bool:
 # Attention beside uniform attention, layers beside all layers
 
 
-def _means(rng: np.random.Generator, effect: np.ndarray) -> HeadMeans:
-    """Two texts of 30 documents; `effect`, [kind, block, head], is what heads do beside uniform attention."""
+def _means(rng: np.random.Generator, effect: np.ndarray, *, kinds_alike: bool = False) -> HeadMeans:
+    """Two texts of 30 documents; `effect`, [kind, block, head], is what heads do beside uniform attention.
+
+    Uniform attention differs by text, and by kind unless these are alike.
+    """
     kinds, blocks, heads = effect.shape
     encoder = TinyEncoder(blocks=blocks, heads=heads)
     means = HeadMeans(kinds, encoder, samples=SAMPLES)
-    uniform = rng.uniform(0.05, 0.3, (60, kinds))
+    uniform = np.broadcast_to(rng.uniform(0.05, 0.3, (60, 1 if kinds_alike else kinds)), (60, kinds)).copy()
     moved = np.repeat(rng.normal(0, 0.05, (30, *effect.shape)), 2, 0) + rng.normal(0, 0.02, (60, *effect.shape))
     values = torch.from_numpy(uniform[..., None, None] + effect + moved)
     texts = [Text(f"{name}-{at}", ("word",), doc=name) for name in _names(rng, 30) for at in range(2)]
@@ -163,7 +173,7 @@ def _means(rng: np.random.Generator, effect: np.ndarray) -> HeadMeans:
 def _attends(rng: np.random.Generator, planted: bool) -> bool:
     effect = np.zeros((3, 4, 6))
     if planted:
-        effect[1, 2, 3] = 0.045
+        effect[1, 2, 3] = 0.05
     clear = _clear(_means(rng, effect).head_tests(range(3)).differences)
     return bool(clear[1, 2, 3]) if planted else bool(clear.any())
 
@@ -171,7 +181,7 @@ def _attends(rng: np.random.Generator, planted: bool) -> bool:
 def _layer_is_a_sink(rng: np.random.Generator, planted: bool) -> bool:
     effect = np.zeros((3, 6, 4))
     if planted:
-        effect[1, 2] = 0.019
+        effect[1, 2] = 0.022
     clear = _clear(_means(rng, effect).layer_tests(range(3), "uniform").differences)
     return bool(clear[1, 2]) if planted else bool(clear.any())
 
@@ -180,7 +190,7 @@ def _layer_differs(rng: np.random.Generator, planted: bool) -> bool:
     """From the mean of all layers: types of maps, and entropies."""
     effect = np.zeros((3, 6, 4))
     if planted:
-        effect[1, 2] = 0.021
+        effect[1, 2] = 0.026
     clear = _clear(_means(rng, effect).layer_tests(range(3), "layers").differences)
     return bool(clear[1, 2]) if planted else bool(clear.any())
 
@@ -189,10 +199,8 @@ def _loss_hangs(rng: np.random.Generator, planted: bool) -> bool:
     """On one kind of token less than on another: gradients, in pairs."""
     effect = np.zeros((3, 6, 4))
     if planted:
-        effect[0, 2] = -0.027
-    means = _means(rng, effect - 0.02)
-    # Both kinds of the same texts: what uniform attention would give differs by kind, so it is taken away.
-    clear = _clear(means.layer_tests([0], 2).differences)
+        effect[0, 2] = -0.03
+    clear = _clear(_means(rng, effect, kinds_alike=True).layer_tests([0, 1], 2).differences)
     return bool(clear[0, 2]) if planted else bool(clear.any())
 
 
@@ -204,7 +212,7 @@ def _looks_farther(rng: np.random.Generator, planted: bool) -> bool:
     texts = rng.integers(2, 12, documents)
     apart = rng.normal(0, 0.3, (documents, heads))
     if planted:
-        apart[:, 7] += 0.32
+        apart[:, 7] += 0.36
     uniform = rng.normal(6, 1, (documents, 1))
     sums = texts[:, None] * np.hstack([uniform + apart, uniform])
     clear = _clear(beside_uniform(np.hstack([sums, texts[:, None]])))
@@ -227,7 +235,7 @@ def _layers_are_alike(rng: np.random.Generator, planted: bool) -> bool:
     layers, per_layer = 6, 8
     places = rng.normal(0, 1, (layers, per_layer, 5))
     if planted:
-        places += 0.55 * rng.normal(0, 1, (layers, 1, 5))
+        places += 0.68 * rng.normal(0, 1, (layers, 1, 5))
     heads = [(layer, head) for layer in range(layers) for head in range(per_layer)]
     rows = [
         (one[0] + 1, one[1] + 1, other[0] + 1, other[1] + 1, 0.0, float(np.linalg.norm(places[one] - places[other])))
@@ -246,7 +254,7 @@ def _parses(rng: np.random.Generator, planted: bool) -> bool:
     words = rng.integers(50, 400, 20).astype(float)
     easy = rng.normal(0.5, 0.1, 20)
     systems = (parse.WORDS, parse.DISTANCE, parse.ONLY, RIGHT, f"{parse.WORDS}, {parse.RANDOM}")
-    better = {parse.WORDS: 0.026 * planted}
+    better = {parse.WORDS: 0.0265 * planted}
     right = {name: words * (easy + better.get(name, 0.0) + rng.normal(0, 0.02, 20)) for name in systems}
     table = parse.contrasts([UnitHits(words, right)])
     clear = dict(zip(table["beside"], table["p_adjusted"] < SURE, strict=True))

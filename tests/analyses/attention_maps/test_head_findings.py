@@ -191,7 +191,7 @@ def test_heads_name_the_relations_that_are_found_most_clearly_and_count_them():
             (
                 "clear",
                 "Heads find 2 of 3 relations more often than the best fixed offset; the least certain is det "
-                "(difference with one-sided interval of det .05 [.01, 1.00]).",
+                "(its difference with one-sided interval .05 [.01, 1.00]).",
             ),
             (
                 "clear",

@@ -321,7 +321,7 @@ def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str)
         claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
         whether=f"heads find {count} more often than the best fixed offset",
         absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
-        contrast=f"{_ONE_SIDED} of {row.relation}",
+        contrast=f"its {_ONE_SIDED}",
         test=Contrast.of(row, *LEAD[:3]),
         source=(
             Source(table, {"relation": row.relation}),
