@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import sign_flip_family
 from lamina.stats.intervals import interval, share_interval
+from lamina.stats.status import NEGLIGIBLE, status_of
 from lamina.stats.units import Units
 
 
@@ -44,8 +46,26 @@ class Change(NamedTuple):
     """The document of each item, or the item."""
 
 
+NATS = 0.05
+"""A change in loss that means nothing, in nats per piece."""
 TESTED = ("effect", "low", "high", "p_adjusted", "units", "needed")
 """Columns of a tested effect, in the order of `Effect`."""
+
+
+def margin_of(target: str) -> float:
+    """A change of a target that means nothing.
+
+    Example:
+        >>> margin_of("loss"), margin_of("pairs")
+        (0.05, 0.02)
+    """
+    return NATS if target == LOSS else NEGLIGIBLE
+
+
+def does_harm(test: Effect, target: Target) -> bool:
+    """Whether a change surely makes a target worse, by more than the margin."""
+    status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(target.name))
+    return status == "clear" and (test.effect > 0) == target.lower_is_better
 
 
 def measure(
