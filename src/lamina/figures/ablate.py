@@ -18,14 +18,15 @@ CAPTIONS = {
     "heads": (
         "The effect of each head on each target when that head alone is taken away: the score without it minus the "
         "score of the whole model, orange where the model does worse without it, blue where it does better. Dots: "
-        "effects that differ from 0 (flipped signs by document, adjusted p < .05, all heads, or all random components, of "
-        "one target and how together). The column r is a random component as large as a head, drawn from all heads of the layer, "
-        f"mean of {DRAWS} draws. Intervals are in the table."
+        "effects that differ from 0 (flipped signs by document, adjusted p < .05, all heads, or all random components, "
+        "of one target and how together). The column r is a random component as large as a head, drawn from all heads "
+        f"of the layer, mean of {DRAWS} draws. Intervals are in the table."
     ),
     "blocks": (
         "The effect of each layer on each target when it is skipped, so that it hands on what it read; bars: the score "
         "without it minus that of the whole model, lines: 95 % intervals over documents (minimal pairs: over pairs), "
-        "simultaneous for all layers. Orange: the model does worse without it; grey diamonds: the twin with random weights."
+        "simultaneous for all layers. Orange: the model does worse without it; grey diamonds: the twin with random "
+        "weights."
     ),
     "importance": (
         "Each head's importance by gradient (expected absolute gradient of a gate, normalised by layer) against the "
@@ -66,7 +67,7 @@ def _heads(rows: Table, model: str) -> alt.ConcatChart | None:
     groups = [(str(target), str(how), own) for (target, how), own in rows.groupby(["target", "how"], sort=False)]
     title = alt.TitleParams(
         f"Heads of {model}, taken away one at a time",
-        subtitle="orange: worse without it; blue: better; dots: adjusted p < .05; r: random component as large as a head",
+        subtitle="orange: worse without it; blue: better; dots: adjusted p < .05; r: random component",
         offset=12,
     )
     return alt.concat(

@@ -104,7 +104,7 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     value, other = (number(each, digits=3) for each in (row.value, row.other))
     if many:
         claim = (
-            f"{_count(many, len(rows))} {_matter(many)} to {_plain(target)} more than random components of their size; "
+            f"{_count(many, len(rows))} {_matter(many)} to {plain(target)} more than random components of their size; "
             f"without {head} it is {value}, without a random component {other}"
         )
     else:
@@ -118,8 +118,8 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
         sources.append(Source("contrasts", {**where, "against": RANDOM, "worse": True}))
     return finding(
         claim=claim,
-        whether=f"any head matters to {_plain(target)} more than a random component of its size",
-        absent=f"No head matters to {_plain(target)} more than a random component of its size",
+        whether=f"any head matters to {plain(target)} more than a random component of its size",
+        absent=f"No head matters to {plain(target)} more than a random component of its size",
         contrast=f"{head} minus random component",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
         source=sources,
@@ -139,14 +139,14 @@ def _parts(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     many = int(rows["worse"].sum())
     where = {"component": row.component, "how": row.how, "target": target}
     if many:
-        claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {_plain(target)}{skipped}"
+        claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {plain(target)}{skipped}"
     else:
         claim = f"{named(target)} is better without {name}"
     value, before = (number(each, digits=3) for each in (row.value, row.baseline))
     return finding(
         claim=f"{claim}; without {name} it is {value} instead of {before}",
-        whether=f"any {thing} matters to {_plain(target)}{skipped}",
-        absent=f"No {thing} matters to {_plain(target)}{skipped}",
+        whether=f"any {thing} matters to {plain(target)}{skipped}",
+        absent=f"No {thing} matters to {plain(target)}{skipped}",
         contrast=f"change without {name}",
         test=Contrast.of(row, "effect"),
         source=[Source("effects", where), *([Source("effects", {**where, "worse": True})] if many else [])],
@@ -170,7 +170,7 @@ def _lead(result: Result, row: Any, blocks: pd.DataFrame, target: str) -> Findin
             f"{named(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without layer "
             f"{row.against_layer} {other}"
         ),
-        whether=f"{_plain(target)} is {highest} when {when}",
+        whether=f"{plain(target)} is {highest} when {when}",
         absent=f"{named(target)} is as {highest.removesuffix('est')} without any layer",
         contrast=f"layer {row.layer} minus layer {row.against_layer}",
         test=Contrast.of(row, "difference", "diff_low", "diff_high"),
@@ -208,7 +208,7 @@ def _agreement(result: Result) -> Iterator[Finding]:
     row = next(rows_of(table[(table["importance"] == NORMALISED) & (table["of"] == "model")]), None)
     if row is None or row.rho != row.rho:
         return
-    whether = f"gradient importance predicts the effect of ablating a head on {_plain(row.target)}"
+    whether = f"gradient importance predicts the effect of ablating a head on {plain(row.target)}"
     where = {name: getattr(row, name) for name in ("target", "how", "of", "importance")}
     source = Source("agreement", where)
     if row.heads < LEAST_HEADS:
@@ -216,9 +216,9 @@ def _agreement(result: Result) -> Iterator[Finding]:
         return
     against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
     yield finding(
-        claim=f"Gradient importance {against} on {_plain(row.target)} ({row.heads} heads)",
+        claim=f"Gradient importance {against} on {plain(row.target)} ({row.heads} heads)",
         whether=whether,
-        absent=f"Gradient importance does not predict the effect of ablating a head on {_plain(row.target)}",
+        absent=f"Gradient importance does not predict the effect of ablating a head on {plain(row.target)}",
         contrast="rank correlation",
         test=Contrast.of(row, "rho"),
         source=source,
@@ -260,16 +260,21 @@ def named(target: str) -> str:
 
     Example:
         >>> named("loss"), named("probe:pos@3")
-        ('The loss', 'The probe of pos at layer 3')
+        ('The loss', 'The probe of pos (probe:pos@3)')
     """
-    said = _plain(target)
+    said = plain(target)
     return said[0].upper() + said[1:]
 
 
-def _plain(target: str) -> str:
-    task, _, layer = target.removeprefix("probe:").partition("@")
+def plain(target: str) -> str:
+    """A target within a sentence.
+
+    Example:
+        >>> plain("loss")
+        'the loss'
+    """
     if target.startswith("probe:"):
-        return f"the probe of {task} at layer {layer}"
+        return f"the probe of {target.removeprefix('probe:').partition('@')[0]} ({target})"
     return {
         LOSS: "the loss",
         "pairs": "accuracy on minimal pairs",

@@ -30,7 +30,7 @@ class Effect(NamedTuple):
     """NaN where documents are too few, or too unequal, for an interval."""
     high: float
     p: float
-    """Two-sided, that the change changes nothing, adjusted for the family; NaN where it could not reach .05."""
+    """That the change changes nothing, adjusted for the family; NaN where it could not reach .05."""
     units: int = 0
     """Documents (pairs, questions) that have the thing."""
     needed: int = 0
@@ -93,11 +93,15 @@ def keep(
     return [each for each in kept if each is not None]
 
 
-def effects_of(changes: Sequence[Change]) -> list[Effect]:
+def effects_of(changes: Sequence[Change], *, harm: int = 0) -> list[Effect]:
     """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
 
     Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
     are ratios of unequal counts, differences are of residuals from the value that both have together.
+
+    Args:
+        changes: the family.
+        harm: 1 or -1 asks whether the score rises, or falls: p is one-sided, the interval stays two-sided.
 
     Example:
         >>> ones, names = np.ones(8), list("abcdefgh")
@@ -116,11 +120,12 @@ def effects_of(changes: Sequence[Change]) -> list[Effect]:
         before, after = (np.stack([np.bincount(owner, each, len(names)) for each in scores]) for scores in change[:2])
         differences[:, member], counts[:, member] = _paired(before, after)
     tests = sign_flip_family(differences, counts)
+    asked = sign_flip_family(harm * differences, counts, alternative="greater") if harm else tests
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
     return [
         Effect(
             change.before.value, change.after.value, float(tests.estimate[member]), float(low[member]),
-            float(high[member]), float(tests.p[member]), int(tests.units[member]), int(tests.needed[member]),
+            float(high[member]), float(asked.p[member]), int(asked.units[member]), int(asked.needed[member]),
         )
         for member, change in enumerate(changes)
     ]  # fmt: skip
