@@ -55,6 +55,14 @@ def test_fewer_than_six_units_are_untested(units: int, needed: int) -> None:
     assert status_of(found.low, found.high, found.p, needed=found.needed) == ("untested" if needed else "clear")
 
 
+@pytest.mark.parametrize("alternative", ["two-sided", "greater"])
+def test_five_units_of_unequal_size_are_untested_too(alternative: str) -> None:
+    sizes = np.arange(1.0, 6)
+    found = sign_flip_family(sizes[:, None] * np.ones(3), sizes, alternative=alternative)  # type: ignore[arg-type]
+    assert (found.needed == 6).all()
+    assert np.isnan(found.p).all()
+
+
 def test_a_rare_thing_among_common_ones_is_untested_not_absent() -> None:
     rng = np.random.default_rng(0)
     differences, counts = rng.normal(0, 1, (13, 200)), np.ones((13, 200))

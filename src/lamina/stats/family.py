@@ -104,8 +104,9 @@ def sign_flip_family(
     below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
     p = (below + (not complete)) / (len(flips) + (not complete))
     critical = _critical(largest, complete)
-    # All units on one side, each as far: no statistic of this member can be larger.
-    hopeless = np.sqrt(present) <= critical
+    # All units on one side, each as far: no statistic of this member can be larger. Units of unequal size reach less,
+    # so few of them are counted, not measured.
+    hopeless = (present < LEAST_UNITS) | (np.sqrt(present) <= critical)
     needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
     low, high = _inverted(values, counted, critical, alternative)
     p = np.where(known & ~hopeless, p, np.nan)
