@@ -174,7 +174,9 @@ def test_heads_blocks_and_random_components_are_families_of_their_own() -> None:
 
 def test_wrong_3_too_few_documents_for_any_head_are_untested_and_say_how_many_are_needed() -> None:
     # 0.044 [0.017, 0.071], p = .357 on 8 documents of 100 heads: nothing said that no head could have been found.
-    few: dict[tuple[str, int | None], int] = {("head", head): 5 if head == 7 else 0 for head in range(100)} | {("random", None): 0}
+    few: dict[tuple[str, int | None], int] = {("head", head): 5 if head == 7 else 0 for head in range(100)} | {
+        ("random", None): 0
+    }
     found, *_ = told(tables_of(taken_away(Counted(5), few)))
     assert found.status == "untested"
     assert found.text == (

@@ -10,7 +10,6 @@ import pandas as pd
 from lamina.analyses.cause.ablate_effects import NEXT, NORMALISED
 from lamina.analyses.cause.ablate_parts import RANDOM
 from lamina.analyses.cause.effects import margin_of
-from lamina.analyses.cause.importance import LEAST_HEADS
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.declaration import Overview
@@ -211,8 +210,8 @@ def _agreement(result: Result) -> Iterator[Finding]:
     whether = f"gradient importance predicts the effect of ablating a head on {plain(row.target)}"
     where = {name: getattr(row, name) for name in ("target", "how", "of", "importance")}
     source = Source("agreement", where)
-    if row.heads < LEAST_HEADS:
-        yield not_tested(whether, f"{row.heads} heads have too few orders", source=[source], importance=["answers"])
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        yield not_tested(whether, f"of {row.heads} heads no order is unlikely by chance", source=[source], importance=["answers"])
         return
     against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
     yield finding(

@@ -37,6 +37,10 @@ class Effect(NamedTuple):
     """0; where even the best outcome could not reach .05, how many would be needed at least."""
 
 
+MISSING = Effect(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
+"""Where there is nothing to compare with."""
+
+
 class Change(NamedTuple):
     """The scores of the same items without and with a change, or with one change and with another."""
 
@@ -93,7 +97,7 @@ def keep(
     return [each for each in kept if each is not None]
 
 
-def effects_of(changes: Sequence[Change], *, harm: int = 0) -> list[Effect]:
+def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> list[Effect]:
     """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
 
     Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
@@ -101,7 +105,8 @@ def effects_of(changes: Sequence[Change], *, harm: int = 0) -> list[Effect]:
 
     Args:
         changes: the family.
-        harm: 1 or -1 asks whether the score rises, or falls: p is one-sided, the interval stays two-sided.
+        harm: 1 or -1, for all or for each, asks whether scores rise, or fall: p is one-sided, the interval stays
+            two-sided.
 
     Example:
         >>> ones, names = np.ones(8), list("abcdefgh")
@@ -120,7 +125,8 @@ def effects_of(changes: Sequence[Change], *, harm: int = 0) -> list[Effect]:
         before, after = (np.stack([np.bincount(owner, each, len(names)) for each in scores]) for scores in change[:2])
         differences[:, member], counts[:, member] = _paired(before, after)
     tests = sign_flip_family(differences, counts)
-    asked = sign_flip_family(harm * differences, counts, alternative="greater") if harm else tests
+    signs = np.asarray(harm)
+    asked = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
     return [
         Effect(

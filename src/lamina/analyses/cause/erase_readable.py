@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.cause.effects import Change, Effect, effects_of, score_interval
+from lamina.analyses.cause.effects import MISSING, Change, Effect, effects_of, score_interval
 from lamina.analyses.cause.erase_concepts import Concept, LayerStates, Targets
 from lamina.analyses.cause.targets import Scores
 from lamina.probes.leace import Eraser
@@ -118,8 +118,7 @@ def _against(
         layer: Change(Scores(constant, one), Scores(own, one), units) for layer, own in hits.items() if own is not None
     }
     made = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
-    missing = Effect(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
-    return {layer: next(made) if layer in changes else missing for layer in hits}
+    return {layer: next(made) if layer in changes else MISSING for layer in hits}
 
 
 def _hits(

@@ -22,12 +22,11 @@ from lamina.progress import progress
 from lamina.stats.family import bootstrap_family, permutation_family
 from lamina.stats.intervals import intervals
 from lamina.stats.ranks import rank_correlation
+from lamina.stats.status import SURE
 from lamina.stats.units import Units
 
 IMPORTANCE = ("layer", "head", "importance", "low", "high")
 AGREED = ("rho", "low", "high", "p_adjusted", "units", "needed", "again")
-LEAST_HEADS = 5
-"""Of fewer, no order of importance is unlikely by chance: two of 4 x 3 x 2 orders are .083."""
 
 
 class GateGradients(NamedTuple):
@@ -172,24 +171,29 @@ def agreement_of(
     cheap, true = importance(whole), sizes(whole)
     rho = float(rank_correlation(cheap, true)[0])
     weights = by.weights(samples=samples, seed=seed).astype(float)
-    weights = weights[weights.any(1)]
-    drawn = np.full(samples, np.nan)
-    drawn[: len(weights)] = _fisher(rank_correlation(importance(weights), sizes(weights)), len(after))
-    drawn += _fisher(rho, len(after)) - np.nanmedian(drawn) if np.isfinite(drawn).any() else 0
-    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(len(after)), (_PERMUTED, 1)), axis=1)
+    drawn = rank_correlation(importance(weights), sizes(weights))
+    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(len(after)), (PERMUTED, 1)), axis=1)
     permuted = rank_correlation(cheap[0][orders], np.broadcast_to(true, orders.shape))
     half = _halves(len(by), seed)
     halves = rank_correlation(sizes(half), sizes(1 - half)) if len(by) > 1 else np.array([np.nan])
     again = float(halves[np.isfinite(halves)].mean()) if np.isfinite(halves).any() else np.nan
     # Spearman and Brown: of twice as many units as a half has.
-    return Agreement(rho, drawn, permuted, len(by), 2 * again / (1 + again), len(after))
+    return Agreement(rho, _around(rho, drawn, len(after)), permuted, len(by), 2 * again / (1 + again), len(after))
+
+
+def agreement_between(
+    rho: float, drawn: Float[np.ndarray, " sample"], permuted: Float[np.ndarray, " sample"], *, units: int, heads: int
+) -> Agreement:
+    """A rank correlation with those of resampled units and those of permuted heads."""
+    return Agreement(rho, _around(rho, drawn, heads), permuted, units, np.nan, heads)
 
 
 def corrected(agreements: Sequence[Agreement]) -> list[tuple[float, ...]]:
     """Rank correlations tested together, as columns (`AGREED`).
 
     p is the larger of two: that documents alone make it differ from 0, and that importance has nothing to do with the
-    effects of heads, so that any order of it was as likely; a correlation is clear where it holds against both.
+    effects of heads, so that any order of it was as likely; a correlation is clear where it holds against both. It is
+    NaN where no order of so few heads is unlikely.
     """
     if not agreements:
         return []
@@ -202,10 +206,27 @@ def corrected(agreements: Sequence[Agreement]) -> list[tuple[float, ...]]:
     by_chance = permutation_family(rho, np.stack([each.permuted for each in agreements], 1), alternative="two-sided")
     rows = []
     for at, each in enumerate(agreements):
-        p = np.maximum(tests.p[at], by_chance[at]) if each.heads >= LEAST_HEADS else np.nan
+        p = np.maximum(tests.p[at], by_chance[at]) if can_succeed(each.permuted) else np.nan
         ends = np.tanh(tests.low[at]), np.tanh(tests.high[at])
         rows.append((each.rho, *map(float, ends), float(p), each.units, int(tests.needed[at]), each.again))
     return rows
+
+
+def can_succeed(permuted: Float[np.ndarray, " sample"]) -> bool:
+    """Whether the farthest of all permutations is rarer than 5 %, two-sided; else no outcome could be.
+
+    Example:
+        >>> can_succeed(np.array([1.0, -1.0] * 20)), can_succeed(np.linspace(-1, 1, 100))
+        (False, True)
+    """
+    size = np.abs(permuted[np.isfinite(permuted)])
+    return bool(len(size) and (size >= size.max() * (1 - 1e-9)).mean() < SURE)
+
+
+def _around(rho: float, drawn: Float[np.ndarray, " sample"], heads: int) -> Float[np.ndarray, " sample"]:
+    """Resampled correlations on Fisher's scale, moved so that the value is their middle."""
+    scaled = _fisher(drawn, heads)
+    return scaled + _fisher(rho, heads) - np.nanmedian(scaled) if np.isfinite(scaled).any() else scaled
 
 
 def _fisher(rho: Any, heads: int) -> Any:
@@ -222,7 +243,7 @@ def _halves(units: int, seed: int) -> Float[np.ndarray, "split unit"]:
 
 _SPLITS = 20
 """How often units are halved."""
-_PERMUTED = 1999
+PERMUTED = 1999
 """Permutations of importance over heads."""
 
 
