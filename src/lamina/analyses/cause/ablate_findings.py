@@ -211,7 +211,9 @@ def _agreement(result: Result) -> Iterator[Finding]:
     where = {name: getattr(row, name) for name in ("target", "how", "of", "importance")}
     source = Source("agreement", where)
     if row.p_adjusted != row.p_adjusted and not row.needed:
-        yield not_tested(whether, f"of {row.heads} heads no order is unlikely by chance", source=[source], importance=["answers"])
+        yield not_tested(
+            whether, f"of {row.heads} heads no order is unlikely by chance", source=[source], importance=["answers"]
+        )
         return
     against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
     yield finding(

@@ -101,7 +101,8 @@ def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> l
     """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
 
     Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
-    are ratios of unequal counts, differences are of residuals from the value that both have together.
+    are ratios of unequal counts, differences are of residuals from the value that both have together. Where no answer
+    changes, the interval is the exact one of a share of 0.
 
     Args:
         changes: the family.
@@ -128,6 +129,11 @@ def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> l
     signs = np.asarray(harm)
     asked = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
     low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
+    for member, change in enumerate(changes):
+        # Of right and wrong answers that are all alike, as many as could differ unseen.
+        if not differences[:, member].any() and np.array_equal(change.before.hits, change.before.hits.round()):
+            high[member] = share_interval(0, int(tests.units[member]))[1]
+            low[member] = -high[member]
     return [
         Effect(
             change.before.value, change.after.value, float(tests.estimate[member]), float(low[member]),

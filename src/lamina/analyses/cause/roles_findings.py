@@ -118,7 +118,9 @@ def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
     source = Source("groups", {"role": row.role, "target": row.target})
     any_role = "what heads find of any role goes with what breaks without them"
     if row.p_adjusted != row.p_adjusted and not row.needed:
-        return not_tested(any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"])
+        return not_tested(
+            any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"]
+        )
     target, more = target_in_words(row.target), "worse" if row.effect > 0 else "better"
     return finding(
         claim=f"The more heads find of {row.role}, the {more} is {target} without them",
