@@ -205,7 +205,10 @@ def test_a_head_is_compared_with_a_random_component_in_pairs() -> None:
     same, *_ = told(tables_of(taken_away(Counted(60), {("head", 0): 24, ("head", 1): 2, ("random", None): 24})))
     assert same.status == "clear"
     assert "is better without head 1-2" in same.text
-    equal, *_ = told(tables_of(taken_away(Counted(60), {("head", 0): 24, ("head", 1): 24, ("random", None): 24})))
+    alike: dict[tuple[str, int | None], int] = {("head", 0): 24, ("head", 1): 24, ("random", None): 24}
+    few, *_ = told(tables_of(taken_away(Counted(60), alike)))
+    assert few.status == "open", "of 60 pairs without a change, more than the margin may change unseen"
+    equal, *_ = told(tables_of(taken_away(Counted(200), alike)))
     assert equal.status == "null"
     assert equal.text.startswith("No head matters to accuracy on minimal pairs more than a random component")
 

@@ -54,11 +54,11 @@ def planted_tables(random: str = "variance") -> dict[str, pd.DataFrame]:
         "tasks": ["number", "kind"],
         "layers": [1],
         "targets": ["pairs"],
-        "items": 100,
+        "items": 200,
         "learn": 1000,
         "words": 100,
     }
-    material = Material(splits, agreement_pairs(103, 100))
+    material = Material(splits, agreement_pairs(103, 200))
     return dict(erase.function(planted(0), material, **asked, samples=300, draws=5, random=random, twin=False).tables)
 
 
