@@ -67,8 +67,8 @@ _BACKWARD = 3
         "contrasts": Table(
             "One row per part, how, target and what it is compared with; difference: value minus other. against "
             "random: each head minus the random component of its layer, paired, two-sided, one family per target and "
-            "how. against next: what matters most minus the strongest part that cannot matter most, or else the one "
-            "next to it; p is one-sided over all parts of the kind (as p_beaten), the interval two-sided.",
+            "how. against next: of blocks, what matters most minus what cannot matter most and is hardest to tell "
+            "from it (or else minus what is nearest to it), two-sided over all pairs of blocks.",
             CONTRASTS,
         ),
         "twin": Table("The same of the twin with random weights.", EFFECTS, optional=True),

@@ -40,7 +40,7 @@ AGREEMENT = ("target", "how", "of", "importance", *AGREED, "heads")
 NORMALISED, PLAIN = "layer-normalised", "as it is"
 """Importance by the norm of its layer, and without."""
 NEXT = "next"
-"""In contrasts: the part that matters most but is not among those that can matter most, or comes next to the first."""
+"""In contrasts: the block that the one that matters most is compared with."""
 
 
 class Ablated(NamedTuple):
@@ -97,7 +97,7 @@ def effect_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Itera
 
 
 def contrast_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
-    """Heads against random components of their layers; and of heads and of blocks, what matters most against the next.
+    """Heads against random components of their layers; and the block that matters most against the next.
 
     Differences are of scores; `worse`: the part surely does more harm than what it is compared with.
     """
@@ -112,7 +112,7 @@ def contrast_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Ite
             for (at, other), effect in zip(pairs, effects_of([each.change(*pair) for pair in pairs]), strict=True):
                 worse = does_harm(effect, each.target)
                 yield *_places(each, at, other, RANDOM), effect.value, effect.baseline, *effect[2:], worse
-            if len(family) > 1:
+            if parts[0].component == "block" and len(family) > 1:
                 first, other, test = _lead(each, family, samples=samples, seed=seed)
                 low, high = (test.low, test.high) if sign > 0 else (-test.high, -test.low)
                 named = _places(each, first, other, NEXT)
@@ -164,22 +164,25 @@ def _most(values: Float[np.ndarray, " part"], draws: Float[np.ndarray, "sample p
 def _lead(ablated: Ablated, family: Sequence[int], *, samples: int, seed: int) -> tuple[int, int, Contrast]:
     """The part without which the target suffers most, the part it is compared with, and by how much it leads.
 
-    Where some parts were shown not to matter most, the comparison is with the strongest of these; else with the part
-    that is nearest to the first. The test is that of `best_set`: whether any part matters more than that one.
+    Where some parts were shown not to matter most (`best_set`), the comparison is with that of them which is hardest to
+    tell from the first; else with that of all others.
     """
     values, draws, units = _harm_draws(ablated, family, samples=samples, seed=seed)
     most = _most(values, draws, units)
     others = np.flatnonzero(~most.among) if not most.among.all() else np.arange(len(family))
     others = others[others != most.first]
-    # Without a p, the one with the next largest effect.
-    other = int(others[np.lexsort((values[others], np.nan_to_num(most.p[others])))[-1]])
-    rest = np.flatnonzero(np.arange(len(family)) != other)
-    lead, apart = values[rest] - values[other], draws[:, rest] - draws[:, [other]]
-    above, either = (bootstrap_family(lead, apart, units, alternative=each) for each in ("greater", "two-sided"))
-    at = int(np.flatnonzero(rest == most.first)[0])
-    ends = float(either.low[at]), float(either.high[at])
-    test = Contrast(float(lead[at]), *ends, float(above.p[at]), units, int(above.needed[at]))
-    return family[most.first], family[other], test
+    # Parts that are alike may each be left out by chance: the claim about any of them is tested over all pairs.
+    one, two = np.triu_indices(len(family), 1)
+    sign = np.where(values[one] >= values[two], 1, -1)
+    lead, apart = sign * (values[one] - values[two]), sign * (draws[:, one] - draws[:, two])
+    pairs = bootstrap_family(lead, apart, units)
+    at = {frozenset((a, b)): pair for pair, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True))}
+    of = [at[frozenset((most.first, int(other)))] for other in others]
+    # The one that is hardest to tell from the first; without a p, the one with the next largest effect.
+    place = int(np.lexsort((-lead[of], np.nan_to_num(pairs.p[of])))[-1])
+    estimate, low, high, p = (float(each[of[place]]) for each in pairs[:4])
+    test = Contrast(estimate, low, high, p, units, int(pairs.needed[of[place]]))
+    return family[most.first], family[int(others[place])], test
 
 
 def _places(ablated: Ablated, at: int, other: int, against: str) -> tuple[Any, ...]:
