@@ -144,6 +144,9 @@ def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
             yield given.scored
         elif isinstance(given, Corpus):
             yield given
+        elif isinstance(scored := getattr(given, "scored", None), Corpus):
+            # What models are asked about while parts of them are changed (`cause.asking.Material`).
+            yield scored
         elif isinstance(given, list | tuple):
             yield from _scored(given)
 
