@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.word_senses.findings import described
 from lamina.analyses.word_senses.scores import MOST_FREQUENT, SCORED_MAJORITY, SENSES
+from lamina.analyses.word_senses.static import bag_of
 from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 
@@ -99,8 +99,20 @@ def _lines(table: Table, main: str) -> Table:
     windowed = bags["measure"].str.contains(r"\.w\d+\.")
     shown = pd.concat([always, *(bags[kind].nlargest(1, "value") for kind in (windowed, ~windowed))])
     names = [constants.get(str(measure), str(measure).removesuffix(f".{main}")) for measure in shown["measure"]]
-    lines = [(described(name), float(value)) for name, value in zip(names, shown["value"], strict=True)]
+    lines = [(_short(name), float(value)) for name, value in zip(names, shown["value"], strict=True)]
     return pd.DataFrame(lines, columns=["line", "value"])
+
+
+def _short(name: str) -> str:
+    """A level line in the legend.
+
+    Example:
+        >>> _short("skip-gram.w2"), _short("skip-gram"), _short(MOST_FREQUENT)
+        ('skip-gram, 2 words around', 'skip-gram, whole text', 'majority in training')
+    """
+    constant = {MOST_FREQUENT: "majority in training", SCORED_MAJORITY: "majority, other scored texts"}.get(name)
+    vectors, window = bag_of(name)
+    return constant or f"{vectors}, {'whole text' if window is None else f'{window} words around'}"
 
 
 def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, null: bool = False) -> alt.LayerChart:
