@@ -152,20 +152,10 @@ def _stability(value: float) -> str:
 
 
 def _position(result: Result) -> Iterator[Finding]:
+    """Where places explain most; what they explain at the last layer beside the twin."""
     row = _highest(result, "position.both", "shuffled places")
-    if row is None:
-        return
-    among, source = _best(result, "position.both")
-    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
-    yield _share(
-        result, row,
-        f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
-        f"places explain {percent(row.baseline)}{where}",
-        whether=f"the place in the sentence explains variance within words at layer {row.layer}",
-        absent=f"At layer {row.layer} the place in the sentence explains no more of a word's variance than shuffled "
-        "places",
-        source=source, importance=("answers", "localised"),
-    )  # fmt: skip
+    if row is not None:
+        yield _highest_share(result, row)
     gaps = result.tables["differences"]
     twins = gaps[(gaps["measure"] == "position.both") & (gaps["against"] == TWIN)].dropna(subset=["difference"])
     if len(twins):
@@ -180,6 +170,20 @@ def _position(result: Result) -> Iterator[Finding]:
             f"twin: {percent(last.value)}, twin {percent(last.baseline)}",
             source=[], importance=("beats control", "localised"),
         )  # fmt: skip
+
+
+def _highest_share(result: Result, row: Any) -> Finding:
+    among, source = _best(result, "position.both")
+    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
+    return _share(
+        result, row,
+        f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
+        f"places explain {percent(row.baseline)}{where}",
+        whether=f"the place in the sentence explains variance within words at layer {row.layer}",
+        absent=f"At layer {row.layer} the place in the sentence explains no more of a word's variance than shuffled "
+        "places",
+        source=source, importance=("answers", "localised"),
+    )  # fmt: skip
 
 
 def _share(
