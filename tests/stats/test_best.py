@@ -23,6 +23,17 @@ def test_the_true_best_is_in_the_set(truth: tuple[float, ...]) -> None:
     assert kept >= 276  # P(fewer | 95 %) is .009
 
 
+@pytest.mark.parametrize("truth", [(0.0,) * 8, (-1.0,) * 4 + (0.0,) * 4])
+def test_of_equally_good_members_none_leaves(truth: tuple[float, ...]) -> None:
+    """One member at a time, a set of eight equal ones lost some in a third of all samples."""
+    lost = 0
+    for number in range(200):
+        rng = np.random.default_rng(number)
+        data = np.array(truth) + rng.normal(0, 1, (40, 1)) + rng.normal(0, 0.5, (40, 8))
+        lost += not best_set(data.mean(0), _draws(data, rng, 300), 40).among[np.array(truth) == 0].all()
+    assert lost <= 18  # P(more | 5 %) is .006
+
+
 def test_a_clear_winner_stands_alone_and_a_worse_layer_leaves() -> None:
     rng = np.random.default_rng(0)
     data = np.array([0.0, 1.0, 0.2]) + rng.normal(0, 1, (60, 1)) + rng.normal(0, 0.3, (60, 3))

@@ -16,9 +16,9 @@ class BestSet(NamedTuple):
     """Which members can be the best."""
 
     among: Bool[np.ndarray, " member"]
-    """Members that no other was shown to beat; the true best is among them in 95 % of samples."""
+    """Members that no other was shown to beat; the true best, all of them where several are, in 95 % of samples."""
     p: Float[np.ndarray, " member"]
-    """That some other member is better: below .05 the member leaves the set; NaN where it has no score."""
+    """That some other member is better, adjusted for all members: below .05 it leaves the set; NaN without a score."""
     first: int
     """The member with the best score; the one shown, not the one proven."""
 
@@ -33,9 +33,10 @@ def best_set(
 ) -> BestSet:
     """The confidence set of the best members: one leaves it when another beats it.
 
-    A member is compared with all others at once by max-T over `(score of the other - its score) / standard error`
-    (comparison with the best; Hsu 1984, Hansen et al. 2011). Nothing has to be held out: the set is a statement about
-    all members, not about the chosen one.
+    Members are compared with all others at once by max-T over `(score of the other - its score) / standard error`. The
+    one that is beaten most leaves, then those that remain are compared again, until none is beaten (the model
+    confidence set; Hansen et al. 2011). Nothing has to be held out: the set is a statement about all members, not about
+    the chosen one.
 
     Args:
         scores: of the members; NaN where one has none.
@@ -59,25 +60,45 @@ def best_set(
         return BestSet(np.zeros(len(values), bool), p, -1)
     first = int(known[values[known].argmax()])
     wider = widening(units) if widen else 1.0
-    for member in known:
-        others = known[known != member]
-        lead = values[others] - values[member]
-        if not len(others) or (lead <= 0).all():
-            p[member] = 1.0
+    remaining, surest = known, 0.0
+    while len(remaining):
+        reached, null = _leads(values[remaining], drawn[:, remaining], wider)
+        order = np.argsort(-reached)
+        # Of each draw the largest of the members from each on, in this order.
+        largest = np.maximum.accumulate(null[:, order][:, ::-1], 1)[:, ::-1]
+        adjusted = (1 + (largest >= reached[order]).sum(0)) / (1 + len(drawn))
+        adjusted = np.where(reached[order] > 0, np.maximum.accumulate(adjusted), 1.0)
+        surest = max(surest, float(adjusted[0]))
+        if surest >= SURE:
+            p[remaining[order]] = np.maximum(adjusted, surest)
+            break
+        # The one that is beaten most leaves, and with it what others are compared with.
+        p[remaining[order[0]]] = surest
+        remaining = np.delete(remaining, order[0])
+    with np.errstate(invalid="ignore"):
+        return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+
+
+def _leads(
+    values: Float[np.ndarray, " member"], drawn: Float[np.ndarray, "sample member"], wider: float
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, "sample member"]]:
+    """The largest standardised lead of another member over each, and the same of centred draws."""
+    reached, null = np.full(len(values), -np.inf), np.full(drawn.shape, -np.inf)
+    for member in range(len(values)):
+        others = np.delete(np.arange(len(values)), member)
+        if not len(others):
             continue
+        lead = values[others] - values[member]
         apart = drawn[:, others] - drawn[:, [member]]
         apart = np.where(np.isfinite(apart), apart, lead)
         error = apart.std(0)
         moving = error > 1e-12
-        if (lead[~moving] > 0).any():
-            p[member] = 1 / (len(drawn) + 1)
-            continue
         scale = np.where(moving, error, 1)
-        reached = np.where(moving, lead / scale / wider, -np.inf).max()
-        null = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
-        p[member] = (1 + (null >= reached).sum()) / (1 + len(drawn))
-    with np.errstate(invalid="ignore"):
-        return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+        null[:, member] = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
+        # A lead that never varies is sure.
+        sure = bool((lead[~moving] > 0).any())
+        reached[member] = np.inf if sure else np.where(moving, lead / scale / wider, -np.inf).max()
+    return reached, null
 
 
 class CrossFit(NamedTuple):
