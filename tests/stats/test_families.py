@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from lamina.stats import bootstrap_family, permutation_family, sign_flip_family, status_of
+from lamina.stats import bootstrap_family, chance_family, holm, permutation_family, sign_flip_family, status_of
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -151,3 +152,36 @@ def test_max_t_agrees_with_mne() -> None:
     # With equal units Student's t orders flips as our statistic does; the largest is corrected alike by both.
     assert found.p[3] == pytest.approx(MNE_P[3], abs=1e-3)
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
+
+
+def test_what_chance_gives_is_the_binomial_test_and_one_member_more_is_one_test_more() -> None:
+    for right in (9, 12, 15, 18):
+        (p,) = chance_family(np.array([right]), np.array([18]), np.array([0.5]), [[0]]).p
+        assert p == pytest.approx(binomtest(right, 18, 0.5).pvalue, abs=0.015)
+    rights, counts = np.array([16, 9, 12]), np.array([18, 18, 18])
+    tests = chance_family(rights, counts, np.full(3, 0.5), [[0], [1], [2]])
+    expected = holm([binomtest(right, 18, 0.5).pvalue for right in rights.tolist()])
+    assert tests.p == pytest.approx(expected, abs=0.04)
+    assert ((tests.low <= tests.estimate) & (tests.estimate <= tests.high)).all()
+    assert tests.low[0] > 0, "interval and p agree"
+
+
+def test_all_right_is_the_clearest_outcome_and_too_few_items_are_untested() -> None:
+    (clear,) = chance_family(np.array([18]), np.array([18]), np.array([0.5]), [[0]]).p
+    assert clear < 0.001
+    five = chance_family(np.array([5]), np.array([5]), np.array([0.5]), [[0]]).one()
+    assert (np.isnan(five.p), five.needed) == (True, 6)
+    many = chance_family(np.full(67, 10), np.full(67, 10), np.full(67, 0.5), [[at] for at in range(67)])
+    assert (many.needed == 12).all(), "67 * 2 ** -11 is below .05"
+    unknown = chance_family(np.array([3]), np.array([9]), np.array([np.nan]), [[0]]).one()
+    assert np.isnan(unknown.p)
+    assert unknown.needed == 0
+
+
+def test_units_beyond_memory_are_flipped_together() -> None:
+    ahead = np.random.default_rng(0).normal(0.05, 1, (30_000, 2))
+    tests = sign_flip_family(ahead, np.ones(len(ahead)))
+    assert tests.estimate == pytest.approx(ahead.mean(0))
+    assert tests.p.max() < 0.001
+    assert tests.units.tolist() == [30_000, 30_000]
+    assert (tests.high - tests.low) == pytest.approx(2 * 2.24 / 30_000**0.5, rel=0.05)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
-    from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
+    from lamina.stats.family import (
+        Contrasts,
+        bootstrap_family,
+        chance_family,
+        holm,
+        permutation_family,
+        sign_flip_family,
+    )
     from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
     from lamina.stats.paired import drawn_contrast, paired_difference
     from lamina.stats.ranks import rank_correlation
@@ -36,6 +43,7 @@ _HOME = {
     "Units": "units",
     "best_set": "best",
     "bootstrap_family": "family",
+    "chance_family": "family",
     "cross_fit": "best",
     "document_of": "units",
     "drawn_contrast": "paired",
@@ -76,6 +84,7 @@ __all__ = [
     "Units",
     "best_set",
     "bootstrap_family",
+    "chance_family",
     "cross_fit",
     "document_of",
     "drawn_contrast",
