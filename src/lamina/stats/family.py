@@ -250,7 +250,7 @@ def chance_family(
     null = (drawn - expected) / scale
     below, largest = _step_down((value - expected) / scale, known, lambda rows: null[rows], _FLIPS, "two-sided")
     critical = _critical(largest, complete=False)
-    total = items @ (mean > 0)
+    total = (items @ (mean > 0)).clip(1)
     rarer = np.minimum(expected, 1 - expected).clip(1e-9)
     hopeless = known & (np.maximum(expected, 1 - expected) / scale <= critical)
     alike = len(members) * np.where(np.abs(expected - 0.5) < 1e-9, 2, 1)
