@@ -234,13 +234,14 @@ def chance_family(
         ([0.5, 0.0, 0.25], [True, False, True])
     """
     right, counts, chances = np.asarray(right, float), np.asarray(counts, int), np.asarray(chances, float)
-    there = (counts > 0) & np.isfinite(chances)
+    there = counts > 0
     mean = np.zeros((len(counts), len(members)))
     for member, strata in enumerate(members):
         kept = [stratum for stratum in strata if there[stratum]]
         mean[kept, member] = 1 / max(len(kept), 1)
     known = mean.sum(0) > 0.5
-    items, by_chance = np.where(there, counts, 1), np.where(there, chances, 0.5)
+    known &= ~((there & ~np.isfinite(chances))[:, None] & (mean > 0)).any(0)
+    items, by_chance = np.where(there, counts, 1), np.where(np.isfinite(chances), chances, 0.5)
     share = np.where(there, right / items, 0.5)
     value, expected = share @ mean, by_chance @ mean
     error = np.sqrt((by_chance * (1 - by_chance) / items) @ mean**2)
