@@ -171,7 +171,7 @@ def test_the_order_of_pairs_changes_nothing(found: Result) -> None:
 
 def test_findings_say_number_interval_comparison_and_status(found: Result) -> None:
     overall = found.tables["pairs"].query("paradigm == 'all' and score == 'plain'").iloc[0]
-    first = found.findings[[each.contrast for each in found.findings].index("difference")]
+    (first,) = (each for each in found.findings if dict(each.source[0].where) == {"paradigm": "all", "score": "plain"})
     assert first.estimate == overall["difference"]
     assert {each.unit for each in found.findings} == {"item"}
     assert check_findings(found) == []
