@@ -112,7 +112,7 @@ def _facts(asked: str | None) -> Relations | None:
     tables={
         "said": Table(
             "One row per task, way (known, said, seen, gap: known minus said), model, layer and measure. p_beaten: "
-            "that some other layer is better (of all layers of the row's curve); among_best: yes where that was not shown.",
+            "that some other layer of the curve is better; among_best: yes where that was not shown.",
             _SAID,
         ),
         "layers": Table(
