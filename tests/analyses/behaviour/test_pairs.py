@@ -179,6 +179,16 @@ def test_findings_say_number_interval_comparison_and_status(found: Result) -> No
     assert set(charts) == {"terms", "paradigms"} == set(captions_of("pairs"))
 
 
+def test_the_published_number_of_blimp_is_that_of_the_large_model() -> None:
+    """Wrong 17: .830 is GPT-2-large, not the model of 117 million."""
+    docs = Path(__file__).parents[3] / "docs"
+    for page in ("studies/behaviour.md", "methods/behaviour.md"):
+        text = " ".join((docs / page).read_text(encoding="utf-8").split())
+        assert "GPT-2-large (774 million parameters, 36 layers" in text
+        assert "GPT-2 (117 million" not in text
+        assert ".818" in text, "argument structure"
+
+
 def test_n_grams_do_not_learn_the_sentences_they_judge(tmp_path: Path) -> None:
     (tmp_path / "own-train.txt").write_text("The dog barked .\nThe cat ran .\n")
     asked = pairs_from([("the dog barked.", "the dog ran.")])
