@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lamina.stats.family import (
         Contrasts,
         bootstrap_family,
+        chance_family,
         holm,
         permutation_family,
         sign_flip_family,
@@ -43,6 +44,7 @@ _HOME = {
     "Units": "units",
     "best_set": "best",
     "bootstrap_family": "family",
+    "chance_family": "family",
     "cross_fit": "best",
     "document_of": "units",
     "drawn_contrast": "paired",
@@ -84,6 +86,7 @@ __all__ = [
     "Units",
     "best_set",
     "bootstrap_family",
+    "chance_family",
     "cross_fit",
     "document_of",
     "drawn_contrast",

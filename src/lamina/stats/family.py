@@ -11,7 +11,7 @@ from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Bool, Float, Int, Real
 
 from lamina.stats.intervals import widening
 from lamina.stats.status import LEAST_UNITS, SURE, Contrast
@@ -21,6 +21,10 @@ _ALL_FLIPS = 14
 """Up to this number of units, all sign flips are tried ..."""
 _FLIPS = 10_000
 """... with more, as many at random."""
+_MOST_ROWS = 2000
+"""Units whose signs are flipped one by one; of more, several are flipped together, so that memory does not grow."""
+_NORMAL = 1.96
+"""Of an interval for a single share: counts are too coarse for their own critical value."""
 _AT_ONCE = 2**23
 """Numbers held while draws are compared."""
 _ROUNDING = 1e-5
@@ -96,6 +100,10 @@ def sign_flip_family(
     counted = np.broadcast_to(counted, differences.shape).reshape(units, -1)
     total, present = counted.sum(0), (counted > 0).sum(0)
     known = total > 0
+    if units > _MOST_ROWS:
+        values, counted = (np.stack([part[row::_MOST_ROWS].sum(0) for row in range(_MOST_ROWS)]) for part in
+                           (values, counted))  # fmt: skip
+        units = _MOST_ROWS
     estimate = np.divide(values.sum(0), total, out=np.full(len(total), np.nan), where=known)
     squares = np.square(values).sum(0)
     scaled = values / np.where(squares > 0, np.sqrt(squares), 1)
@@ -288,6 +296,63 @@ def permutation_family(
     return np.where(known, (below + 1) / (samples + 1), np.nan).reshape(shape)
 
 
+def chance_family(
+    right: Real[np.ndarray, " stratum"],
+    counts: Int[np.ndarray, " stratum"],
+    chances: Float[np.ndarray, " stratum"],
+    members: Sequence[Sequence[int]],
+    *,
+    seed: int = 0,
+) -> Contrasts:
+    """Shares of right items minus those by chance, averaged over strata: is each different from 0?
+
+    What chance alone gives is known, so it is drawn: all items answered at random, the same draws for all members. This
+    is the exact binomial test where a member is one stratum, and holds where all items are right or none is. The
+    simultaneous intervals are Wilson's, with the effective number of items of a mean over strata.
+
+    Args:
+        right: items that are right, by stratum (a paradigm, a part of a suite); ties are left out.
+        counts: items that are right or wrong.
+        chances: how often an item is right by chance; NaN where that is not known.
+        members: the strata that each member averages, each counting the same.
+        seed: of the draws.
+
+    Example:
+        >>> tests = chance_family(np.array([18, 9]), np.array([18, 18]), np.array([0.5, 0.5]), [[0], [1], [0, 1]])
+        >>> tests.estimate.tolist(), (tests.p < 0.05).tolist()
+        ([0.5, 0.0, 0.25], [True, False, True])
+    """
+    right, counts, chances = np.asarray(right, float), np.asarray(counts, int), np.asarray(chances, float)
+    there = counts > 0
+    mean = np.zeros((len(counts), len(members)))
+    for member, strata in enumerate(members):
+        kept = [stratum for stratum in strata if there[stratum]]
+        mean[kept, member] = 1 / max(len(kept), 1)
+    known = mean.sum(0) > 0.5
+    known &= ~((there & ~np.isfinite(chances))[:, None] & (mean > 0)).any(0)
+    items, by_chance = np.where(there, counts, 1), np.where(np.isfinite(chances), chances, 0.5)
+    share = np.where(there, right / items, 0.5)
+    value, expected = share @ mean, by_chance @ mean
+    error = np.sqrt((by_chance * (1 - by_chance) / items) @ mean**2)
+    known &= error > 0
+    scale = np.where(known, error, 1)
+    drawn = (np.random.default_rng([seed, len(counts)]).binomial(items, by_chance, (_FLIPS, len(items))) / items) @ mean
+    null = (drawn - expected) / scale
+    below, largest = _step_down((value - expected) / scale, known, lambda rows: null[rows], _FLIPS, "two-sided")
+    critical = _critical(largest, complete=False)
+    total = (items @ (mean > 0)).clip(1)
+    rarer = np.minimum(expected, 1 - expected).clip(1e-9)
+    hopeless = known & (np.maximum(expected, 1 - expected) / scale <= critical)
+    alike = len(members) * np.where(np.abs(expected - 0.5) < 1e-9, 2, 1)
+    least = np.maximum(np.ceil(np.log(SURE / alike) / np.log(rarer)), total + 1)
+    low, high = _wilson(value, (share * (1 - share) / items) @ mean**2, total, max(critical, _NORMAL))
+    numbers = (
+        value - expected, low - expected, high - expected, np.where(hopeless, np.nan, (below + 1) / (_FLIPS + 1))
+    )  # fmt: skip
+    numbers = (np.where(known, number, np.nan) for number in numbers)
+    return Contrasts(*numbers, np.where(known, total, 0).astype(float), np.where(hopeless, least, 0).astype(float))
+
+
 def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> np.ndarray:
     """Holm's correction, for the few tests that share no resampling, as exact binomial ones; missing ones stay missing.
 
@@ -346,6 +411,22 @@ def _critical(largest: Float[np.ndarray, " sample"], complete: bool) -> float:
     allowed = SURE * samples if complete else SURE * (samples + 1) - 1
     rank = int(np.ceil(allowed - 1e-9))
     return float(np.sort(largest)[::-1][max(rank, 1) - 1]) + _ROUNDING
+
+
+def _wilson(
+    value: Float[np.ndarray, " member"],
+    variance: Float[np.ndarray, " member"],
+    items: Real[np.ndarray, " member"],
+    critical: float,
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, " member"]]:
+    """Wilson's interval of shares; means over strata have as many items as would vary alike (Korn, Graubard)."""
+    spread = value * (1 - value)
+    varies = (variance > 0) & (spread > 0)
+    n = np.where(varies, spread / np.where(varies, variance, 1), items)
+    limit = critical**2 / n
+    centre = (value + limit / 2) / (1 + limit)
+    reach = np.sqrt(np.maximum(spread * limit + limit**2 / 4, 0)) / (1 + limit)
+    return (centre - reach).clip(0, 1), (centre + reach).clip(0, 1)
 
 
 def _inverted(
