@@ -38,7 +38,7 @@ from lamina.analyses.cause.patch_questions import CONTROLS, DIFFERENCES, OWN, PA
 from lamina.analyses.cause.patch_questions import RANDOM as RANDOM_TOKENS
 from lamina.analyses.cause.roles_effects import GROUPS, ROLES, Needed, Without, group_rows, role_rows
 from lamina.analyses.cause.roles_findings import tell_findings as roles_findings
-from lamina.analyses.cause.roles_heads import Role
+from lamina.analyses.cause.roles_heads import Kind, Role
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.edits import Edit
 from lamina.findings import Finding
@@ -51,7 +51,7 @@ DRAWN: dict[str, Any] = {"samples": 400, "seed": 0}
 class Documents(Target):
     """The loss on documents of unequal size; items and units are the same."""
 
-    name, lower_is_better, whole, layers, skipped = "loss", True, False, (1,), Counter()
+    name, lower_is_better, layers, skipped = "loss", True, (1,), Counter()
     rows: Sequence[Any] = ()
 
     def __init__(self, documents: int = DOCUMENTS) -> None:
@@ -196,20 +196,17 @@ def concept_is_readable(rng: np.random.Generator, planted: bool) -> bool:
     return found[2].known if planted else any(each.known for each in found.values())
 
 
-def _roles(
-    rng: np.random.Generator, effects: np.ndarray, finds: np.ndarray, kind: str, target: str = "pairs"
-) -> tuple[Result, Needed]:
+def _roles(rng: np.random.Generator, effects: np.ndarray, finds: np.ndarray, kind: Kind) -> Result:
     losses = _Losses(rng)
     after = {place: losses.after(float(effects[place])) for place in np.ndindex(*effects.shape)}
     units = Documents().units
-    without = Without("loss", True, False, units, losses.before, after)._replace(target=target)
     name = "sink" if kind == "sink" else "obj"
-    needed = Needed(Role(name, kind, finds, finds > 0.5), without)  # type: ignore[arg-type]
+    needed = Needed(Role(name, kind, finds, finds > 0.5), Without("loss", True, units, losses.before, after))
     tables = {
         "roles": (role_rows([needed]), ROLES),
         "groups": (group_rows([needed], **DRAWN), GROUPS),
     }
-    return _result("roles", tables), needed
+    return _result("roles", tables)
 
 
 def heads_with_a_role_matter(rng: np.random.Generator, planted: bool) -> bool:
@@ -218,7 +215,7 @@ def heads_with_a_role_matter(rng: np.random.Generator, planted: bool) -> bool:
     finds[:, 0] = 0.9
     effects = np.full(finds.shape, 0.1)
     effects[2, 0] += 0.27 * planted
-    result, _ = _roles(rng, effects, finds, "relation", "loss")
+    result = _roles(rng, effects, finds, "relation")
     return _told(result, contrast="head 3-1 minus others" if planted else "minus others")
 
 
@@ -228,7 +225,7 @@ def sinks_matter(rng: np.random.Generator, planted: bool) -> bool:
     finds[:, 0] = 0.9
     effects = 0.1 * rng.standard_normal(finds.shape)
     effects[:, 0] += 0.22 * planted
-    result, _ = _roles(rng, effects, finds, "sink", "loss")
+    result = _roles(rng, effects, finds, "sink")
     return _told(result, contrast="without one of them")
 
 
@@ -237,7 +234,7 @@ def finding_goes_with_use(rng: np.random.Generator, planted: bool) -> bool:
     finds = 0.45 * rng.random((BLOCKS, HEADS))
     effects = 0.15 * rng.standard_normal(finds.shape) + 1.15 * planted * finds
     finds[0, 0] = 0.51
-    result, _ = _roles(rng, effects, finds, "relation", "loss")
+    result = _roles(rng, effects, finds, "relation")
     return _told(result, contrast="rank correlation")
 
 

@@ -115,7 +115,7 @@ def _needed(effects: np.ndarray, finds: np.ndarray, *, seed: int = 0, units: int
         for block, head in np.ndindex(effects.shape)
     }
     role = Role("obj", "relation", finds, finds > 0.5)
-    return Needed(role, Without("link:obj@2", False, False, tuple(map(str, range(units))), Scores(before, ones), after))
+    return Needed(role, Without("link:obj@2", False, tuple(map(str, range(units))), Scores(before, ones), after))
 
 
 def test_a_head_is_compared_with_the_mean_of_its_layer_without_the_role() -> None:

@@ -36,7 +36,6 @@ class Without(NamedTuple):
 
     target: str
     lower_is_better: bool
-    whole: bool
     units: tuple[str, ...]
     before: Scores
     after: Mapping[Place, Scores]
