@@ -579,7 +579,7 @@ export interface ReadAt {
   value: number;
   low: number;
   high: number;
-  tied: boolean;
+  among_best: boolean;
 }
 
 /** The score of one model at one task; null where it is not available. */
