@@ -17,7 +17,7 @@ from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
-from lamina.stats.units import Units
+from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -107,12 +107,16 @@ class Objective(ABC):
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterable[Outcome]:
         """How each scored text would be done by always answering what is most frequent in training."""
 
-    def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
-        """The scores of that constant answer, which never looks at the text."""
+    def constant(self, train: Sequence[Item], scored: Sequence[Item]) -> list[Outcome]:
+        """How that constant answer, which never looks at the text, does on each; nothing is noted of it."""
         noted = Counter(self.noted)
-        found = means(list(self.guess(train, scored)))
+        found = list(self.guess(train, scored))
         self.noted = noted
         return found
+
+    def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
+        """The scores of the constant answer."""
+        return means(self.constant(train, scored))
 
     def cut(self, number: int, text: Text, labels: Any = None) -> Row:
         """The whole text as one row; a text longer than `length` loses the end of its last segment."""
@@ -133,6 +137,11 @@ def text_of(item: Item) -> Text:
 def unit_of(text: Text) -> str:
     """What is never cut in two: the document, or the text itself where none is known."""
     return text.doc or text.id
+
+
+def unit_kind(items: Iterable[Item]) -> UnitKind:
+    """What `unit_of` names: documents where any is known."""
+    return "document" if any(text_of(item).doc for item in items) else "text"
 
 
 UNSEEN = "labels unseen in training (scored as errors)"
@@ -231,9 +240,7 @@ Runs = Sequence[Sequence[Outcome]]
 """How every scored text was done, by each model of one kind: one per seed."""
 
 
-def score_contrasts(
-    pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: int, samples: int = SAMPLES
-) -> Contrasts:
+def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: int, samples: int = SAMPLES) -> Contrasts:
     """How much each first model scores above the second, paired by document; all pairs are one family, two-sided.
 
     Where both count the same things in every document, signs of documents are flipped. Where they do not (F1, whose
@@ -267,8 +274,8 @@ def score_contrasts(
     found = bootstrap_family(np.array(values), np.stack(drawn, 1), present, bounds=bounds)
     # Two models that do every document alike differ by nothing, however documents are drawn.
     same = np.array([np.array_equal(each[:, 0], each[:, 1]) for each in sides]) & (found.needed == 0)
-    nothing = (np.where(same, 0.0, ends) for ends in (found.low, found.high))
-    return Contrasts(found.estimate, *nothing, np.where(same, 1.0, found.p), found.units, found.needed)
+    low, high = (np.where(same, 0.0, ends) for ends in (found.low, found.high))
+    return found._replace(low=low, high=high, p=np.where(same, 1.0, found.p))
 
 
 def _sides(pair: tuple[Runs, Runs], metric: str, names: Sequence[str]) -> np.ndarray:
@@ -293,6 +300,44 @@ def _apart(sums: np.ndarray, units: Units, seed: int, samples: int) -> tuple[flo
     )
     differences = values[:, 0] - values[:, 1]
     return float(differences.mean()), draws_over_seeds(differences, one - other)
+
+
+CONTRASTS = (
+    "task", "family", "metric", "count", "value", "against", "difference", "low", "high", "p_adjusted", "units",
+    "needed", "unit",
+)  # fmt: skip
+"""Of `contrasts.csv`."""
+
+
+def contrast_table(
+    runs: Runs, against: Sequence[Outcome], unit: UnitKind, *, seed: int, samples: int = SAMPLES
+) -> pandas.DataFrame:
+    """Every metric of a model minus that of another answer to the same texts, over all tasks and per task.
+
+    Over all tasks it is a family of one; the tasks of a metric are a family.
+    """
+    import pandas as pd
+
+    tasks = sorted({each.task for each in runs[0] if each.task}, key=lambda name: (len(name), name))
+
+    def own(side: Runs, task: str) -> Runs:
+        return [[each for each in run if each.task == task] for run in side]
+
+    named: dict[str, tuple[Runs, Runs]] = {ALL: (runs, [against])}
+    named |= {task: (own(runs, task), own([against], task)) for task in tasks}
+    rows = []
+    for metric in runs[0][0].sums:
+        for kind, family in ((ALL, [ALL]), ("task", tasks)):
+            if not family:
+                continue
+            found = score_contrasts([named[task] for task in family], metric, seed=seed, samples=samples)
+            for task, difference, *ends in zip(family, *found, strict=True):
+                mine, other = named[task]
+                value = float(np.mean([_ratio(*_totals(run, metric)) for run in mine]))
+                count = sum(each.sums[metric].judged for each in mine[0])
+                beside = _ratio(*_totals(other[0], metric))
+                rows.append((task, kind, metric, count, value, beside, difference, *ends, unit))
+    return pd.DataFrame(rows, columns=list(CONTRASTS))
 
 
 SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")
