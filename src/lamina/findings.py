@@ -166,7 +166,7 @@ def not_tested(
         >>> not_tested("layer 3 is best", "2 of 7 probes had not converged").text
         'It was not tested whether layer 3 is best: 2 of 7 probes had not converged.'
     """
-    return Finding(whether, "", "untested", note=reason, source=tuple(source), importance=tuple(importance))
+    return Finding(whether, "", "untested", note=f"{reason.rstrip('.')}.", source=tuple(source), importance=tuple(importance))
 
 
 def saved_finding(found: Finding) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def sentence(found: Finding) -> str:
         '5 documents are too few to test whether heads differ; at least 6 are needed.'
     """
     if found.status == "untested" and not found.needed:
-        return f"It was not tested whether {found.claim}: {found.note.rstrip('.') or 'no reason was recorded'}."
+        return f"It was not tested whether {found.claim}: {found.note or 'no reason was recorded.'}"
     after = f" {found.note}" if found.note else ""
     if found.status == "untested":
         counted = f"{found.n:,} {found.unit}{'' if found.n == 1 else 's'} {'is' if found.n == 1 else 'are'}"

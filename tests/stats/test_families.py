@@ -123,6 +123,16 @@ def test_bootstrap_family_holds_its_level_and_finds_what_is_planted() -> None:
     assert _alarms(50, lambda rng: test(rng, 0.8)[0] < 0.05) >= 45
 
 
+def test_few_units_are_untested_whatever_their_differences_are() -> None:
+    # Flips of 4 units reach 2 / 2 ** 4 at best, also where one of them is level.
+    found = sign_flip_family(np.array([1.0, 1, 1, 0]), np.ones(4)).one()
+    assert np.isnan(found.p)
+    assert found.needed == 6
+    one_sided = sign_flip_family(np.array([1.0, 1, 1, 0]), np.ones(4), alternative="greater").one()
+    assert one_sided.needed == 5
+    assert sign_flip_family(np.ones(5), np.ones(5), alternative="greater").one().p == pytest.approx(2**-5)
+
+
 def test_bootstrap_draws_that_do_not_vary_have_no_p() -> None:
     found = bootstrap_family(np.array([1.0, 0.5]), np.ones((100, 2)) * [1.0, 0.5], 50)
     assert np.isnan(found.p).all()

@@ -74,11 +74,12 @@ class Sample:
         return tuple(dict.fromkeys([*said, *self.inherited]))
 
     def told_by(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings; those about too small a sample say so."""
-        return tuple(
-            replace(each, note=" ".join(filter(None, (each.note, self._remark(each.text).strip()))))
-            for each in findings
-        )
+        """The findings; those about too small a sample say so, unless they are untested for that very reason."""
+        return tuple(each if each.needed else self._with_remark(each) for each in findings)
+
+    def _with_remark(self, finding: Finding) -> Finding:
+        remark = self._remark(finding.text).strip()
+        return replace(finding, note=" ".join(filter(None, (finding.note, remark))))
 
     def _remark(self, text: str) -> str:
         few = [count for name, count in self.few.items() if len(self.targets) == 1 or _mentions(text, name)]

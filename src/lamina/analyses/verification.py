@@ -72,23 +72,31 @@ class _Cells:
 
     def __init__(self, found: Finding, rows: Iterable[pd.DataFrame]) -> None:
         self._names: set[str] = set()
-        numbers: list[float] = [found.n, found.needed]
-        numbers += [value for value in (found.estimate, found.low, found.high) if value is not None]
+        self._heads: set[tuple[int, int]] = set()
+        cells: list[float] = []
+        counts: list[float] = [found.n, found.needed]
         for part in rows:
-            numbers.append(len(part))
+            counts.append(len(part))
             for name in part.columns:
                 column = part[name]
                 if pd.api.types.is_numeric_dtype(column):
-                    numbers += [float(value) for value in column.dropna().unique()]
+                    cells += [float(value) for value in column.dropna().unique()]
                 else:
                     self._names.update(map(str, column.dropna().unique()))
-                numbers.append(column.nunique())
-        self._numbers = [value for value in numbers if math.isfinite(value)]
+                counts.append(column.nunique())
+            for layer in (name for name in part.columns if name == "layer" or name.startswith("layer_")):
+                head = layer.replace("layer", "head")
+                if head in part:
+                    pairs = part[[layer, head]].dropna()
+                    self._heads.update((int(one), int(other)) for one, other in pairs.itertuples(index=False))
+        self._cells = [value for value in cells if math.isfinite(value)]
+        told = [value for value in (found.estimate, found.low, found.high) if value is not None]
+        self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]
 
     def exactly(self, value: float) -> bool:
         """Whether a cell holds this number; effects may be told with the other sign."""
         return not math.isfinite(value) or any(
-            abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._numbers
+            abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._cells
         )
 
     def unknown(self, claim: str) -> Iterator[str]:
@@ -97,7 +105,7 @@ class _Cells:
         for name in sorted(self._names, key=len, reverse=True):
             text = text.replace(name, " ")
         for layer, head in _HEAD.findall(text):
-            if not (self._rounded(float(layer), 0) and self._rounded(float(head), 0)):
+            if (int(layer), int(head)) not in self._heads:
                 yield f"{layer}-{head}"
         for token, percent in _NUMBER.findall(_HEAD.sub(" ", text)):
             if not token.strip("-"):

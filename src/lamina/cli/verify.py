@@ -1,4 +1,4 @@
-"""`lamina verify`: compare everything that lamina keeps with its checksums."""
+"""`lamina verify`: compare what lamina keeps with its checksums, and findings with the tables they are told from."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare everything that lamina keeps with its checksums, and say what to do. Exit code 1 if anything is damaged.
+    """Compare everything that lamina keeps with its checksums, and the findings of results with their tables.
+
+    Says what to do; exit code 1 if anything is damaged or told wrongly.
 
     Example: `lamina verify results`
     """
@@ -145,8 +147,8 @@ def _results(roots: Iterable[Path]) -> _Part:
     roots = list(dict.fromkeys(roots))
     folders = [folder for root in roots for folder in _below(root)]
     results = [folder for folder in folders if (folder / "result.json").exists()]
-    said = {folder: problems for folder in results if (problems := check_result(folder))}
-    found = [_Found(what, None) for problems in said.values() for what in problems]
+    wrong = {folder: problems for folder in results if (problems := check_result(folder) or _told_wrongly(folder))}
+    found = [_Found(what, None) for problems in wrong.values() for what in problems]
     for folder in folders:
         for path, _ in left_behind(folder):
             found.append(_Found(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True))
@@ -156,7 +158,19 @@ def _results(roots: Iterable[Path]) -> _Part:
     where = ", ".join(map(str, roots))
     if not results:
         return _Part(f"results: none in {where}", found)
-    return _Part(f"results: {len(results) - len(said):,} of {len(results):,} intact in {where}", found)
+    return _Part(f"results: {len(results) - len(wrong):,} of {len(results):,} intact in {where}", found)
+
+
+def _told_wrongly(folder: Path) -> list[str]:
+    """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
+    from lamina.analyses import get_analysis, names
+    from lamina.analyses.verification import check_findings
+    from lamina.results import Result
+
+    result = Result.load(folder)
+    if result.analysis not in names() or result.version != get_analysis(result.analysis).version:
+        return []
+    return [f"{folder}: {problem}" for problem in check_findings(result)]
 
 
 def _assets() -> _Part:

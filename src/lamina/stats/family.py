@@ -104,9 +104,11 @@ def sign_flip_family(
     below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
     p = (below + (not complete)) / (len(flips) + (not complete))
     critical = _critical(largest, complete)
-    # All units on one side, each as far: no statistic of this member can be larger.
-    hopeless = np.sqrt(present) <= critical
-    needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
+    # All units on one side, each as far: no statistic of this member can be larger, and no p smaller.
+    two_sided = alternative == "two-sided"
+    hopeless = (np.sqrt(present) <= critical) | (2.0 ** (two_sided - present) >= SURE)
+    least = LEAST_UNITS if two_sided else LEAST_UNITS - 1
+    needed = np.where(hopeless & known, np.maximum(max(least, int(critical**2) + 1), present + 1), 0)
     low, high = _inverted(values, counted, critical, alternative)
     p = np.where(known & ~hopeless, p, np.nan)
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))

@@ -35,7 +35,7 @@ class Ablated(NamedTuple):
         """What each part is worth."""
         return [
             # Of several draws, the mean is no whole number.
-            effect_of(self.before, after, self.target.units, whole=self.target.whole and len(part.edits) == 1)
+            effect_of(self.before, after, self.target.units)
             for part, after in zip(self.parts, self.after, strict=True)
         ]
 
@@ -61,7 +61,7 @@ def effect_rows(ablated: Iterable[Ablated]) -> Iterator[tuple[Any, ...]]:
             p_adjusted[hows == how] = holm([effect.p for effect, own in zip(effects, hows == how, strict=True) if own])
         for part, effect, p in zip(each.parts, effects, p_adjusted.tolist(), strict=True):
             head = None if part.head is None else part.head + 1
-            yield part.component, part.block + 1, head, part.how, each.target.name, *effect[:-1], p
+            yield part.component, part.block + 1, head, part.how, each.target.name, *effect[:5], p
 
 
 def agreement_rows(ablated: Iterable[Ablated], of: str, *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:

@@ -126,7 +126,7 @@ def effect_rows(
         for kind in WHATS:
             effect = each.effects[kind]
             said = verdict if kind == CONCEPT else ""
-            yield task, each.layer, kind, each.ranks[kind], target, *effect[:-1], float(p_adjusted[kind][at]), said
+            yield task, each.layer, kind, each.ranks[kind], target, *effect[:5], float(p_adjusted[kind][at]), said
 
 
 def difference_rows(task: str, target: str, measured: Sequence[Measured]) -> Iterator[tuple[Any, ...]]:
@@ -162,12 +162,12 @@ def _measured(erasers: Erasers, before: Scores, after: Mapping[str, Sequence[Sco
 
 
 def _effect(before: Scores, after: Scores, target: Target) -> Effect:
-    return effect_of(before, after, target.units, whole=target.whole)
+    return effect_of(before, after, target.units)
 
 
 def _over_draws(before: Scores, draws: Sequence[Scores], target: Target) -> Effect:
     """The mean effect of several draws; its interval is over documents and draws."""
-    found = effect_of(before, _mean(draws), target.units, whole=False)
+    found = effect_of(before, _mean(draws), target.units)
     spread = np.var([each.value for each in draws], ddof=1) / len(draws)
     low, high, p = _wider(found, float(spread), len(draws), target)
     return found._replace(low=low, high=high, p=p)
@@ -179,8 +179,7 @@ def _difference(concept: Scores, others: Sequence[Scores], target: Target) -> Di
     If the concept's subspace were just another random one, its effect would vary like theirs: by their variance, and by
     that of their mean.
     """
-    whole = target.whole and len(others) == 1
-    found = effect_of(_mean(others), concept, target.units, whole=whole)
+    found = effect_of(_mean(others), concept, target.units)
     if len(others) < 2:
         return Difference(found.effect, found.low, found.high, found.p)
     spread = np.var([each.value for each in others], ddof=1) * (1 + 1 / len(others))

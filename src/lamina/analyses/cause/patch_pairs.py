@@ -173,7 +173,7 @@ def measure_pairs(
         if held:
             one = np.ones(len(held))
             before, now = (Scores((good - each)[held, _SHARED], one) for each in (bad, after))
-            effect = effect_of(before, now, [units[at] for at in held], whole=False)
+            effect = effect_of(before, now, [units[at] for at in held])
             row = (layer, position, effect.effect, effect.low, effect.high, len(held))
             (found.random if random else found.effects).append(row)
     return found

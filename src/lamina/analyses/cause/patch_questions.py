@@ -324,7 +324,7 @@ def _tables(
         if count:
             before, after = ((each[held] == _TURNED).astype(float) for each in (outcomes[RANDOM, layer, role], said))
             one = np.ones(count)
-            effect = effect_of(Scores(before, one), Scores(after, one), keys, whole=True)
+            effect = effect_of(Scores(before, one), Scores(after, one), keys)
             tests.append((layer, role, effect.effect, *_spread(effect, len(set(keys))), count, effect.p))
     for (*row, count, _), p in zip(tests, holm([each[-1] for each in tests]), strict=True):
         found.differences.append((swap, *row, float(p), count))

@@ -51,8 +51,7 @@ class Changed(NamedTuple):
     def effect(self, metric: str) -> Effect:
         """The difference from the model without the change, paired by document."""
         before, after = (_scores(runs, metric) for runs in (self.against, self.runs))
-        whole = all(np.array_equal(each.hits, each.hits.round()) for each in (before, after))
-        return effect_of(before, after, [each.unit for each in self.runs[0]], whole=whole)
+        return effect_of(before, after, [each.unit for each in self.runs[0]])
 
 
 def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> Score:

@@ -43,7 +43,7 @@ class Without(NamedTuple):
 
     def effect(self, place: Place) -> Effect:
         """Of one head."""
-        return effect_of(self.before, self.after[place], self.units, whole=self.whole)
+        return effect_of(self.before, self.after[place], self.units)
 
     def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
         """The effect of every head; NaN where a head cannot be taken away."""
@@ -71,7 +71,7 @@ def role_rows(needed: Sequence[Needed]) -> list[tuple[Any, ...]]:
             effect, beside = without.effect(place), _others(role, without, place)
             against = Effect(*[np.nan] * 6)
             if beside is not None:
-                against = effect_of(beside, without.after[place], without.units, whole=False)
+                against = effect_of(beside, without.after[place], without.units)
             others = against.baseline - without.before.value
             finds = float(role.finds[place])
             told = (effect.effect, effect.low, effect.high, others, against.effect, against.low, against.high)
@@ -103,7 +103,7 @@ def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tup
         difference = [np.nan] * 4
         if places:
             own = _mean([without.after[place] for place in places])
-            found = effect_of(_mean([beside[place] for place in places]), own, without.units, whole=False)
+            found = effect_of(_mean([beside[place] for place in places]), own, without.units)
             effects = without.values(role.has.shape)
             p = permuted_p(effects, role.has & np.isfinite(effects), seed=seed)
             difference = [found.effect, found.low, found.high, p]
