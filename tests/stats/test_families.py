@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.stats import bootstrap_family, permutation_family, sign_flip_family, status_of
+from lamina.stats import bootstrap_family, permutation_family, ratio_differences, sign_flip_family, status_of
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -161,3 +161,16 @@ def test_max_t_agrees_with_mne() -> None:
     # With equal units Student's t orders flips as our statistic does; the largest is corrected alike by both.
     assert found.p[3] == pytest.approx(MNE_P[3], abs=1e-3)
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
+
+
+def test_differences_of_ratios_add_up_to_the_difference_and_hold_their_level():
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(400):
+        counts = rng.poisson(8, (2, 15)) + 1.0
+        one, other = (np.stack([rng.binomial(each.astype(int), 0.6), each]) for each in counts)
+        ahead, counted = ratio_differences(one, other)
+        apart = one[0].sum() / one[1].sum() - other[0].sum() / other[1].sum()
+        assert ahead.sum() / counted.sum() == pytest.approx(apart)
+        alarms += sign_flip_family(ahead[:, None], counted).one().p < 0.05
+    assert alarms <= 29

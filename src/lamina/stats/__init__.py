@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
     from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
-    from lamina.stats.paired import drawn_contrast, paired_difference
+    from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.ranks import rank_correlation
     from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
     from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
@@ -48,6 +48,7 @@ _HOME = {
     "paired_difference": "paired",
     "permutation_family": "family",
     "rank_correlation": "ranks",
+    "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
     "seed_shares": "seeds",
@@ -88,6 +89,7 @@ __all__ = [
     "paired_difference",
     "permutation_family",
     "rank_correlation",
+    "ratio_differences",
     "ratio_draws",
     "ratio_intervals",
     "seed_shares",
