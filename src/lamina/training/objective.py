@@ -16,6 +16,7 @@ from lamina.encoders.pieces import Pieces
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.intervals import interval
+from lamina.stats.paired import ratio_differences
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
 from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
@@ -243,9 +244,8 @@ Runs = Sequence[Sequence[Outcome]]
 def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: int, samples: int = SAMPLES) -> Contrasts:
     """How much each first model scores above the second, paired by document; all pairs are one family, two-sided.
 
-    Where both count the same things in every document, signs of documents are flipped. Where they do not (F1, whose
-    denominator has the predictions in it), or where there are `ENOUGH_SEEDS` models and these vary too, documents are
-    resampled. With fewer seeds the contrast is that of the mean of these very models.
+    Signs of documents are flipped. From `ENOUGH_SEEDS` models on these vary too, and documents are resampled; with
+    fewer the contrast is that of the mean of these very models.
 
     Args:
         pairs: how both did the same texts; one run of either side is compared with all runs of the other.
@@ -264,10 +264,10 @@ def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: in
     tops, bottoms = ([each[..., part] for each in sides] for part in (0, 1))
     shares = all((top <= bottom).all() for top, bottom in zip(tops, bottoms, strict=True))
     bounds = (-1.0, 1.0) if shares else (-np.inf, np.inf)
-    counts = np.stack([each[0, 0] for each in bottoms], 1)
-    alike = all((each == each[:1, :1]).all() for each in bottoms)
-    if alike and max(map(len, sides)) < ENOUGH_SEEDS:
-        ahead = np.stack([(each[:, 0] - each[:, 1]).mean(0) for each in tops], 1)
+    if max(map(len, sides)) < ENOUGH_SEEDS:
+        # [member, (ahead, counts), unit], the mean over runs.
+        apart = [np.mean([ratio_differences(*run.swapaxes(1, 2)) for run in each], axis=0) for each in sides]
+        ahead, counts = np.array(apart).transpose(1, 2, 0)
         return sign_flip_family(ahead, counts, bounds=bounds, seed=seed)
     values, drawn = zip(*(_apart(each, units, seed, samples) for each in sides), strict=True)
     present = np.array([(each > 0).any((0, 1)).sum() for each in bottoms], float)
