@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
+    from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
     from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
@@ -28,6 +28,7 @@ _HOME = {
     "ENOUGH_SEEDS": "seeds",
     "Halves": "units",
     "LEAST_UNITS": "status",
+    "Leads": "best",
     "NEGLIGIBLE": "status",
     "SURE": "status",
     "Status": "status",
@@ -45,6 +46,7 @@ _HOME = {
     "holm": "family",
     "interval": "intervals",
     "intervals": "intervals",
+    "leads": "best",
     "paired_difference": "paired",
     "permutation_family": "family",
     "rank_correlation": "ranks",
@@ -71,6 +73,7 @@ __all__ = [
     "Contrasts",
     "CrossFit",
     "Halves",
+    "Leads",
     "Status",
     "StreamedBootstrap",
     "UnitSums",
@@ -86,6 +89,7 @@ __all__ = [
     "holm",
     "interval",
     "intervals",
+    "leads",
     "paired_difference",
     "permutation_family",
     "rank_correlation",

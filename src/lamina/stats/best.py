@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
 
+from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import widening
-from lamina.stats.status import SURE
+from lamina.stats.status import LEAST_UNITS, SURE
 from lamina.stats.units import CHOOSING, SCORED
 
 
@@ -78,6 +79,52 @@ def best_set(
         p[member] = (1 + (null >= reached).sum()) / (1 + len(drawn))
     with np.errstate(invalid="ignore"):
         return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+
+
+class Leads(NamedTuple):
+    """How far the first member lies ahead of each other one, and which can be the best."""
+
+    best: BestSet
+    contrasts: Contrasts
+    """Of the first minus each member (so that it is above 0 whatever is better), simultaneous over the others; p is
+    that of `best`: that some other member is better than this one. NaN for the first itself."""
+
+
+def leads(
+    scores: Float[np.ndarray, " member"],
+    draws: Float[np.ndarray, "sample member"],
+    units: int,
+    *,
+    higher: bool = True,
+    least: int = LEAST_UNITS,
+) -> Leads:
+    """The contrasts behind a confidence set: a member that left it is one that the first, or another, beats.
+
+    Args:
+        scores: of the members; NaN where one has none.
+        draws: the same from resampled units, the same draws for all members.
+        units: how many units were resampled.
+        higher: whether higher scores are better.
+        least: with fewer units nothing is tested, and all members can be the best.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.array([0.5, 0.8, 0.81])
+        >>> found = leads(scores, scores + rng.normal(0, 0.02, (1000, 3)), 100)
+        >>> found.best.among.tolist(), found.contrasts.estimate.round(2).tolist()
+        ([False, True, True], [0.31, 0.01, nan])
+    """
+    best = best_set(scores, draws, units, higher=higher)
+    sign = 1.0 if higher else -1.0
+    scored = np.isfinite(best.p)
+    others = scored & (np.arange(len(scores)) != best.first)
+    apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
+    drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
+    found = bootstrap_family(apart, drawn, units, least=least)
+    tested = found.needed == 0
+    among = best.among | (scored & ~tested.all())
+    p = np.where(others & tested, best.p, np.nan)
+    return Leads(best._replace(among=among), found._replace(p=p))
 
 
 class CrossFit(NamedTuple):
