@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,3 +105,9 @@ def test_a_set_of_best_layers_is_told_or_not(among: list[int], words: str) -> No
 )
 def test_numbers_are_short(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+def test_rows_without_a_layer_are_none_of_a_layer() -> None:
+    table = pd.DataFrame({"layer": pd.array([1, None], "Int64"), "value": [0.5, 0.25]})
+    assert Source("revisions", {"layer": 1}).rows(table)["value"].tolist() == [0.5]
+    assert Source("revisions", {"layer": None}).rows(table)["value"].tolist() == [0.25]

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.stats import bootstrap_family, permutation_family, ratio_differences, sign_flip_family, status_of
+from lamina.stats import (
+    bootstrap_family,
+    permutation_family,
+    sign_flip_family,
+    sign_flip_strata,
+    status_of,
+)
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -53,6 +59,12 @@ def test_fewer_than_six_units_are_untested(units: int, needed: int) -> None:
     assert found.needed == needed
     assert np.isnan(found.p) == (needed > 0)
     assert status_of(found.low, found.high, found.p, needed=found.needed) == ("untested" if needed else "clear")
+
+
+def test_few_units_of_unequal_size_are_untested_too() -> None:
+    found = sign_flip_family(np.array([[-17.0], [-15.0]]), np.ones(2)).one()
+    assert found.needed == 6
+    assert np.isnan(found.p)
 
 
 def test_a_rare_thing_among_common_ones_is_untested_not_absent() -> None:
@@ -123,16 +135,6 @@ def test_bootstrap_family_holds_its_level_and_finds_what_is_planted() -> None:
     assert _alarms(50, lambda rng: test(rng, 0.8)[0] < 0.05) >= 45
 
 
-def test_few_units_are_untested_whatever_their_differences_are() -> None:
-    # Flips of 4 units reach 2 / 2 ** 4 at best, also where one of them is level.
-    found = sign_flip_family(np.array([1.0, 1, 1, 0]), np.ones(4)).one()
-    assert np.isnan(found.p)
-    assert found.needed == 6
-    one_sided = sign_flip_family(np.array([1.0, 1, 1, 0]), np.ones(4), alternative="greater").one()
-    assert one_sided.needed == 5
-    assert sign_flip_family(np.ones(5), np.ones(5), alternative="greater").one().p == pytest.approx(2**-5)
-
-
 def test_bootstrap_draws_that_do_not_vary_have_no_p() -> None:
     found = bootstrap_family(np.array([1.0, 0.5]), np.ones((100, 2)) * [1.0, 0.5], 50)
     assert np.isnan(found.p).all()
@@ -163,14 +165,24 @@ def test_max_t_agrees_with_mne() -> None:
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
 
 
-def test_differences_of_ratios_add_up_to_the_difference_and_hold_their_level():
-    rng = np.random.default_rng(0)
-    alarms = 0
-    for _ in range(400):
-        counts = rng.poisson(8, (2, 15)) + 1.0
-        one, other = (np.stack([rng.binomial(each.astype(int), 0.6), each]) for each in counts)
-        ahead, counted = ratio_differences(one, other)
-        apart = one[0].sum() / one[1].sum() - other[0].sum() / other[1].sum()
-        assert ahead.sum() / counted.sum() == pytest.approx(apart)
-        alarms += sign_flip_family(ahead[:, None], counted).one().p < 0.05
-    assert alarms <= 29
+@pytest.mark.parametrize("sizes", [(5, 6), (30, 40, 50)], ids=["all flips", "drawn flips"])
+def test_strata_are_a_family_of_units_that_have_one_thing_each(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    strata = [rng.normal(0.3 * number, 1, (size, 2)) for number, size in enumerate(sizes)]
+    starts = np.cumsum([0, *sizes])
+    whole, counts = np.zeros((sum(sizes), len(sizes), 2)), np.zeros((sum(sizes), len(sizes), 2))
+    for number, values in enumerate(strata):
+        whole[starts[number] : starts[number + 1], number] = values
+        counts[starts[number] : starts[number + 1], number] = 1
+    within, overall = sign_flip_strata(strata)
+    expected = sign_flip_family(whole, counts)
+    exactly = sum(sizes) <= 14
+    np.testing.assert_allclose(within.estimate, expected.estimate)
+    np.testing.assert_allclose(within.p, expected.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(within.low, expected.low, atol=1e-6 if exactly else 0.02)
+    np.testing.assert_allclose(within.needed, expected.needed)
+    weights = np.concatenate([np.full(size, 1 / size) for size in sizes])
+    mean = sign_flip_family(np.concatenate(strata) * weights[:, None], weights)
+    assert overall.estimate == pytest.approx(np.mean([values.mean(0) for values in strata], axis=0))
+    np.testing.assert_allclose(overall.p, mean.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(overall.high, mean.high, atol=1e-6 if exactly else 0.02)

@@ -89,6 +89,7 @@ class _Cells:
                 if head in part:
                     pairs = part[[layer, head]].dropna()
                     self._heads.update((int(one), int(other)) for one, other in pairs.itertuples(index=False))
+        self._names.discard("")
         self._cells = [value for value in cells if math.isfinite(value)]
         told = [value for value in (found.estimate, found.low, found.high) if value is not None]
         self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]

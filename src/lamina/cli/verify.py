@@ -37,6 +37,13 @@ class _Found(NamedTuple):
     """Deletes it; None for what lamina cannot make again by itself."""
     leftover: bool = False
     """Not damaged: a killed process left it."""
+    told: bool = False
+    """Not damaged: a finding that its tables do not bear out."""
+
+    @property
+    def kind(self) -> str:
+        """What is wrong, in a word or two."""
+        return "left over" if self.leftover else "told wrongly" if self.told else "damaged"
 
 
 class _Part(NamedTuple):
@@ -74,7 +81,7 @@ def verify(
                 if drop and found.drop:
                     found.drop()
                     deleted = ", deleted"
-                print(f"{'left over' if found.leftover else 'damaged'}{deleted}: {found.what}")
+                print(f"{found.kind}{deleted}: {found.what}")
                 if not found.leftover and not deleted:
                     damaged = True
             print(part.summary)
@@ -147,8 +154,10 @@ def _results(roots: Iterable[Path]) -> _Part:
     roots = list(dict.fromkeys(roots))
     folders = [folder for root in roots for folder in _below(root)]
     results = [folder for folder in folders if (folder / "result.json").exists()]
-    wrong = {folder: problems for folder in results if (problems := check_result(folder) or _told_wrongly(folder))}
-    found = [_Found(what, None) for problems in wrong.values() for what in problems]
+    damaged = {folder: problems for folder in results if (problems := check_result(folder))}
+    wrong = {folder: told for folder in results if folder not in damaged and (told := _told_wrongly(folder))}
+    found = [_Found(what, None) for problems in damaged.values() for what in problems]
+    found += [_Found(what, None, told=True) for told in wrong.values() for what in told]
     for folder in folders:
         for path, _ in left_behind(folder):
             found.append(_Found(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True))
@@ -158,7 +167,7 @@ def _results(roots: Iterable[Path]) -> _Part:
     where = ", ".join(map(str, roots))
     if not results:
         return _Part(f"results: none in {where}", found)
-    return _Part(f"results: {len(results) - len(wrong):,} of {len(results):,} intact in {where}", found)
+    return _Part(f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", found)
 
 
 def _told_wrongly(folder: Path) -> list[str]:

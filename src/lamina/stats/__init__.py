@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
-    from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
+    from lamina.stats.family import (
+        Contrasts,
+        bootstrap_family,
+        holm,
+        permutation_family,
+        sign_flip_family,
+        sign_flip_strata,
+    )
     from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
     from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.ranks import rank_correlation
@@ -56,6 +63,7 @@ _HOME = {
     "seed_shares": "seeds",
     "share_interval": "intervals",
     "sign_flip_family": "family",
+    "sign_flip_strata": "family",
     "status_of": "status",
     "student_interval": "intervals",
     "unit_of": "units",
@@ -99,6 +107,7 @@ __all__ = [
     "seed_shares",
     "share_interval",
     "sign_flip_family",
+    "sign_flip_strata",
     "status_of",
     "student_interval",
     "unit_of",

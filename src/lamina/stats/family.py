@@ -101,20 +101,106 @@ def sign_flip_family(
     scaled = values / np.where(squares > 0, np.sqrt(squares), 1)
     reached = scaled.sum(0)
     flips, complete = _flips(units, seed)
-    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
+    flipped = scaled.astype(flips.dtype)
+    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ flipped, len(flips), alternative)
     p = (below + (not complete)) / (len(flips) + (not complete))
     critical = _critical(largest, complete)
-    # All units on one side, each as far: no statistic of this member can be larger, and no p smaller.
-    two_sided = alternative == "two-sided"
-    hopeless = (np.sqrt(present) <= critical) | (2.0 ** (two_sided - present) >= SURE)
-    least = LEAST_UNITS if two_sided else LEAST_UNITS - 1
-    needed = np.where(hopeless & known, np.maximum(max(least, int(critical**2) + 1), present + 1), 0)
+    # All units on one side, each as far: no statistic of this member can be larger.
+    hopeless = (np.sqrt(present) <= critical) | (present < LEAST_UNITS)
+    needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
     low, high = _inverted(values, counted, critical, alternative)
     p = np.where(known & ~hopeless, p, np.nan)
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
     return Contrasts(
         *(each.reshape(shape) for each in (estimate, low, high, p, present.astype(float), needed.astype(float)))
     )
+
+
+def sign_flip_strata(
+    strata: Sequence[Real[np.ndarray, "_ pair"]], *, bounds: tuple[float, float] = (-np.inf, np.inf), seed: int = 0
+) -> tuple[Contrasts, Contrasts]:
+    """Paired differences within strata, and the mean over strata: two families, two-sided, each corrected by itself.
+
+    As `sign_flip_family` where every unit belongs to one stratum (an item to its paradigm), without a table of all
+    units by all strata.
+
+    Args:
+        strata: the differences of each stratum, one row per unit and one column per pair of systems.
+        bounds: what differences lie between whatever the data.
+        seed: of the flips, where they are drawn.
+
+    Returns:
+        Mean differences, [stratum, member]; the mean over strata, in which all count alike, [member].
+
+    Example:
+        >>> one, other = np.full((8, 1), 0.5), np.array([[0.5]] * 4 + [[-0.5]] * 4)
+        >>> within, overall = sign_flip_strata([one, other])
+        >>> within.p.round(2).ravel().tolist(), overall.estimate.tolist()
+        ([0.02, 1.0], [0.25])
+    """
+    given = [np.asarray(each, float) for each in strata]
+    sizes, members = [len(each) for each in given], given[0].shape[1]
+    shares = [each / len(each) for each in given]
+    complete = sum(sizes) <= _ALL_FLIPS
+    flips = _flips(sum(sizes), seed)[0] if complete else None
+    samples = len(flips) if flips is not None else _FLIPS
+    drawn = np.empty((samples, len(given), members), np.float32)
+    mean = np.zeros((samples, members))
+    starts = np.cumsum([0, *sizes])
+    for number, (values, weighed) in enumerate(zip(given, shares, strict=True)):
+        rng = np.random.default_rng([seed, number, len(values)])
+        step = max(1, _AT_ONCE // len(values))
+        for start in range(0, samples, step):
+            rows = slice(start, min(start + step, samples))
+            if flips is not None:
+                signs = flips[rows, starts[number] : starts[number + 1]]
+            else:
+                shape = (rows.stop - rows.start, len(values))
+                signs = (2 * rng.integers(0, 2, shape, dtype=np.int8) - 1).astype(np.float32)
+            drawn[rows, number] = signs @ _scaled(values)
+            mean[rows] += signs @ weighed
+    size = np.sqrt(sum(np.square(each).sum(0) for each in shares))
+    mean /= np.where(size > 0, size, 1)
+    within = np.stack([_scaled(values).sum(0) for values in given])
+    whole = np.concatenate(shares)
+    counts = np.concatenate([np.full((len(each), members), 1 / len(each)) for each in given])
+    several = [(values, np.ones_like(values)) for values in given]
+    return (
+        _contrasts(within, drawn, several, complete, bounds),
+        _contrasts(_scaled(whole).sum(0)[None], mean[:, None], [(whole, counts)], complete, bounds, one=True),
+    )
+
+
+def _scaled(values: Float[np.ndarray, "_ pair"]) -> Float[np.ndarray, "_ pair"]:
+    size = np.sqrt(np.square(values).sum(0))
+    return values / np.where(size > 0, size, 1)
+
+
+def _contrasts(
+    reached: Float[np.ndarray, "stratum pair"],
+    drawn: Float[np.ndarray, "sample stratum pair"],
+    strata: Sequence[tuple[np.ndarray, np.ndarray]],
+    complete: bool,
+    bounds: tuple[float, float],
+    *,
+    one: bool = False,
+) -> Contrasts:
+    """Of strata, each with its differences and the counts that they are sums over; of `one`, without the first axis."""
+    flat = drawn.reshape(len(drawn), -1)
+    known = np.ones(flat.shape[1], bool)
+    below, largest = _step_down(reached.ravel(), known, lambda rows: flat[rows], len(flat), "two-sided")
+    p = ((below + (not complete)) / (len(flat) + (not complete))).reshape(reached.shape)
+    critical = _critical(largest, complete)
+    units = np.broadcast_to(np.array([[len(values)] for values, _ in strata], float), reached.shape)
+    hopeless = (np.sqrt(units) <= critical) | (units < LEAST_UNITS)
+    needed = np.where(hopeless, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), units + 1), 0)
+    low, high = (
+        np.stack(ends).clip(*bounds)
+        for ends in zip(*(_inverted(*both, critical, "two-sided") for both in strata), strict=True)
+    )
+    estimate = np.stack([values.sum(0) / counts.sum(0) for values, counts in strata])
+    found = (estimate, low, high, np.where(hopeless, np.nan, p), units, needed)
+    return Contrasts(*(each[0] if one else each for each in found))
 
 
 def bootstrap_family(
