@@ -146,7 +146,7 @@ def _best(result: Result, what: str, *, claim: str, whether: str, absent: str) -
     first = next(row for row in rows if row.lead != row.lead)
     outside = [row for row in rows if not row.among_best]
     others = outside or [row for row in rows if row.lead == row.lead]
-    other = max(others, key=lambda row: row.p_beaten) if outside else max(others, key=lambda row: row.lead)
+    other = max(others, key=lambda row: (row.p_beaten, -row.lead)) if outside else max(others, key=lambda row: row.lead)
     best = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
     scores = {"value": number(first.value, digits=3), "other_value": number(other.value, digits=3)}
     yield finding(
