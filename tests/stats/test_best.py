@@ -66,3 +66,17 @@ def test_leads_are_those_behind_the_set_and_few_units_show_none():
     assert few.best.among.tolist() == [True, True, False, True]
     assert few.contrasts.needed[0] == 6
     assert np.isnan(few.contrasts.p).all()
+
+
+@pytest.mark.parametrize(("members", "units"), [(3, 10), (13, 10), (13, 30)])
+def test_where_all_are_alike_none_is_said_to_be_best(members: int, units: int) -> None:
+    alarms, by_set_alone = 0, 0
+    for number in range(200):
+        rng = np.random.default_rng(number)
+        data = rng.normal(0, 1, (units, 1)) + rng.normal(0, 1, (units, members))
+        draws = _draws(data, rng)
+        alarms += not leads(data.mean(0), draws, units).best.among.all()
+        by_set_alone += not best_set(data.mean(0), draws, units).among.all()
+    assert alarms <= 18  # P(more | 5 %) is .01
+    # The set alone is a statement about the true best, not about whether there is one.
+    assert by_set_alone > alarms

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import widening
@@ -85,9 +87,10 @@ class Leads(NamedTuple):
     """How far the first member lies ahead of each other one, and which can be the best."""
 
     best: BestSet
+    """All members where none was shown to be better than any other."""
     contrasts: Contrasts
-    """Of the first minus each member (so that it is above 0 whatever is better), simultaneous over the others; p is
-    that of `best`: that some other member is better than this one. NaN for the first itself."""
+    """Of the first minus each member (so that it is above 0 whatever is better), simultaneous over the others; p: that
+    some other member is better than this one, and that any is better than any. NaN for the first itself."""
 
 
 def leads(
@@ -98,7 +101,11 @@ def leads(
     higher: bool = True,
     least: int = LEAST_UNITS,
 ) -> Leads:
-    """The contrasts behind a confidence set: a member that left it is one that the first, or another, beats.
+    """A confidence set and the contrasts behind it, for the claim that some members are best and the others are not.
+
+    The set has the true best in 95 % of samples. Where all members are alike they all are the best, and of many the
+    last leaves the set more often than that: so all pairs are compared first (max-T), and the set is told only where
+    some member is better than some other.
 
     Args:
         scores: of the members; NaN where one has none.
@@ -121,10 +128,34 @@ def leads(
     apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
     drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
     found = bootstrap_family(apart, drawn, units, least=least)
-    tested = found.needed == 0
-    among = best.among | (scored & ~tested.all())
-    p = np.where(others & tested, best.p, np.nan)
-    return Leads(best._replace(among=among), found._replace(p=p))
+    some = units >= least and _some_pair_differs(scores[scored], draws[:, scored], units, float(np.nanmin(best.p)))
+    return Leads(
+        best._replace(among=best.among if some else scored),
+        found._replace(p=np.where(others & (found.needed == 0), best.p if some else np.fmax(best.p, SURE), np.nan)),
+    )
+
+
+def _some_pair_differs(
+    scores: Float[np.ndarray, " member"], draws: Float[np.ndarray, "sample member"], units: int, least_p: float
+) -> bool:
+    """Whether any two members differ: all pairs by max-T; those that differ in no draw, but do, count as well.
+
+    Student's quantile of the largest statistic counts, not a common widening: among many pairs it lies far out.
+    """
+    if least_p >= SURE:
+        return False
+    one, other = np.triu_indices(len(scores), 1)
+    apart, drawn = scores[one] - scores[other], draws[:, one] - draws[:, other]
+    error = np.nanstd(drawn, axis=0)
+    moving = error > 1e-12
+    if (np.abs(apart[~moving]) > 1e-12).any():
+        return True
+    if not moving.any():
+        return False
+    null = np.nanmax(np.abs(drawn - apart)[:, moving] / error[moving], axis=1)
+    reached = np.max(np.abs(apart[moving]) / error[moving]) * np.sqrt((units - 1) / units)
+    as_normal = norm.isf(student.sf(reached, units - 1))
+    return bool((1 + (null >= as_normal).sum()) / (1 + len(null)) < SURE)
 
 
 class CrossFit(NamedTuple):
