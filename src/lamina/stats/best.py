@@ -128,7 +128,8 @@ def leads(
     apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
     drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
     found = bootstrap_family(apart, drawn, units, least=least)
-    some = units >= least and _some_pair_differs(scores[scored], draws[:, scored], units, float(np.nanmin(best.p)))
+    known = units >= least and bool((best.p < SURE).any())
+    some = known and _some_pair_differs(scores[scored], draws[:, scored], units)
     return Leads(
         best._replace(among=best.among if some else scored),
         found._replace(p=np.where(others & (found.needed == 0), best.p if some else np.fmax(best.p, SURE), np.nan)),
@@ -136,14 +137,12 @@ def leads(
 
 
 def _some_pair_differs(
-    scores: Float[np.ndarray, " member"], draws: Float[np.ndarray, "sample member"], units: int, least_p: float
+    scores: Float[np.ndarray, " member"], draws: Float[np.ndarray, "sample member"], units: int
 ) -> bool:
     """Whether any two members differ: all pairs by max-T; those that differ in no draw, but do, count as well.
 
     Student's quantile of the largest statistic counts, not a common widening: among many pairs it lies far out.
     """
-    if least_p >= SURE:
-        return False
     one, other = np.triu_indices(len(scores), 1)
     apart, drawn = scores[one] - scores[other], draws[:, one] - draws[:, other]
     error = np.nanstd(drawn, axis=0)
