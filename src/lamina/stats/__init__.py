@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
+    from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.family import (
         Contrasts,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         sign_flip_strata,
     )
     from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
-    from lamina.stats.paired import drawn_contrast, paired_difference
+    from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.ranks import rank_correlation
     from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
     from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
@@ -36,6 +36,7 @@ _HOME = {
     "ENOUGH_SEEDS": "seeds",
     "Halves": "units",
     "LEAST_UNITS": "status",
+    "Leads": "best",
     "NEGLIGIBLE": "status",
     "SURE": "status",
     "Status": "status",
@@ -54,9 +55,11 @@ _HOME = {
     "holm": "family",
     "interval": "intervals",
     "intervals": "intervals",
+    "leads": "best",
     "paired_difference": "paired",
     "permutation_family": "family",
     "rank_correlation": "ranks",
+    "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
     "seed_shares": "seeds",
@@ -80,6 +83,7 @@ __all__ = [
     "Contrasts",
     "CrossFit",
     "Halves",
+    "Leads",
     "Status",
     "StreamedBootstrap",
     "UnitSums",
@@ -96,9 +100,11 @@ __all__ = [
     "holm",
     "interval",
     "intervals",
+    "leads",
     "paired_difference",
     "permutation_family",
     "rank_correlation",
+    "ratio_differences",
     "ratio_draws",
     "ratio_intervals",
     "seed_shares",
