@@ -260,7 +260,8 @@ def planted_run(draws: Draws, weights: np.ndarray, control: tuple[Tally, ...] = 
     if control:
         cuts = tuple(Cut("layer", layer) for layer in range(members))
     count = np.zeros(members, int)
-    learned = Learned(np.arange(members, dtype=float), count, count, np.zeros(members), np.ones(members, bool))
+    stopped, none = np.ones(members, bool), np.zeros(members)
+    learned = Learned(np.arange(members, dtype=float), count, count, none, stopped, ~stopped, none + 10)
     mixing = 0 if control else members
     sides: tuple[tuple[Whose, tuple[Tally, ...]], ...] = (("model", draws.tallies), ("control", control))
     outcomes = [

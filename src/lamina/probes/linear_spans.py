@@ -63,7 +63,8 @@ def fit_linear(
         losses.append(float(-np.log(np.maximum(said, 1e-300)).mean()) if probes[-1].converged else np.inf)
     none = np.zeros(len(probes))
     converged = np.array([probe.converged for probe in probes])
-    return LinearSpans(probes, cuts), Learned(np.array(losses), none.astype(int), none.astype(int), none, converged)
+    steps = none.astype(int)
+    return LinearSpans(probes, cuts), Learned(np.array(losses), steps, steps, none, converged, none > 0, none)
 
 
 def _read(stream: Stream, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
