@@ -24,8 +24,8 @@ class Schedule:
 
     learning_rate: float = 1e-4
     mixing_rate: float = 1.0
-    """Learning rate of the mixing weights, as a multiple of the others': Adam moves a weight by about the rate per step,
-    and a mixing weight has further to go."""
+    """Learning rate of the mixing weights, as a multiple of the others': Adam moves a weight by about the rate per step
+    whatever its scale, and mixing weights have further to go."""
     validate_every: int = 1000
     """Steps between validations."""
     max_validations: int = 250
