@@ -46,8 +46,8 @@ CAPTIONS = {
         "of gravity which layers the full probe draws on; they need not agree. Lines are intervals or ranges over "
         "seeds, as the subtitle says; the chart of the order says which tasks are told apart. Compare the expected "
         "layer with that of the random-weights twin (diamond; none where the twin's own scores do not gain or its "
-        "probes have not converged). K(s) and K(D) say how far weights and gains are from being the same at every layer (0 bits). n/a: "
-        "the reason is given; numbers of probes that have not converged are not shown."
+        "probes have not converged). K(s) and K(D) say how far weights and gains are from being the same at every "
+        "layer (0 bits). n/a: the reason is given; numbers of probes that have not converged are not shown."
     ),
     "weights": (
         "Solid: the weights with which the full probe mixes the layers; they sum to 1. Outlined: what layer l adds to "

@@ -583,7 +583,10 @@ def order(places: Sequence[Place]) -> list[Order]:
         # The draws follow Student's t already.
         tests = bootstrap_family(estimates, drawn, seeds, least=ENOUGH_SEEDS, widen=False)
         for (a, b), reason, test in zip(pairs, reasons, _records(tests.columns()), strict=True):
-            few = f"fewer than {ENOUGH_SEEDS} seeds" if test["needed"] > 0 else ""
+            if test["needed"] > 0:
+                reason = f"fewer than {ENOUGH_SEEDS} seeds"
+            elif not reason and np.isnan(test["p_adjusted"]):
+                reason = "it does not vary over texts and seeds"
             clear = test["p_adjusted"] < SURE
-            rows.append(Order(a.task, b.task, statistic, **test, clear=clear, reason=reason or few))
+            rows.append(Order(a.task, b.task, statistic, **test, clear=clear, reason=reason))
     return rows
