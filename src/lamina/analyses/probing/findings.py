@@ -54,15 +54,15 @@ def _reading(tables: Mapping[str, pd.DataFrame], task: str) -> Finding:
     known = layers["p_beaten"].notna().any()
     localised = f", best at {best}" if best else ""
     nowhere = "; no layer was shown to be better than another" if known and not best and len(layers) > 1 else ""
-    sign = 1 if told.difference >= 0 else -1
     claim = f"{title} can be read above {baseline}{localised}: {score}{nowhere}"
-    if sign < 0:
-        claim = f"{baseline[0].upper()}{baseline[1:]} tells {_inside(title)} better than the probes: {score}"
+    from_baseline = "from the untrained twin" if told.baseline == TWIN else "by the best constant answer"
+    if told.difference < 0:
+        claim = f"{title} can be told better {from_baseline}: {score}"
     worth: tuple[Worth, ...] = ("answers", "beats control")
     return finding(
         claim=claim,
         whether=f"{_inside(title)} can be read above {baseline} ({score})",
-        absent=f"{title} can be read no better than {baseline} tells it: {score}",
+        absent=f"{title} can be told as well {from_baseline}: {score}",
         contrast="difference",
         test=Contrast.of(told, "difference"),
         source=[
@@ -149,7 +149,7 @@ def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding
     held = set(tested["task_a"]) | set(tested["task_b"])
     in_order = [task for task in summary.sort_values(statistic, kind="stable")["task"] if task in held]
     if len(clear) == len(rows) == 1:
-        claim = f"{_title(pair.earlier_task)} comes before {pair.later} by {name}"
+        claim = f"The order by {name} is {pair.earlier} before {pair.later}"
         contrast = f"{name} of {pair.later} minus that of {pair.earlier}"
     else:
         listed = _listed([_title(in_order[0]), *(_inside(_title(task)) for task in in_order[1:])])
@@ -178,7 +178,6 @@ def _apart(rows: pd.DataFrame, clear: pd.DataFrame, tested: pd.DataFrame) -> str
 class _Pair(NamedTuple):
     """Two tasks, the later one minus the earlier one."""
 
-    earlier_task: str
     earlier: str
     later: str
     test: Contrast
@@ -190,7 +189,7 @@ def _pair(row: Any) -> _Pair:
     if test.estimate < 0:
         first, second = second, first
         test = test._replace(estimate=-test.estimate, low=-test.high, high=-test.low)
-    return _Pair(first, _inside(_title(first)), _inside(_title(second)), test)
+    return _Pair(_inside(_title(first)), _inside(_title(second)), test)
 
 
 def _listed(parts: Sequence[str], also: str = " and ") -> str:
