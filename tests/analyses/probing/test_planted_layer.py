@@ -32,7 +32,10 @@ SCHEDULE = Schedule(
 
 
 class Planted:
-    """Random states; label k of a word moves two dimensions of layer k, and nothing else, by its sign."""
+    """Random states; label k of a word moves two dimensions of layer k by its sign, and two of layer 0 a little.
+
+    From nothing but noise a probe can only overfit.
+    """
 
     token_bytes = LAYERS * WIDTH * 4
 
@@ -42,6 +45,8 @@ class Planted:
         states = rng.normal(size=(TEXTS, WORDS, LAYERS, WIDTH)).astype(np.float32)
         for own, layer in zip(self.labels, PLANTED, strict=True):
             states[:, :, layer, :2] += np.where(own, 1.2, -1.2)[..., None]
+        for number, own in enumerate(self.labels):
+            states[:, :, 0, 2 * number : 2 * number + 2] += np.where(own, 0.3, -0.3)[..., None]
         self._states = torch.from_numpy(states)
 
     def size(self, index: int) -> int:
@@ -97,10 +102,10 @@ def test_the_expected_layer_is_where_the_label_was_planted(summaries: dict[int, 
 
     assert row.converged, row.reason
     assert row.f1_full > 0.9 > 0.7 > row.f1_first
-    assert row.expected_layer == pytest.approx(layer, abs=0.3)
+    assert row.expected_layer == pytest.approx(layer, abs=0.5)
     assert np.isnan([row.el_low, row.el_high]).all(), "one seed has no range"
-    # One layer has all of the gain: the most that K(D) can be is in its interval.
-    assert row.kl_differential_high == pytest.approx(2, abs=0.05)
+    # One layer has nearly all of the gain; the most that K(D) can be is 2.
+    assert row.kl_differential > 1.5
 
 
 @pytest.mark.parametrize("layer", PLANTED)
