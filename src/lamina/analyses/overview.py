@@ -127,10 +127,9 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     for read in best_readings(result.tables):
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
-        constant = float("nan") if read.constant is None else read.constant.value
         line = _Line(
-            title_of(read.task), read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off,
-            getattr(read, "among_best", ()),
+            title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
+            read.among_best,
         )  # fmt: skip
         yield from line.rows(result.analysis)
 

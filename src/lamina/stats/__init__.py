@@ -21,12 +21,27 @@ if TYPE_CHECKING:
         sign_flip_family,
         sign_flip_strata,
     )
-    from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
+    from lamina.stats.intervals import (
+        first_possible,
+        interval,
+        intervals,
+        ratio_intervals,
+        share_interval,
+        student_interval,
+        widening,
+    )
     from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.ranks import rank_correlation
-    from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
+    from lamina.stats.seeds import (
+        ENOUGH_SEEDS,
+        draws_over_seeds,
+        seed_interval,
+        seed_ratio_interval,
+        seed_shares,
+        shared_by_seeds,
+    )
     from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
-    from lamina.stats.units import Halves, Units, UnitSums, document_of, halve, unit_of, weights_of
+    from lamina.stats.units import Halves, UnitSums, Units, document_of, halve, unit_of, weights_of
 
 _HOME = {
     "BestSet": "best",
@@ -51,6 +66,7 @@ _HOME = {
     "drawn_contrast": "paired",
     "draws_over_seeds": "seeds",
     "draws_table": "bootstrap",
+    "first_possible": "intervals",
     "halve": "units",
     "holm": "family",
     "interval": "intervals",
@@ -62,8 +78,11 @@ _HOME = {
     "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
+    "seed_interval": "seeds",
+    "seed_ratio_interval": "seeds",
     "seed_shares": "seeds",
     "share_interval": "intervals",
+    "shared_by_seeds": "seeds",
     "sign_flip_family": "family",
     "sign_flip_strata": "family",
     "status_of": "status",
@@ -96,6 +115,7 @@ __all__ = [
     "drawn_contrast",
     "draws_over_seeds",
     "draws_table",
+    "first_possible",
     "halve",
     "holm",
     "interval",
@@ -107,8 +127,11 @@ __all__ = [
     "ratio_differences",
     "ratio_draws",
     "ratio_intervals",
+    "seed_interval",
+    "seed_ratio_interval",
     "seed_shares",
     "share_interval",
+    "shared_by_seeds",
     "sign_flip_family",
     "sign_flip_strata",
     "status_of",
