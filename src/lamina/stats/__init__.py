@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
-    from lamina.stats.intervals import interval, intervals, ratio_intervals, share_interval, student_interval, widening
+    from lamina.stats.intervals import (
+        interval,
+        intervals,
+        ratio_intervals,
+        share_interval,
+        student_interval,
+        widened_intervals,
+        widening,
+    )
     from lamina.stats.paired import drawn_contrast, paired_difference
     from lamina.stats.ranks import rank_correlation
     from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
@@ -57,6 +65,7 @@ _HOME = {
     "student_interval": "intervals",
     "unit_of": "units",
     "weights_of": "units",
+    "widened_intervals": "intervals",
     "widening": "intervals",
 }
 
@@ -97,6 +106,7 @@ __all__ = [
     "student_interval",
     "unit_of",
     "weights_of",
+    "widened_intervals",
     "widening",
 ]
 
