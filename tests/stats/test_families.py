@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.stats import bootstrap_family, permutation_family, sign_flip_family, status_of
+from lamina.stats import bootstrap_family, permutation_family, random_signs, sign_flip_family, status_of
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -151,3 +151,11 @@ def test_max_t_agrees_with_mne() -> None:
     # With equal units Student's t orders flips as our statistic does; the largest is corrected alike by both.
     assert found.p[3] == pytest.approx(MNE_P[3], abs=1e-3)
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
+
+
+def test_random_signs_are_of_whole_units_and_follow_from_the_seed() -> None:
+    one, same, other = (random_signs(20, samples=500, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert set(np.unique(one)) == {-1.0, 1.0}
+    assert np.abs(one.mean(0)).max() < 0.2

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
-    from lamina.stats.family import Contrasts, bootstrap_family, holm, permutation_family, sign_flip_family
+    from lamina.stats.family import (
+        Contrasts,
+        bootstrap_family,
+        holm,
+        permutation_family,
+        random_signs,
+        sign_flip_family,
+    )
     from lamina.stats.intervals import (
         interval,
         intervals,
@@ -55,6 +62,7 @@ _HOME = {
     "intervals": "intervals",
     "paired_difference": "paired",
     "permutation_family": "family",
+    "random_signs": "family",
     "rank_correlation": "ranks",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
@@ -96,6 +104,7 @@ __all__ = [
     "intervals",
     "paired_difference",
     "permutation_family",
+    "random_signs",
     "rank_correlation",
     "ratio_draws",
     "ratio_intervals",
