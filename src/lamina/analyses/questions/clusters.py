@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,7 +58,7 @@ def _clustered(points: Float[np.ndarray, "token width"], count: int, seed: int, 
         # The same distances in as many dimensions as there are tokens.
         turned, sizes, _ = np.linalg.svd(centred, full_matrices=False)
         centred = turned * sizes
-    model = KMeans(count, n_init=starts, random_state=seed)
+    model: Any = KMeans(count, n_init=starts, random_state=seed)  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings():
         # Fewer different tokens than clusters: some clusters stay empty.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -218,7 +218,8 @@ def _findings(result: Result) -> Iterable[Finding]:
     sample = "two questions are" if projection["example"].nunique() > 1 else "one question is"
     yield not_tested(
         "tokens form clearer clusters at one layer than at another",
-        f"{sample} no sample; memberships agree over seeds (adjusted Rand index of {number(STABLE)} or more) at {layers}",
+        f"{sample} no sample; memberships agree over seeds (adjusted Rand index of {number(STABLE)} or more) at "
+        f"{layers}",
         source=[Source("projection")],
     )
 
