@@ -280,7 +280,7 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     yield finding(
         claim=f"Layer {layer} {numbers}; {best}",
         whether=f"layer {layer} reads {title} better than {other}",
-        absent=f"Layer {layer} {numbers}: no more than the margin",
+        absent=f"Layer {layer} reads {title} no better than {other}",
         contrast="difference",
         test=Test.of(row),
         source=(
