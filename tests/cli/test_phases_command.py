@@ -74,7 +74,7 @@ def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, 
     assert (out / "phases.csv").read_text().startswith(columns)
     failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,gain_auc,"
     assert (out / "failure.csv").read_text().startswith(failure)
-    assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,documents,")
+    assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,count,")
     assert (out / "contrast.csv").read_text().startswith("model,task,layer,measure,seeds,right,right_low,")
     assert "answering: phases by layer" in told.output
     made = (out / "result.json").stat().st_mtime_ns
