@@ -107,7 +107,7 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
     yield finding(
         claim=f"Layer {layer} {numbers}; {_best_layers(best, measure)}",
         whether=f"layer {layer} finds more {things} than {other}",
-        absent=f"Layer {layer} {numbers}: no more than the margin",
+        absent=f"Layer {layer} finds no more {things} than {other}",
         contrast="difference",
         test=Contrast.of(row),
         source=(
