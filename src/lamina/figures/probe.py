@@ -63,11 +63,10 @@ CAPTIONS = {
         "hollow point is a probe that had not converged when its steps ended: its score may still rise."
     ),
     "heatmap": (
-        "Score of each layer alone, where its probe has converged. Shades go from the best constant answer (none) to "
-        "the task's highest score (full); a layer whose 95 % interval does not lie above the constant answer and the "
-        "random-weights twin's score at that layer has no shade: nothing is established there. Compare shades within a "
-        "line, numbers across lines. Beside each line: the highest score with its 95 % interval, then the highest "
-        "score of the twin and the best constant answer. Neighbouring layers often cannot be told apart."
+        "Score of each layer alone. Each task is shaded from its worst layer (no shade) to its best (full shade): "
+        "compare shades within a line, where a task is read best, and numbers, the scores, across lines. Beside each "
+        "line: the best layer with its 95 % interval, then the best score of the random-weights twin and the best "
+        "constant answer, which say how much of it is due to training."
     ),
     "control": (
         "Can the probe just have memorised? Control labels are drawn at random per word, so that a probe can only "
@@ -140,32 +139,22 @@ def heatmap(tables: Tables, title: str) -> alt.ConcatChart | None:
     single = scores[(scores["probe"] == "layer") & (scores["of"] == "model")].dropna(subset="value")
     if single["task"].nunique() < 2 or single["layer"].nunique() < 2:
         return None
-    metric, late = metric_of(tables), unconverged(tables)
-    single = single[[(row.task, row.of, "layer", row.layer) not in late for row in each_row(single)]]
-    if single["task"].nunique() < 2 or single["layer"].nunique() < 2:
-        return None
+    metric = metric_of(tables)
     rows = [_shaded(scores, own, metric[str(task)]) for task, own in single.groupby("task", sort=False)]
-    said = "from the best constant answer (no shade) to the task's highest score (full shade); numbers: scores"
-    return heat_maps(
-        pd.concat(rows), list(dict.fromkeys(single["model"])), f"What each layer reads alone: {title}", said
-    )
+    return heat_maps(pd.concat(rows), list(dict.fromkeys(single["model"])), f"Where each task is read best: {title}")
 
 
 def _shaded(scores: Table, own: Table, metric: str) -> Table:
-    """The layers of one task from the constant answer (0) to the highest score (1), and that score in words."""
+    """The layers of one task from the worst (0) to the best (1), and its best layer in words."""
+    low, high = own["value"].min(), own["value"].max()
     best = own.iloc[own["value"].argmax()]
     beside = scores[(scores["task"] == best["task"]) & (scores["of"] != "control")]
-    twins = beside[(beside["of"] == "random") & (beside["probe"] == "layer")].set_index("layer")["value"]
-    twin = twins.max()
+    twin = beside[(beside["of"] == "random") & (beside["probe"] == "layer")]["value"].max()
     constant = beside[beside["probe"] == "constant"]["value"].max()
     told = [f"{metric} {number(best['value'], best['low'], best['high'])} at {best['layer']}"]
     told += [f"{name} {number(value)}" for name, value in (("twin", twin), ("constant", constant)) if pd.notna(value)]
-    floor = float(constant) if pd.notna(constant) else float(own["value"].min())
-    above = np.fmax(own["layer"].map(twins.groupby(level=0).max()).to_numpy(float), floor)
-    height = float(best["value"]) - floor
-    shade = (own["value"] - floor) / height if height > 0 else own["value"] * 0.0
-    # Without a shade: what is not established above constant answer and twin.
-    return own.assign(normalised=shade.clip(0, 1).where(own["low"] > above, 0.0), beside="; ".join(told))
+    normalised = (own["value"] - low) / (high - low) if high > low else own["value"] * 0.0
+    return own.assign(normalised=normalised, beside="; ".join(told))
 
 
 def control(tables: Tables, title: str) -> alt.ConcatChart | None:
