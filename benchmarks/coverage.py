@@ -22,15 +22,26 @@ from lamina.analyses.probing.statistics import (
     Resampling,
     center_of_gravity,
     expected_layer,
-    interval,
     kl_from_uniform,
     kl_of_differentials,
 )
-from lamina.analyses.probing.summary import Place, neighbours, order, order_tests, summarise
+from lamina.analyses.probing.summary import (
+    Drawn,
+    Place,
+    Step,
+    Summary,
+    neighbours,
+    order,
+    selectivity,
+    selectivity_tests,
+    steps,
+    summarise,
+)
 from lamina.probes.bank import Learned
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
+from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.tasks import get_task
 from lamina.tasks.task import Metric
@@ -118,7 +129,7 @@ def blocks(world: World, sets: int, seed: int) -> Iterator[tuple[np.random.Gener
     """Data sets by the `TOGETHER`."""
     for number in range(sets // TOGETHER):
         rng = np.random.default_rng([seed, number])
-        yield rng, world.hits(TOGETHER, rng), Resampling(world.texts, SAMPLES, [seed, number])
+        yield rng, world.hits(TOGETHER, rng), Resampling(world.texts, SAMPLES, seed * sets + number)
 
 
 def stacked(metric: Metric, sums: np.ndarray) -> list[Tally]:
@@ -230,15 +241,18 @@ def places(world: World, shape: str, sets: int, seed: int = 1) -> Iterator[Row]:
         for truth, draws in zip(world.truth(hits), cut_up(drawn, TOGETHER), strict=True):
             weights = _softmax(base + 0.3 * rng.normal(size=(world.seeds, len(base))))
             run = planted_run(draws, weights)
-            row, _ = summarise(run, {"model": {"f1": draws}}, "simulated")
+            row, _ = _summarised(run, draws)
             for value, column in zip(truth.tolist(), draws.pooled.T, strict=True):
                 found.add("mean over seeds, f1", value, *interval(column))
-            for step in neighbours(run, {"model": {"f1": draws}}):
-                found.add("D(l), difference of layers", truth[step.layer] - truth[step.layer - 1], step.low, step.high)
-            found.add("expected layer", float(expected_layer(truth)), row.el_low, row.el_high)
-            spread = (row.kl_differential_low, row.kl_differential_high)
-            found.add("K(D)", float(kl_of_differentials(truth)), *spread)
+            added = [(step, truth[step.layer] - truth[step.layer - 1]) for step in _stepped(run, draws)]
+            # Simultaneous intervals hold together: the last begins below 0 and the first ends above it.
+            ends = max(step.low - own for step, own in added), min(step.high - own for step, own in added)
+            found.add("D(l), all layers together", 0.0, *ends)
+            # With fewer seeds they have a range, no interval.
             if world.seeds >= ENOUGH_SEEDS:
+                found.add("expected layer", float(expected_layer(truth)), row.el_low, row.el_high)
+                spread = (row.kl_differential_low, row.kl_differential_high)
+                found.add("K(D)", float(kl_of_differentials(truth)), *spread)
                 found.add("centre of gravity", gravity, row.cog_low, row.cog_high)
                 found.add("K(s)", divergence, row.kl_mixing_low, row.kl_mixing_high)
     yield from found.rows(f"{shape}, {world.texts} texts, {_count(world.seeds)}")
@@ -260,7 +274,8 @@ def planted_run(draws: Draws, weights: np.ndarray, control: tuple[Tally, ...] = 
     if control:
         cuts = tuple(Cut("layer", layer) for layer in range(members))
     count = np.zeros(members, int)
-    learned = Learned(np.arange(members, dtype=float), count, count, np.zeros(members), np.ones(members, bool))
+    stopped, none = np.ones(members, bool), np.zeros(members)
+    learned = Learned(np.arange(members, dtype=float), count, count, none, stopped, ~stopped, none + 10)
     mixing = 0 if control else members
     sides: tuple[tuple[Whose, tuple[Tally, ...]], ...] = (("model", draws.tallies), ("control", control))
     outcomes = [
@@ -288,10 +303,11 @@ def selectivities(world: World, controls: int, sets: int, seed: int = 2) -> Iter
             sides = [tuple(Tally("f1", own[:, number, [at]]) for own in sums) for at in (0, 1)]
             sides[1] = sides[1][:controls]
             model = Draws.of(sides[0], texts, rng)
-            row, _ = summarise(planted_run(model, np.ones((world.seeds, 1)), sides[1]), {"model": {"f1": model}}, "")
+            run = planted_run(model, np.ones((world.seeds, 1)), sides[1])
+            (test,) = selectivity_tests([selectivity(run, {"model": {"f1": model}})])
             own = expected if world.seeds >= ENOUGH_SEEDS else truth[:, number].mean(0)
             other = expected[1] if controls >= ENOUGH_SEEDS else truth[:controls, number, 1].mean()
-            found.add("selectivity", float(own[0] - other), row.selectivity_low, row.selectivity_high)
+            found.add("selectivity", float(own[0] - other), test["low"], test["high"])
     yield from found.rows(f"{world.texts} texts, {_count(world.seeds)}, control {controls}")
 
 
@@ -304,7 +320,7 @@ def parts(targets: int, skill: float, sets: int, seed: int = 3) -> Iterator[Row]
         hits = world.hits(TOGETHER, rng)
         few = f1_sums(hits, rng)
         sums = np.concatenate([few, np.zeros((*few.shape[:-1], 200 - targets))], -1)
-        drawn = Draws.of(stacked("f1", sums), Resampling(200, SAMPLES, [seed, number]), rng).pooled
+        drawn = Draws.of(stacked("f1", sums), Resampling(200, SAMPLES, seed * sets + number), rng).pooled
         for column in drawn.T:
             found.add("breakdown row", float(f1_of(norm.cdf(skill))), *interval(column))
     yield from found.rows(f"{targets} targets, F1 {f1_of(norm.cdf(skill)):.2f}")
@@ -331,7 +347,7 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
 
 def levels(world: World, sets: int, seed: int = 5) -> Iterator[Row]:
     """How often tests of true null hypotheses have p >= .05: of equal layers, and of tasks with equal places."""
-    steps: list[bool] = []
+    kept: list[bool] = []
     orders: dict[str, list[bool]] = {"expected_layer": [], "center_of_gravity": []}
     # With few seeds the question is about these probes: they are equal only if seeds do not differ.
     flat = replace(world, skills=(0.8, 0.8), spread=world.spread if world.seeds >= ENOUGH_SEEDS else 0.0)
@@ -339,25 +355,34 @@ def levels(world: World, sets: int, seed: int = 5) -> Iterator[Row]:
         drawn = Draws.of(stacked("f1", f1_sums(hits, rng)), texts, rng)
         for draws in cut_up(drawn, TOGETHER):
             run = planted_run(draws, np.full((world.seeds, 2), 0.5))
-            steps += [step.p >= 0.05 for step in neighbours(run, {"model": {"f1": draws}})]
-    yield Row("test of equal layers", f"{world.texts} texts, {_count(world.seeds)}", steps)
+            kept += [step.p_adjusted >= 0.05 for step in _stepped(run, draws)]
+    yield Row("test of equal layers", f"{world.texts} texts, {_count(world.seeds)}", kept)
     if world.seeds < ENOUGH_SEEDS:
         return
     for (rng, one, texts), (_, other, _) in zip(blocks(world, sets, seed), blocks(world, sets, seed + 1), strict=True):
         pair = [cut_up(Draws.of(stacked("f1", f1_sums(hits, rng)), texts, rng), TOGETHER) for hits in (one, other)]
         for both in zip(*pair, strict=True):
             found = [_place(name, draws, rng) for name, draws in zip("ab", both, strict=True)]
-            for test in order_tests(list(order(found)), found):
-                if np.isfinite(test.p):
-                    orders[test.statistic].append(test.p >= 0.05)
-    for statistic, kept in orders.items():
-        yield Row(f"test of order, {statistic}", f"{world.texts} texts, {_count(world.seeds)}", kept)
+            for test in order(found):
+                if np.isfinite(test.p_adjusted):
+                    orders[test.statistic].append(not test.clear)
+    for statistic, unclear in orders.items():
+        yield Row(f"test of order, {statistic}", f"{world.texts} texts, {_count(world.seeds)}", unclear)
 
 
 def _place(name: str, draws: Draws, rng: np.random.Generator) -> Place:
     members = draws.by_seed.shape[-1]
     weights = _softmax(0.3 * rng.normal(size=(len(draws.tallies), members)))
-    return summarise(planted_run(draws, weights), {"model": {"f1": draws}}, "simulated")[1]._replace(task=name)
+    return _summarised(planted_run(draws, weights), draws)[1]._replace(task=name)
+
+
+def _summarised(run: TaskRun, draws: Draws) -> tuple[Summary, Place]:
+    drawn: Drawn = {"model": {"f1": draws}}
+    return summarise(run, drawn, "simulated", selectivity(run, drawn))
+
+
+def _stepped(run: TaskRun, draws: Draws) -> list[Step]:
+    return steps(neighbours(run, {"model": {"f1": draws}}))
 
 
 SHAPES = {

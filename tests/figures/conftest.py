@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.probing.reference import reference_table
-from lamina.analyses.probing.summary import Order, OrderTest, Step, Summary
+from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Score, Training
 from lamina.results import Provenance, Result
 
@@ -68,7 +68,7 @@ def score_rows(model: str, task: str, layers: int, seeds: int, probes: tuple[str
 
 def training_rows(tasks: tuple[str, ...], layers: int, seeds: int, probes: tuple[str, ...], late) -> list[tuple]:
     return [
-        (task, of, probe, layer, seed, "", 600, 500, 0.2, 0.001, (task, of, probe, layer) not in late)
+        (task, of, probe, layer, seed, "", 600, 500, 0.2, 0.001, (task, of, probe, layer) not in late, False, 3.0)
         for task in tasks
         for of in ("model", "random", "control")
         for probe in ("cumulative", "layer")
@@ -97,8 +97,35 @@ def step_rows(task: str, layers: int) -> list[tuple]:
     found = []
     for layer in range(1, layers):
         added = curve(task, layer, layers) - curve(task, layer - 1, layers)
-        found.append((task, "cumulative", layer, added, added - 0.01, added + 0.01, 0.01, 0.04))
+        found.append((task, "cumulative", layer, added, added - 0.01, added + 0.01, 0.04, 60, 0))
     return found
+
+
+def reading_rows(task: str, layers: int) -> list[tuple]:
+    """Every layer is above its baselines."""
+    rows = []
+    for layer in range(layers):
+        value = curve(task, layer, layers)
+        for name, other in (("untrained twin", STARTS[task] - 0.1), ("constant answer", 0.2)):
+            test = (value - other, value - other - 0.02, value - other + 0.02, 0.001, 60, 0, "document", "")
+            rows.append((task, metrics_of(task)[0], "layer", layer, name, value, other, *test))
+    return rows
+
+
+def best_rows(task: str, layers: int) -> list[tuple]:
+    """The last layer is best, the rest is beaten."""
+    return [
+        (task, metrics_of(task)[0], "layer", layer, curve(task, layer, layers), 1.0 if layer + 1 == layers else 0.01,
+         layer + 1 == layers, 60, "")
+        for layer in range(layers)
+    ]  # fmt: skip
+
+
+def order_row(a: str, b: str, statistic: str, difference: float, seeds: int) -> tuple:
+    if seeds < 5:
+        return (a, b, statistic, difference, NAN, NAN, NAN, seeds, 5, False, "fewer than 5 seeds")
+    p = 0.03 if abs(difference) > 0.5 else 0.2
+    return (a, b, statistic, difference, difference - 0.4, difference + 0.4, p, seeds, 0, p < 0.05, "")
 
 
 def trace_rows() -> list[tuple]:
@@ -145,14 +172,14 @@ def make_probe():
             for layer in range(layers)
         ]
         order = [
-            (a, b, statistic, 0.9 if a < b else 0.25, "")
+            order_row(a, b, statistic, 1.25 if a < b else -0.25, seeds)
             for i, a in enumerate(tasks if whole else ())
             for b in tasks[i + 1 :]
             for statistic in ("expected_layer", "center_of_gravity")
         ]
         control = [
-            (task, 0.9, 1800, control_metric(task), 3.0, 0.93, 0.52, 0.15) if "layer" in probes
-            else (task, 0.9, 1800, "", NAN, NAN, NAN, NAN)
+            (task, 0.9, 1800, control_metric(task), 3.0, 0.93, 0.52, 0.15, 0.41, 0.38, 0.44, 0.001, 60, 0, "document")
+            if "layer" in probes else (task, 0.9, 1800, "", *[NAN] * 9, 0, "document")
             for task in tasks
         ]  # fmt: skip
         words = {"s1": ["he", "smoked", "toronto", "in", "the", "playoffs"], "s2": ["Dogs", "bark"]}
@@ -165,7 +192,14 @@ def make_probe():
             ),
             "steps": ([row for task in (tasks if whole else ()) for row in step_rows(task, layers)], Step._fields),
             "order": (order, Order._fields),
-            "order_tests": ([(*row[:3], 0.01, 0.03 if row[3] == 0.9 else NAN) for row in order], OrderTest._fields),
+            "readings": (
+                [row for task in tasks for row in reading_rows(task, layers)] if "layer" in probes else [],
+                Reading._fields,
+            ),
+            "best_layers": (
+                [row for task in tasks for row in best_rows(task, layers)] if "layer" in probes else [],
+                BestLayer._fields,
+            ),
             "traces": (trace_rows() if whole else [], TRACES),
             "control": (control, Control._fields),
             "words": (

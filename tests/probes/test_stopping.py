@@ -102,7 +102,8 @@ def test_rates_are_halved_and_members_stopped_one_by_one(drive):
     for one, other in zip(member_weights(driven.seen[5], 1), member_weights(driven.seen[7], 1), strict=True):
         assert torch.equal(one, other), "a stopped probe must not move"
     np.testing.assert_allclose(learned.loss, [0.2, 0.5, 0.8])
-    assert learned.converged.tolist() == [False, True, False]
+    assert not learned.converged.any(), "cut off, overfitted, cut off"
+    assert learned.overfitted.tolist() == [False, True, False]
     assert learned.steps.tolist() == [8, 6, 8]
     assert learned.best_step.tolist() == [8, 1, 4]
     # Over the last five validations: from .7 to .2, from .5 to .5, from .9 to .8.
@@ -132,23 +133,45 @@ def test_training_ends_when_all_have_stopped(drive):
     schedule = Schedule(
         learning_rate=1e-3, validate_every=2, max_validations=50, halve_after=1, stop_after=3, min_learning_rate=4e-4
     )
-    driven = drive(schedule, [[0.5, 0.6, 0.7]] * 50)
+    driven = drive(schedule, [[0.6, 0.7, 0.8], *[[0.5, 0.6, 0.7]] * 49])
 
-    assert driven.rates[:3, 0].tolist() == [1e-3, 5e-4, 4e-4], "the rate is never below the least"
-    assert len(driven.seen) == 4
+    assert driven.rates[:4, 0].tolist() == [1e-3, 1e-3, 5e-4, 4e-4], "the rate is never below the least"
+    assert len(driven.seen) == 5
     assert not driven.rates[-1].any()
     np.testing.assert_allclose(driven.learned.loss, [0.5, 0.6, 0.7])
     assert driven.learned.converged.all()
-    assert driven.learned.steps.tolist() == [8] * 3
-    assert driven.learned.best_step.tolist() == [2] * 3
+    assert driven.learned.steps.tolist() == [10] * 3
+    assert driven.learned.best_step.tolist() == [4] * 3
     assert driven.learned.last_gain.tolist() == [0.0] * 3
+
+
+def test_wrong_9_a_probe_whose_first_validation_is_the_best_has_overfitted(drive):
+    schedule = Schedule(learning_rate=1e-3, validate_every=20, max_validations=9, halve_after=1, stop_after=3)
+    driven = drive(schedule, [[0.5, 0.6, 0.5], [0.6, 0.5, 0.5], *[[0.7, 0.6, 0.5]] * 7])
+
+    assert driven.learned.best_step.tolist() == [20, 40, 20]
+    assert driven.learned.overfitted.tolist() == [True, False, True], "the best weights lie before it, unseen"
+    assert driven.learned.converged.tolist() == [False, True, False]
+
+
+def test_wrong_9_how_far_mixing_weights_can_have_moved_is_known(drive):
+    schedule = Schedule(
+        learning_rate=1e-2, mixing_rate=5.0, validate_every=4, max_validations=6, halve_after=1, stop_after=2
+    )
+    driven = drive(schedule, np.array([[0.9] * 6, [0.9, 0.8, 0.9, 0.7, 0.9, 0.9], [0.9, 0.8, 0.9, 0.9, 0.9, 0.9]]).T)
+
+    # 4 steps at 5 times .01; the rate is halved after the third validation.
+    np.testing.assert_allclose(driven.learned.reach, [0.2, 0.2 + 0.2 + 0.2 + 0.1, 0.2 + 0.2])
+    logits = driven.seen[1]["mix"]
+    assert float(logits.abs().max()) <= 0.4 + 1e-6, "Adam's steps are no longer than the rate"
 
 
 def test_a_probe_whose_loss_is_no_number_has_not_converged(drive):
     schedule = Schedule(learning_rate=1e-3, validate_every=1, max_validations=9, stop_after=2)
     driven = drive(schedule, [[np.nan, np.nan, 0.5]] * 2 + [[np.nan, 0.6, 0.5]] + [[np.nan] * 3] * 6)
 
-    assert driven.learned.converged.tolist() == [False, False, True]
+    assert not driven.learned.converged.any()
+    assert driven.learned.overfitted.tolist() == [False, False, True], "only a loss that is a number can have a best"
     assert driven.learned.loss[2] == 0.5
     assert not np.isfinite(driven.learned.loss[:2]).any()
     assert driven.learned.best_step.tolist() == [0, 0, 1]
@@ -180,7 +203,8 @@ def test_members_that_have_stopped_leave_the_stack_and_nothing_else_changes(driv
         np.testing.assert_array_equal(one, other)
     assert few.learned.steps.tolist() == [9, 21, 9, 15, 24, 9]
     assert few.learned.best_step.tolist() == [3, 15, 3, 9, 24, 3]
-    assert few.learned.converged.tolist() == [True, True, True, True, False, True]
+    assert few.learned.converged.tolist() == [False, True, False, True, False, False]
+    assert few.learned.overfitted.tolist() == [True, False, True, False, False, True]
     # Smaller stacks round otherwise.
     for one, other in zip(few.probes.parameters(), whole.probes.parameters(), strict=True):
         torch.testing.assert_close(one, other, atol=STOPPING.learning_rate, rtol=0)

@@ -73,8 +73,8 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
 
     `twin` is the random-weights twin at the same layer, `constant` the best answer without context, and `baseline` says
     what that is (a constant answer, static vectors); `above` is the score minus the larger of the two. `peak` marks the
-    best layer; `peak_low` to `peak_high` are the layers whose intervals overlap with its interval. Where probes had not
-    converged there is no peak.
+    highest score; `peak_low` to `peak_high` span the confidence set of best layers, where the result has one (else the
+    layers whose intervals overlap with its interval). Where probes had not converged there is no peak.
 
     Example:
         >>> from lamina.results import Provenance
@@ -102,6 +102,8 @@ class _Line(NamedTuple):
     baseline: str
     """What the constant is."""
     converged: bool = True
+    among_best: tuple[int, ...] = ()
+    """The confidence set of best layers; empty where the result has none."""
 
     def rows(self, analysis: str) -> Iterator[tuple[Any, ...]]:
         own = self.own.dropna(subset=["value"]).sort_values("layer")
@@ -109,6 +111,8 @@ class _Line(NamedTuple):
             return
         best = own.iloc[int(own["value"].to_numpy().argmax())]
         near = own[own["high"] >= best["low"]]["layer"] if self.converged else own["layer"].iloc[:0]
+        if self.among_best:
+            near = own[own["layer"].isin(self.among_best)]["layer"]
         ends = (int(near.min()), int(near.max())) if len(near) else (float("nan"), float("nan"))
         for row in rows_of(own):
             layer, twin = int(row.layer), self.twin.get(int(row.layer), float("nan"))
@@ -125,10 +129,10 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     for read in best_readings(result.tables):
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
-        constant = float("nan") if read.constant is None else read.constant.value
         line = _Line(
-            title_of(read.task), read.metric, read.rows, twin, constant, "best constant answer", not read.cut_off
-        )
+            title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
+            read.among_best,
+        )  # fmt: skip
         yield from line.rows(result.analysis)
 
 

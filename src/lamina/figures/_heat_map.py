@@ -13,14 +13,16 @@ _ROW = 28
 """Height of one task in a heat map."""
 
 
-def heat_maps(rows: Table, models: list[str], title: str) -> alt.ConcatChart:
+_SHADES = "each task from its worst layer (no shade) to its best (full shade); numbers: scores"
+
+
+def heat_maps(rows: Table, models: list[str], title: str, said: str = _SHADES) -> alt.ConcatChart:
     """One map per model, tasks by layers; `rows` have `normalised` too: each task from its worst to its best layer.
 
     What rows say in `beside`, if they do, is written at the end of a task's line.
     """
     tasks = list(dict.fromkeys(rows["task"]))
     own = [(model, rows[rows["model"] == model]) for model in models]
-    said = "each task from its worst layer (no shade) to its best (full shade); numbers: scores"
     return alt.concat(
         *(_map(model, group, tasks) for model, group in own if len(group)),
         columns=2,

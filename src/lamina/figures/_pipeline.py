@@ -76,7 +76,9 @@ def pipeline(tables: Tables, title: str) -> alt.ConcatChart | None:
         *panels,
         columns=3,
         spacing=10,
-        title=alt.TitleParams(f"Where tasks are resolved: {title}", subtitle=[*_spread(tables), *_said_of(marks)]),
+        title=alt.TitleParams(
+            f"Where tasks are resolved: {title}", subtitle=[*_spread(tables), *_marked_values(places), *_said_of(marks)]
+        ),
         description=_pipeline_in_words(tables, summary, tasks),
         usermeta={"oneRow": True, "narrow": _NARROW},
     )
@@ -106,7 +108,11 @@ def _places(tables: Tables, summary: Table, labels: dict[str, str]) -> Table:
         )
         parts.append(part)
     places = pd.concat(parts, ignore_index=True)
-    places["said"] = [_number(layer) for layer in places["layer"]]
+    # A number with a reason is one that --faithful prints where cumulative scores do not gain.
+    places["said"] = [
+        _number(layer) + "*" * bool(reason and layer == layer)
+        for layer, reason in zip(places["layer"], places["reason"], strict=True)
+    ]
     places["why"] = [
         f"n/a: {reason}" if reason and layer != layer else ""
         for layer, reason in zip(places["layer"], places["reason"], strict=True)
@@ -142,6 +148,14 @@ def _references(tables: Tables, labels: dict[str, str], last: int) -> Table:
         }
     )
     return rows.dropna(subset="task")
+
+
+def _marked_values(places: Table) -> list[str]:
+    """What an asterisk means, where there is one."""
+    some = places["said"].str.endswith("*").any()
+    return (
+        ["* the cumulative scores do not gain; printed as --faithful does, and compared with no other"] if some else []
+    )
 
 
 def _said_of(marks: Table) -> list[str]:
@@ -265,18 +279,13 @@ def _constants(tables: Tables) -> dict[str, float]:
 
 
 def _spread(tables: Tables) -> list[str]:
-    """What the lines are: resampling texts cannot move the centre of gravity, so few seeds make no interval."""
+    """What the lines are: few seeds make no interval."""
     seeds, name = seed_count(tables), seeds_name(tables)
     if seeds >= FEW_SEEDS:
-        return [f"lines: 95 % interval, over {seeds} {name}s and, for the expected layer, texts too"]
+        return [f"lines: 95 % interval, over {seeds} {name}s and, for the expected layer, documents too"]
     if seeds > 1:
-        ranged, trained = f"lowest to highest of {seeds} {name}s, which is no interval", f"the mean of {seeds} {name}s"
-    else:
-        ranged, trained = "none, there is one seed", "one seed"
-    return [
-        f"lines, centre of gravity: {ranged}",
-        f"lines, expected layer: 95 % bootstrap interval over texts, for {trained}",
-    ]
+        return [f"lines: lowest to highest of {seeds} {name}s, which is no interval; an order needs {FEW_SEEDS} seeds"]
+    return [f"no lines, there is one seed; an order needs {FEW_SEEDS} seeds"]
 
 
 def _numbers(*names: str) -> list[alt.Tooltip]:
@@ -308,39 +317,36 @@ def _pipeline_in_words(tables: Tables, summary: Table, tasks: list[str]) -> str:
 _WIDE_CELL, _NARROW_CELL = 56, 42
 _MANY_TASKS = 5
 """From so many on, cells are narrow and one matrix is below the other."""
-_SURE = 0.05
 _REASONS = 4
 """Most reasons that a figure names."""
 
 
 def order(tables: Tables, title: str) -> alt.ConcatChart | None:
-    """For each pair of tasks, how likely one comes before the other."""
+    """For each pair of tasks, how many layers apart they are, and which of them comes first for certain."""
     table = rows_of(tables, "order")
-    if table is None or table["probability"].isna().all():
+    if table is None or "difference" not in table or table["p_adjusted"].isna().all():
         return None
     names = [title_of(task) for task in in_order(tables)]
-    keys = ["task_a", "task_b", "statistic"]
-    tests = rows_of(tables, "order_tests")
-    tested = (
-        table.assign(p_adjusted=float("nan")) if tests is None else table.merge(tests[[*keys, "p_adjusted"]], on=keys)
-    )
-    turned = tested.rename(columns={"task_a": "task_b", "task_b": "task_a"})
-    turned["probability"] = 1 - turned["probability"]
-    # Both directions of each pair, whichever the table has.
-    both = pd.concat([tested, turned]).drop_duplicates(keys)
+    turned = table.rename(columns={"task_a": "task_b", "task_b": "task_a"})
+    turned["difference"] = -turned["difference"]
+    turned["low"], turned["high"] = -table["high"], -table["low"]
+    both = pd.concat([table, turned], ignore_index=True)
+    clear = both["clear"].astype(bool)
     rows = both.assign(
         first=both["task_a"].map(title_of),
         second=both["task_b"].map(title_of),
         statistic=both["statistic"].map({each.value: each.name for each in (_GRAVITY, _EXPECTED)}),
         said=[
-            _number(value) + "*" * bool(value == value and p < _SURE)
-            for value, p in zip(both["probability"], both["p_adjusted"], strict=True)
+            _number(value) if p == p else "n/a" for value, p in zip(both["difference"], both["p_adjusted"], strict=True)
         ],
+        sign=[(1 if value > 0 else -1) if sure else 0 for value, sure in zip(both["difference"], clear, strict=True)],
     )
-    told = [(str(name), group) for name, group in rows.groupby("statistic") if group["probability"].notna().any()]
-    subtitle = ["probability that the row's task comes before the column's", *_untold(rows)]
-    if (both["p_adjusted"] < _SURE).any():
-        subtitle.insert(1, f"* p < {_SURE:g} after Holm's correction over all pairs".replace("0.", "."))
+    told = [(str(name), group) for name, group in rows.groupby("statistic") if group["p_adjusted"].notna().any()]
+    subtitle = [
+        "layers by which the column's task comes later than the row's",
+        "shaded: told apart, p < .05 by max-T over all pairs of tasks; blue: the row's task comes first",
+        *_untold(rows),
+    ]
     said = alt.TitleParams(f"Which task comes first: {title}", subtitle=subtitle, offset=24)
     panels = [_matrix(name, group, names) for name, group in told]
     columns = 2 if len(names) < _MANY_TASKS else 1
@@ -349,11 +355,12 @@ def order(tables: Tables, title: str) -> alt.ConcatChart | None:
 
 
 def _untold(rows: Table) -> list[str]:
-    """Why probabilities are not available."""
+    """Why pairs were not tested."""
     lines = []
-    for statistic, group in rows[rows["probability"].isna()].groupby("statistic"):
-        told = group["reason"].dropna() if "reason" in group else []
-        reasons = list(dict.fromkeys(part for reason in told for part in str(reason).split("; ") if part))
+    for statistic, group in rows[rows["p_adjusted"].isna()].groupby("statistic"):
+        reasons = list(
+            dict.fromkeys(part for reason in group["reason"].dropna() for part in str(reason).split("; ") if part)
+        )
         more = [f"... and {len(reasons) - _REASONS} more reasons, in the table"] if len(reasons) > _REASONS else []
         lines += [f"n/a by {statistic}: {reason}" for reason in reasons[:_REASONS]] + more
     return lines
@@ -365,30 +372,32 @@ def _matrix(statistic: str, rows: Table, names: list[str]) -> alt.LayerChart:
         x=alt.X("second:N", sort=names, title="... before this task", axis=alt.Axis(labelAngle=-35, labelLimit=240)),
         y=alt.Y("first:N", sort=names, title="this task ...", axis=alt.Axis(labelLimit=240)),
     )
-    told = base.transform_filter("isValid(datum.probability)")
-    # From orange (later) over white (no telling) to blue (earlier); the number says the same.
-    scale = alt.Scale(domain=[0, 0.5, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
-    colour = alt.Color("probability:Q", scale=scale, legend=None)
-    ink = alt.when("datum.probability > 0.85").then(alt.value("#ffffff")).otherwise(alt.value(INK))
+    tested = base.transform_filter("isValid(datum.p_adjusted)")
+    # Blue (earlier), orange (later), white (not told apart); the number says the same.
+    scale = alt.Scale(domain=[-1, 0, 1], range=[COLOURS[1], "#ffffff", COLOURS[0]], interpolate="rgb")
+    colour = alt.Color("sign:Q", scale=scale, legend=None)
+    ink = alt.when("datum.sign > 0").then(alt.value("#ffffff")).otherwise(alt.value(INK))
     tooltip = [
         alt.Tooltip("first:N"),
         alt.Tooltip("second:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("probability", "p_adjusted")),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("difference", "low", "high", "p_adjusted")),
     ]
-    reason = [alt.Tooltip("reason:N")] if "reason" in rows else []
     return alt.LayerChart(
         layer=[
-            told.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
-            base.mark_text(fontSize=12).encode(text=alt.Text("said:N"), color=ink, tooltip=[*tooltip, *reason]),
+            tested.mark_rect(stroke=FAINT).encode(color=colour, tooltip=tooltip),
+            base.mark_text(fontSize=12).encode(
+                text=alt.Text("said:N"), color=ink, tooltip=[*tooltip, alt.Tooltip("reason:N")]
+            ),
         ],
         title=alt.TitleParams(statistic, dy=-8),
     )
 
 
 def _order_in_words(rows: Table) -> str:
-    likely = rows[rows["probability"] > 0.5]
+    clear = rows[rows["sign"] > 0]
     parts = [
-        f"{first} before {second} by {statistic}: {said.rstrip('*')}"
-        for first, second, statistic, said in likely[["first", "second", "statistic", "said"]].itertuples(index=False)
+        f"{first} before {second} by {statistic}, {said} layers"
+        for first, second, statistic, said in clear[["first", "second", "statistic", "said"]].itertuples(index=False)
     ]
-    return " ".join(["Probabilities of order.", "; ".join(parts) + ".", *(f"{line}." for line in _untold(rows))])
+    told = "; ".join(parts) + "." if parts else "No two tasks are told apart."
+    return " ".join(["Order of tasks.", told, *(f"{line}." for line in _untold(rows))])

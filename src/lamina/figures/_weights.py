@@ -48,7 +48,7 @@ def weights(tables: Tables, title: str) -> alt.ConcatChart | None:
         own = rows[rows["task"] == task]
         panels.append(_panel(own, task, [*divergences.get(task, ()), *_missing(tables, task, own)], last, domain))
     lines = "lines on solid bars: lowest to highest seed; " if seed_count(tables) > 1 else ""
-    subtitle = f"{lines}lines on outlined bars: 95 % bootstrap interval of what the layer adds"
+    subtitle = f"{lines}lines on outlined bars: 95 % interval of what the layer adds, simultaneous"
     return alt.concat(
         *panels,
         *_norms(tables, last),

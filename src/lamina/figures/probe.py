@@ -34,25 +34,26 @@ from lamina.figures.theme import (
     unconverged,
 )
 from lamina.figures.trace import traces
-from lamina.findings import number
+from lamina.findings import best_in_words, number
 from lamina.findings import rows_of as each_row
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "pipeline": (
         "Tasks by expected layer, the earliest on top. P(0) sees the embeddings alone, P(L) all layers; compare both "
         "with the constant answer. The expected layer says where the score is gained as layers are added, the centre "
         "of gravity which layers the full probe draws on; they need not agree. Lines are intervals or ranges over "
-        "seeds, as the subtitle says. Compare the expected layer with that of the random-weights twin (diamond; none "
-        "where the twin's own gain cannot be told from 0 or its probes have not converged). K(s) and K(D) say how far "
-        "weights and gains are from being the same at every layer (0 bits). n/a: the reason is given; numbers of "
-        "probes that have not converged are not shown."
+        "seeds, as the subtitle says; the chart of the order says which tasks are told apart. Compare the expected "
+        "layer with that of the random-weights twin (diamond; none where the twin's own scores do not gain or its "
+        "probes have not converged). K(s) and K(D) say how far weights and gains are from being the same at every "
+        "layer (0 bits). n/a: the reason is given; numbers of probes that have not converged are not shown."
     ),
     "weights": (
         "Solid: the weights with which the full probe mixes the layers; they sum to 1. Outlined: what layer l adds to "
         "the score of P(l-1), D(l), as a share of the whole gain over P(0); below 0 where the score falls. Lines are "
         "what the subtitle says. K(s) and K(D): how far either is from being the same at every layer (0 bits); in "
-        "brackets the 95 % interval, of K(s) with fewer than 5 seeds the lowest to the highest seed. Layers are "
+        "brackets the 95 % interval, with fewer than 5 seeds the lowest to the highest seed. Layers are "
         "standardised before they are mixed; with --faithful they are not, and weights depend on how long a layer's "
         "vectors are (“Scale of the layers”)."
     ),
@@ -63,22 +64,24 @@ CAPTIONS = {
         "hollow point is a probe that had not converged when its steps ended: its score may still rise."
     ),
     "heatmap": (
-        "Score of each layer alone. Each task is shaded from its worst layer (no shade) to its best (full shade): "
-        "compare shades within a line, where a task is read best, and numbers, the scores, across lines. Beside each "
-        "line: the best layer with its 95 % interval, then the best score of the random-weights twin and the best "
-        "constant answer, which say how much of it is due to training."
+        "Score of each layer alone. Each task is shaded from its lowest score (no shade) to its highest (full shade); "
+        "a layer that was not shown to tell more than the random-weights twin and the constant answer, or whose probe "
+        "has not converged, is not shaded. Compare shades within a line, and numbers, the scores, across lines. Beside "
+        "each line: the highest score with its 95 % interval, the scores of twin and constant answer at that layer, "
+        "and the layers that no other was shown to beat."
     ),
     "control": (
         "Can the probe just have memorised? Control labels are drawn at random per word, so that a probe can only "
         "remember them. Curves: score by layer with 95 % intervals, of the task and of its control; compare the "
         "control with its own constant answer, too. Black marks joined by a line: model (circle) and control (square) "
-        "on those targets whose words training has seen, at the layer that does best on the texts that decide when to "
+        "on those targets whose words training has seen, at the layer of lowest loss on the texts that decide when to "
         "stop; their difference is the selectivity, and may differ much from that of the curves, which show all "
         "targets. A hollow point is a probe that had not converged when its steps ended."
     ),
     "order": (
-        "Probability that the task of the row comes before the task of the column, over resampled texts and, from 5 "
-        "seeds on, seeds: near 1 or 0 the order is clear, near 0.5 it is open. n/a: the subtitle says why."
+        "How many layers later the task of the column is resolved than that of the row. Shaded where the order is "
+        "clear: p below .05 for the difference, corrected over all pairs of tasks (max-T, texts and seeds resampled). "
+        "n/a: the subtitle says why."
     ),
     "traces": (
         "Each sentence with some of its targets in brackets; below, from the embeddings to the last layer, the "
@@ -140,21 +143,50 @@ def heatmap(tables: Tables, title: str) -> alt.ConcatChart | None:
     if single["task"].nunique() < 2 or single["layer"].nunique() < 2:
         return None
     metric = metric_of(tables)
-    rows = [_shaded(scores, own, metric[str(task)]) for task, own in single.groupby("task", sort=False)]
-    return heat_maps(pd.concat(rows), list(dict.fromkeys(single["model"])), f"Where each task is read best: {title}")
+    rows = [_shaded(tables, scores, own, metric[str(task)]) for task, own in single.groupby("task", sort=False)]
+    return heat_maps(
+        pd.concat(rows),
+        list(dict.fromkeys(single["model"])),
+        f"Where each task is read best: {title}",
+        "each task from its lowest score to its highest; no shade: not shown to beat the baselines; numbers: scores",
+    )
 
 
-def _shaded(scores: Table, own: Table, metric: str) -> Table:
-    """The layers of one task from the worst (0) to the best (1), and its best layer in words."""
+def _shaded(tables: Tables, scores: Table, own: Table, metric: str) -> Table:
+    """The layers of one task from the lowest score (0) to the highest (1), and the highest one in words."""
     low, high = own["value"].min(), own["value"].max()
     best = own.iloc[own["value"].argmax()]
     beside = scores[(scores["task"] == best["task"]) & (scores["of"] != "control")]
-    twin = beside[(beside["of"] == "random") & (beside["probe"] == "layer")]["value"].max()
+    # At the same layer, as the tables beside it show them.
+    twin = beside[(beside["of"] == "random") & (beside["probe"] == "layer") & (beside["layer"] == best["layer"])]
     constant = beside[beside["probe"] == "constant"]["value"].max()
     told = [f"{metric} {number(best['value'], best['low'], best['high'])} at {best['layer']}"]
-    told += [f"{name} {number(value)}" for name, value in (("twin", twin), ("constant", constant)) if pd.notna(value)]
+    both = (("twin", twin["value"].max()), ("constant", constant))
+    told += [f"{name} {number(value)}" for name, value in both if pd.notna(value)]
+    told += _among_best(tables, str(best["task"]))
     normalised = (own["value"] - low) / (high - low) if high > low else own["value"] * 0.0
-    return own.assign(normalised=normalised, beside="; ".join(told))
+    shown = own["layer"].isin(_established(tables, str(best["task"]), own))
+    return own.assign(normalised=normalised.where(shown, 0.0), beside="; ".join(told))
+
+
+def _established(tables: Tables, task: str, own: Table) -> set[int]:
+    """Layers shown to tell more of a task than every baseline; of older results, all."""
+    rows = rows_of(tables, "readings")
+    if rows is None:
+        return set(own["layer"].astype(int))
+    rows = rows[(rows["task"] == task) & (rows["probe"] == "layer")]
+    above = (rows["p_adjusted"] < SURE) & (rows["difference"] > 0)
+    return {int(layer) for layer, every in above.groupby(rows["layer"]).all().items() if every}  # pyright: ignore
+
+
+def _among_best(tables: Tables, task: str) -> list[str]:
+    layers = rows_of(tables, "best_layers")
+    if layers is None:
+        return []
+    layers = layers[layers["task"] == task]
+    among = layers["among_best"].astype(bool).tolist()
+    best = best_in_words(layers["layer"].astype(int).tolist(), among)
+    return [f"best: {best}"] if best else ["no layer shown to be best"] if any(among) else []
 
 
 def control(tables: Tables, title: str) -> alt.ConcatChart | None:
@@ -279,8 +311,8 @@ def _selectivity(tables: Tables, task: str, share: float) -> str:
 
 def _resampled(tables: Tables) -> str:
     seeds, name = seed_count(tables), seeds_name(tables)
-    few = f"texts, for the mean of {seeds} {name}s" if seeds > 1 else "texts, for one seed"
-    return few if seeds < FEW_SEEDS else f"texts and {seeds} {name}s together"
+    few = f"documents, for the mean of {seeds} {name}s" if seeds > 1 else "documents, for one seed"
+    return few if seeds < FEW_SEEDS else f"documents and {seeds} {name}s together"
 
 
 def _hollow(rows: Table) -> list[str]:
@@ -290,7 +322,7 @@ def _hollow(rows: Table) -> list[str]:
 
 
 def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> str:
-    """The best layer of each series, task by task."""
+    """The highest score of each series, task by task."""
     sentences = []
     for (task, probe), group in rows.dropna(subset="value").groupby(["task", "probe"], sort=False):
         parts = []
@@ -301,7 +333,9 @@ def _curves_in_words(rows: Table, names: list[str], metric: dict[str, str]) -> s
                 where = "" if name == CONSTANT else f" at layer {top['layer']}"
                 open_still = "" if own["converged"].all() else " (not all probes had converged)"
                 parts.append(f"{name} {top['value']:.2f}{where}{open_still}")
-        sentences.append(f"{title_of(str(task))}, {PROBES[str(probe)]}, best {metric[str(task)]}: {'; '.join(parts)}.")
+        sentences.append(
+            f"{title_of(str(task))}, {PROBES[str(probe)]}, highest {metric[str(task)]}: {'; '.join(parts)}."
+        )
     return " ".join(sentences)
 
 

@@ -24,14 +24,15 @@ class Schedule:
 
     learning_rate: float = 1e-4
     mixing_rate: float = 1.0
-    """Learning rate of the mixing weights, as a multiple of the others'."""
+    """Learning rate of the mixing weights, as a multiple of the others': Adam moves a weight by about the rate per step
+    whatever its scale, and mixing weights have further to go."""
     validate_every: int = 1000
     """Steps between validations."""
     max_validations: int = 250
     halve_after: int = 5
     """Validations without gain before the learning rate is halved."""
     stop_after: int = 20
-    """Validations without gain before the probe stops: it has converged."""
+    """Validations without gain before the probe stops: it has converged, unless the first of all was the best."""
     min_gain: float = 1e-4
     """Share of the lowest loss so far by which a validation has to be lower to count as a gain."""
     min_learning_rate: float = 1e-6
@@ -73,7 +74,12 @@ class Learned(NamedTuple):
     last_gain: Float[np.ndarray, " member"]
     """Share by which the last `stop_after` validations lowered the loss."""
     converged: Bool[np.ndarray, " member"]
-    """Whether training ended because the loss fell no more; otherwise it was cut off by the most steps."""
+    """Whether training ended because the loss fell no more, after it had been seen to fall; otherwise it was cut off by
+    the most steps, or the probe has overfitted."""
+    overfitted: Bool[np.ndarray, " member"]
+    """Whether no validation was better than the first one: the best weights lie before it, unseen."""
+    reach: Float[np.ndarray, " member"]
+    """How far a mixing weight's logit can have moved from 0 to the weights that were kept: the sum of its rates."""
 
     def of(self, members: np.ndarray) -> Learned:
         """Of these members only."""
@@ -120,6 +126,10 @@ class Learner:
         self.since = np.zeros(count, int)
         self.running = np.ones(count, bool)
         self.best_step = np.zeros(count, int)
+        self.moved = np.zeros(count)
+        """How far mixing logits can have moved so far ..."""
+        self.reach = np.zeros(count)
+        """... and had when the weights were kept: Adam moves a parameter by at most about its rate per step."""
         self.history = np.full((schedule.max_validations, count), np.nan)
         """[validation, member] The lowest loss so far."""
         self.kept = {name: value.detach().clone() for name, value in self.full.named_parameters()}
@@ -160,6 +170,8 @@ class Learner:
         before = self.history[number - 2] if number > 1 else np.full(len(told), np.inf)
         better = self.running & (told < before * (1 - self.schedule.min_gain))
         self._keep(np.flatnonzero(better))
+        self.moved += np.where(self.running, self.rates * self.schedule.mixing_rate * self.schedule.validate_every, 0)
+        self.reach[better] = self.moved[better]
         self.best_step[better] = number * self.schedule.validate_every
         self.history[number - 1] = np.where(better, told, before)
         self.since = np.where(better, 0, self.since + self.running)
@@ -209,7 +221,7 @@ class Learner:
             }
         told = {
             name: torch.from_numpy(getattr(self, name))
-            for name in ("rates", "since", "running", "best_step", "history", "stacked")
+            for name in ("rates", "since", "running", "best_step", "moved", "reach", "history", "stacked")
         }
         parts = {"weights": weights, "kept": self.kept, "adam": adam, "told": told}
         return {f"{part}/{name}": value for part, own in parts.items() for name, value in own.items()}
@@ -240,7 +252,9 @@ class Learner:
                 with np.errstate(invalid="ignore"):
                     gain[member] = (before - own[-1]) / abs(before) if before else 0.0
         loss = self.history[done - 1] if done else np.full(len(self.running), np.nan)
-        return Learned(loss, steps, self.best_step, gain, ~self.running & np.isfinite(loss))
+        ended = ~self.running & np.isfinite(loss)
+        overfitted = ended & (self.best_step == self.schedule.validate_every)
+        return Learned(loss, steps, self.best_step, gain, ended & ~overfitted, overfitted, self.reach)
 
     def _at(self, batch: Batch) -> Tensor:
         return torch.from_numpy(batch.rows).to(self._rates.device)

@@ -53,17 +53,19 @@ def fit_linear(
     cuts: Sequence[Cut], learn: Stream, stop: Stream, labels: tuple[Targets, Targets]
 ) -> tuple[LinearSpans, Learned]:
     """One probe per layer; `labels` are what is learned and what chooses the penalty, target by target."""
-    learned, chosen = (_read(stream, own) for stream, own in zip((learn, stop), labels, strict=True))
+    known, chosen = (_read(stream, own) for stream, own in zip((learn, stop), labels, strict=True))
     classes = len(labels[0].labels)
     probes, losses = [], []
     for cut in cuts:
-        own, select = (Examples(vectors[cut.layer], gold) for vectors, gold in (learned, chosen))
+        own, select = (Examples(vectors[cut.layer], gold) for vectors, gold in (known, chosen))
         probes.append(fit(own, select, classes))
         said = probes[-1].probabilities(select.vectors)[np.arange(len(select.gold)), select.gold]
         losses.append(float(-np.log(np.maximum(said, 1e-300)).mean()) if probes[-1].converged else np.inf)
-    none = np.zeros(len(probes))
+    count = len(probes)
     converged = np.array([probe.converged for probe in probes])
-    return LinearSpans(probes, cuts), Learned(np.array(losses), none.astype(int), none.astype(int), none, converged)
+    steps, gain = (np.zeros(count, int), np.zeros(count, int)), np.zeros(count)
+    learned = Learned(np.array(losses), *steps, gain, converged, np.zeros(count, bool), np.zeros(count))
+    return LinearSpans(probes, cuts), learned
 
 
 def _read(stream: Stream, targets: Targets) -> tuple[np.ndarray, np.ndarray]:

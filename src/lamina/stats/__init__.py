@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         sign_flip_family,
     )
     from lamina.stats.intervals import (
+        first_possible,
         interval,
         intervals,
         ratio_intervals,
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
     )
     from lamina.stats.paired import drawn_contrast, paired_difference
     from lamina.stats.ranks import rank_correlation
-    from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
+    from lamina.stats.seeds import (
+        ENOUGH_SEEDS,
+        draws_over_seeds,
+        seed_interval,
+        seed_ratio_interval,
+        seed_shares,
+        shared_by_seeds,
+    )
     from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
     from lamina.stats.units import Halves, Units, UnitSums, document_of, halve, unit_of, weights_of
 
@@ -56,6 +64,7 @@ _HOME = {
     "drawn_contrast": "paired",
     "draws_over_seeds": "seeds",
     "draws_table": "bootstrap",
+    "first_possible": "intervals",
     "halve": "units",
     "holm": "family",
     "interval": "intervals",
@@ -66,8 +75,11 @@ _HOME = {
     "rank_correlation": "ranks",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
+    "seed_interval": "seeds",
+    "seed_ratio_interval": "seeds",
     "seed_shares": "seeds",
     "share_interval": "intervals",
+    "shared_by_seeds": "seeds",
     "sign_flip_family": "family",
     "status_of": "status",
     "student_interval": "intervals",
@@ -98,6 +110,7 @@ __all__ = [
     "drawn_contrast",
     "draws_over_seeds",
     "draws_table",
+    "first_possible",
     "halve",
     "holm",
     "interval",
@@ -108,8 +121,11 @@ __all__ = [
     "rank_correlation",
     "ratio_draws",
     "ratio_intervals",
+    "seed_interval",
+    "seed_ratio_interval",
     "seed_shares",
     "share_interval",
+    "shared_by_seeds",
     "sign_flip_family",
     "status_of",
     "student_interval",

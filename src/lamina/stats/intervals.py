@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Real
+from jaxtyping import Bool, Float, Real
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
@@ -126,3 +127,27 @@ def share_interval(right: int, count: int) -> tuple[float, float]:
         return np.nan, np.nan
     found = binomtest(right, count).proportion_ci(LEVEL, "exact")
     return float(found.low), float(found.high)
+
+
+def first_possible(as_observed: Callable[[float], Bool[np.ndarray, " sample"]]) -> float:
+    """The first of the truths on a path, from 0 to 1, that a test does not reject: the end of an inverted interval.
+
+    A truth is rejected where fewer than 2.5 % of its draws are as far out as what was observed. For statistics that
+    noise can only raise, or only lower, whose draws' quantiles may miss the truth nearly always.
+
+    Example:
+        >>> errors = np.random.default_rng(0).normal(0, 0.1, 10_000)
+        >>> end = first_possible(lambda truth: truth + errors >= 0.5)
+        >>> round(end, 1)  # 0.5 - 1.96 * 0.1
+        0.3
+    """
+    if as_observed(0.0).mean() >= TAILS[0]:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if as_observed(middle).mean() >= TAILS[0] else (middle, high)
+    return high
+
+
+_HALVINGS = 10

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import t as student
+
+from lamina.stats.intervals import TAILS
 
 ENOUGH_SEEDS = 5
 """With fewer, their spread cannot be told: intervals are over texts, for the mean of the models that were trained."""
@@ -41,3 +46,142 @@ def draws_over_seeds(values: np.ndarray, draws: np.ndarray) -> np.ndarray:
     seeds, samples = draws.shape[:2]
     shares = seed_shares(seeds, samples, np.random.default_rng(seeds))
     return draws.mean(0) + np.tensordot(shares, values - values.mean(0), 1)
+
+
+def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[np.ndarray, "sample member"]:
+    """Draws of the mean over seeds, as far as they move because all seeds find the same units hard.
+
+    What units do to one seed alone is also part of the seeds' distances from their mean, which `seed_shares` adds. To
+    count it once, the draws are shrunk to what the seeds' draws have in common.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> alone = shared_by_seeds(rng.standard_normal((5, 1000, 2)))
+        >>> together = shared_by_seeds(np.tile(rng.standard_normal((1000, 2)), (5, 1, 1)))
+        >>> bool(alone.std() < 0.2), together.std().round(1).item()
+        (True, 1.0)
+    """
+    mean = by_seed.mean(0)
+    members = np.isfinite(mean).any(0)
+    samples = np.isfinite(mean[:, members]).all(1)
+    kept = mean[np.ix_(samples, members)]
+    if len(kept) <= kept.shape[1] or not kept.size:
+        return mean
+    centre = kept.mean(0)
+    alone = _alone(by_seed[:, samples][:, :, members])
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(kept.T)))
+    some = values > 1e-9 * max(values.max(), 1e-12)
+    root = np.sqrt(values[some])
+    whitened = vectors[:, some] / root
+    left, turned = np.linalg.eigh(np.eye(len(root)) - whitened.T @ alone @ whitened)
+    shrink = whitened @ (turned * np.sqrt(left.clip(0, 1))) @ turned.T @ (vectors[:, some] * root).T
+    drawn = mean.copy()
+    drawn[np.ix_(samples, members)] = centre + (kept - centre) @ shrink
+    return drawn
+
+
+def seed_interval(
+    values: Float[np.ndarray, " seed"], draws: Float[np.ndarray, "seed sample"], units: int
+) -> tuple[float, float]:
+    """The 95 % interval of a mean over seeds: variance over units plus variance over seeds, by Satterthwaite.
+
+    NaN with fewer than `ENOUGH_SEEDS` seeds: their spread cannot be told.
+
+    Args:
+        values: of every seed.
+        draws: the same from resampled units, not widened; the same draws for all seeds.
+        units: how many units were resampled.
+
+    Example:
+        >>> values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+        >>> low, high = seed_interval(values, np.repeat(values[:, None], 100, 1), 40)
+        >>> round(low, 2), round(high, 2)  # scipy.stats.t.interval(0.95, 4, 3, 0.5 ** 0.5)
+        (1.04, 4.96)
+    """
+    if len(values) < ENOUGH_SEEDS:
+        return np.nan, np.nan
+    spread = _Spread.of(values[:, None], draws[:, :, None], units)
+    variance, reach = spread.along(np.ones(1))
+    half = reach * float(np.sqrt(variance))
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def seed_ratio_interval(
+    tops: Float[np.ndarray, " seed"],
+    bottoms: Float[np.ndarray, " seed"],
+    draws: tuple[Float[np.ndarray, "seed sample"], Float[np.ndarray, "seed sample"]],
+    units: int,
+) -> tuple[float, float]:
+    """The 95 % interval of the mean top over the mean bottom, by Fieller's theorem; see `seed_interval`.
+
+    It has the ratios m at which the mean of `top - m * bottom` cannot be told from 0. NaN with fewer than
+    `ENOUGH_SEEDS` seeds, and where the bottom itself cannot be told from 0: then any ratio is possible.
+
+    Args:
+        tops: of every seed.
+        bottoms: of every seed.
+        draws: tops and bottoms from resampled units, not widened; the same draws for all seeds.
+        units: how many units were resampled.
+
+    Example:
+        >>> tops, bottoms = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5)
+        >>> still = tuple(np.repeat(each[:, None], 100, 1) for each in (tops, bottoms))
+        >>> [round(end, 2) for end in seed_ratio_interval(tops, bottoms, still, 40)]
+        [1.04, 4.96]
+    """
+    if len(tops) < ENOUGH_SEEDS:
+        return np.nan, np.nan
+    spread = _Spread.of(np.stack([tops, bottoms], -1), np.stack(draws, -1), units)
+    top, bottom = float(tops.mean()), float(bottoms.mean())
+    if not bottom:
+        return np.nan, np.nan
+    _, reach = spread.along(np.array([1.0, -top / bottom]))
+    (tt, tb), (_, bb) = reach**2 * spread.both
+    a, b, c = bottom**2 - bb, top * bottom - tb, top**2 - tt
+    if not a > 0:
+        return np.nan, np.nan
+    root = float(np.sqrt(max(b**2 - a * c, 0.0)))
+    return float((b - root) / a), float((b + root) / a)
+
+
+class _Spread(NamedTuple):
+    """The covariance of means over seeds, in its two parts."""
+
+    by_units: Float[np.ndarray, "kind kind"]
+    """Because all seeds find the same units hard."""
+    by_seeds: Float[np.ndarray, "kind kind"]
+    units: int
+    seeds: int
+
+    @classmethod
+    def of(
+        cls, values: Float[np.ndarray, "seed kind"], draws: Float[np.ndarray, "seed sample kind"], units: int
+    ) -> _Spread:
+        known = draws[:, np.isfinite(draws).all((0, 2))]
+        n = max(units, 2)
+        # A bootstrap's variance is too small by (n - 1) / n.
+        common = (np.atleast_2d(np.cov(known.mean(0).T)) - _alone(known)) * n / (n - 1)
+        lengths, directions = np.linalg.eigh(common)
+        shared = (directions * lengths.clip(0)) @ directions.T
+        return cls(shared, np.atleast_2d(np.cov(values.T)) / len(values), n, len(values))
+
+    @property
+    def both(self) -> Float[np.ndarray, "kind kind"]:
+        return self.by_units + self.by_seeds
+
+    def along(self, contrast: Float[np.ndarray, " kind"]) -> tuple[float, float]:
+        """Variance of a contrast, and Student's quantile with Satterthwaite's degrees of freedom."""
+        parts = [max(float(contrast @ part @ contrast), 0.0) for part in (self.by_units, self.by_seeds)]
+        whole = sum(parts)
+        if not whole:
+            return 0.0, 0.0
+        inverse = sum(part**2 / free for part, free in zip(parts, (self.units - 1, self.seeds - 1), strict=True))
+        return whole, float(student.ppf(TAILS[1], whole**2 / inverse))
+
+
+def _alone(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[np.ndarray, "member member"]:
+    """The covariance of the mean over seeds, as far as units move one seed alone."""
+    seeds, samples = by_seed.shape[:2]
+    apart = by_seed - by_seed.mean(0)
+    apart = apart - apart.mean(1, keepdims=True)
+    return np.einsum("sbi,sbj->ij", apart, apart) / (samples - 1) / (seeds - 1) / seeds

@@ -8,7 +8,7 @@ import torch
 
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun
 from lamina.analyses.probing.statistics import Resampling
-from lamina.analyses.probing.summary import Summary, bootstrap, summarise
+from lamina.analyses.probing.summary import Summary, bootstrap, selectivity, summarise
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream
@@ -21,10 +21,10 @@ PLANTED = (1, 2, 4)
 LEARN, STOP, SCORED = range(200), range(200, 260), range(260, TEXTS)
 SCHEDULE = Schedule(
     learning_rate=1e-2,
-    validate_every=20,
-    max_validations=60,
-    halve_after=1,
-    stop_after=3,
+    validate_every=5,
+    max_validations=240,
+    halve_after=4,
+    stop_after=12,
     min_gain=2e-3,
     min_learning_rate=2e-4,
     hidden=16,
@@ -32,7 +32,10 @@ SCHEDULE = Schedule(
 
 
 class Planted:
-    """Random states; label k of a word moves two dimensions of layer k, and nothing else, by its sign."""
+    """Random states; label k of a word moves two dimensions of layer k by its sign, and two of layer 0 a little.
+
+    From nothing but noise a probe can only overfit.
+    """
 
     token_bytes = LAYERS * WIDTH * 4
 
@@ -42,6 +45,8 @@ class Planted:
         states = rng.normal(size=(TEXTS, WORDS, LAYERS, WIDTH)).astype(np.float32)
         for own, layer in zip(self.labels, PLANTED, strict=True):
             states[:, :, layer, :2] += np.where(own, 1.2, -1.2)[..., None]
+        for number, own in enumerate(self.labels):
+            states[:, :, 0, 2 * number : 2 * number + 2] += np.where(own, 0.3, -0.3)[..., None]
         self._states = torch.from_numpy(states)
 
     def size(self, index: int) -> int:
@@ -87,7 +92,7 @@ def summaries() -> dict[int, Summary]:
         own = Outcome("model", 0, cuts, {"f1": tally}, tally, learned, weights, np.ones(LAYERS), None)
         run = TaskRun(get_task("pos"), targets, (own,), {}, {}, np.zeros(len(targets), bool), np.ones(LAYERS))
         drawn = bootstrap(run, Resampling(TEXTS, 500, 0), [0])
-        found[PLANTED[which]] = summarise(run, drawn, "planted")[0]
+        found[PLANTED[which]] = summarise(run, drawn, "planted", selectivity(run, drawn))[0]
     return found
 
 
@@ -97,11 +102,10 @@ def test_the_expected_layer_is_where_the_label_was_planted(summaries: dict[int, 
 
     assert row.converged, row.reason
     assert row.f1_full > 0.9 > 0.7 > row.f1_first
-    assert row.expected_layer == pytest.approx(layer, abs=0.3)
-    assert row.el_low - 0.05 <= layer <= row.el_high + 0.05
-    assert row.el_high - row.el_low < 0.6
-    # One layer has all of the gain: the most that K(D) can be is in its interval.
-    assert row.kl_differential_high == pytest.approx(2, abs=0.05)
+    assert row.expected_layer == pytest.approx(layer, abs=0.5)
+    assert np.isnan([row.el_low, row.el_high]).all(), "one seed has no range"
+    # One layer has nearly all of the gain; the most that K(D) can be is 2.
+    assert row.kl_differential > 1.5
 
 
 @pytest.mark.parametrize("layer", PLANTED)

@@ -39,7 +39,9 @@ def run(asked: Targets, seeds: int = 2) -> TaskRun:
     cuts = (Cut("cumulative", 0), Cut("cumulative", 1))
     told = [rng.random((2, SIZE, 3)).astype(np.float16) for _ in range(seeds)]
     none = Tally.none("f1", 2, asked)
-    learned = Learned(np.zeros(2), np.ones(2, int), np.ones(2, int), np.zeros(2), np.ones(2, bool))
+    learned = Learned(
+        np.zeros(2), np.ones(2, int), np.ones(2, int), np.zeros(2), np.ones(2, bool), np.zeros(2, bool), np.ones(2)
+    )
     outcomes = (
         Outcome("model", seed, cuts, {"f1": none}, none, learned, np.eye(2), np.ones(2), each)
         for seed, each in enumerate(told)

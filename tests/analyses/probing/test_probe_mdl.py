@@ -411,7 +411,7 @@ def test_from_five_seeds_on_intervals_are_over_seeds_too(code: Coder, monkeypatc
     # Student's t over the lengths of the seeds.
     def untrained(groups, schedule, **rest):
         none = np.zeros(2, int)
-        return [Learned(none, none, none, none, none == 0) for _ in groups]
+        return [Learned(none, none, none, none, none == 0, none > 0, none) for _ in groups]
 
     def cost(probes, block, learn, here, code):
         return np.full((len(probes.cuts), len(here)), 2 - 0.02 * probes.seeds[0] ** 2)

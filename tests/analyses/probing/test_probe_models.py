@@ -15,11 +15,12 @@ from lamina.analyses.probing import elsewhere
 from lamina.analyses.probing.decisions import SavedPredictions
 from lamina.analyses.probing.live import SentenceTracer
 from lamina.analyses.probing.paired import read_answers, resample
-from lamina.analyses.probing.statistics import Draws, Resampling, interval
+from lamina.analyses.probing.statistics import Draws, Resampling
 from lamina.corpora.learning import Splits
 from lamina.errors import CorpusError, InputError
 from lamina.figures import draw
 from lamina.probes.tallies import Tally
+from lamina.stats.intervals import interval
 from lamina.testing import TinyEncoder
 from lamina.training import provenance
 
@@ -106,7 +107,7 @@ def test_several_models_are_compared_with_one(
 
 def test_figures_say_what_intervals_are_over(tuned: Result) -> None:
     charts = draw(tuned)
-    assert "texts, for the mean of 3 fine-tuning seeds" in str(charts["curves"].to_dict()["title"]["subtitle"])
+    assert "documents, for the mean of 3 fine-tuning seeds" in str(charts["curves"].to_dict()["title"]["subtitle"])
 
 
 def texts_alike(values: list[float]) -> list[Tally]:

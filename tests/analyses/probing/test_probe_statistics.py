@@ -17,16 +17,17 @@ from lamina.analyses.probing.statistics import (
     center_of_gravity,
     differentials,
     expected_layer,
-    interval,
     kl_from_uniform,
     kl_interval,
     kl_of_differentials,
-    seed_shares,
-    shared_by_seeds,
+    largest_kl,
     two_sided,
 )
 from lamina.probes.tallies import Tally
 from lamina.stats.family import holm
+from lamina.stats.intervals import interval
+from lamina.stats.seeds import seed_shares, shared_by_seeds
+from lamina.stats.units import Units, weights_of
 
 SCORES = np.array([0.80, 0.90, 0.88, 0.92])
 """D = 0.10, -0.02, 0.04."""
@@ -129,11 +130,37 @@ def test_a_p_value_is_never_below_what_the_draws_can_tell() -> None:
 def test_a_draw_of_texts_is_a_resampled_corpus() -> None:
     texts = 4000
     counted = tally(texts=texts)
-    drawn = np.random.default_rng(7).integers(0, texts, texts)
-    again = Tally("f1", counted.sums[:, :, drawn])
+    drawn = np.concatenate([[text] * int(weights_of(str(text), samples=1, seed=7)[0]) for text in range(texts)])
+    again = Tally("f1", counted.sums[:, :, drawn.astype(int)])
 
     # With so many texts, what is added and widened for the sake of few is below the tolerance.
     assert Resampling(texts, 1, seed=7).score(counted)[0] == pytest.approx(again.value(), abs=1e-3)
+
+
+def test_texts_of_one_document_are_drawn_together() -> None:
+    """Texts of a document are alike: drawn one by one, their interval would be far too narrow."""
+    sums = np.ones((2, 1, 200))
+    sums[0, 0] = np.repeat(np.arange(20) % 2, 10)
+    accuracy = Tally("accuracy", sums)
+    documents = Units.of([f"d{text // 10}" for text in range(200)], "document")
+    by_document, by_text = (Resampling(units, 2000, 0) for units in (documents, 200))
+
+    assert (by_document.count(accuracy), by_text.count(accuracy)) == (20, 200)
+    assert by_document.score(accuracy).std() > 2.5 * by_text.score(accuracy).std()
+    turned = Units.of([f"d{text // 10}" for text in reversed(range(200))], "document")
+    again = Resampling(turned, 2000, 0).score(Tally("accuracy", sums[:, :, ::-1]))
+    assert again == pytest.approx(by_document.score(accuracy)), "the order of texts changes nothing"
+
+
+def test_wrong_9_how_far_weights_could_have_moved_bounds_k_of_s() -> None:
+    """60 steps at a rate of 1e-3: the .003 bits of the issue."""
+    assert largest_kl(60 * 1e-3, 7) == pytest.approx(0.003, abs=5e-4)
+    rng = np.random.default_rng(0)
+    logits = rng.uniform(-0.8, 0.8, (20_000, 5))
+    raised = np.exp(logits)
+    assert kl_from_uniform(raised / raised.sum(-1, keepdims=True)).max() <= largest_kl(0.8, 5) + 1e-9
+    assert largest_kl(50.0, 4) == pytest.approx(2)
+    assert largest_kl(1.0, 1) == 0
 
 
 def test_draws_are_reproducible_and_shared_by_all_that_is_scored_on_the_texts() -> None:

@@ -93,7 +93,7 @@ def test_one_result_has_the_tasks_of_several_corpora(suite, settings: dict[str, 
     assert set(result.tables["scores"]["task"]) == {"dep", "pos"}
     order = result.tables["order"]
     assert set(order[["task_a", "task_b"]].itertuples(index=False, name=None)) == {("dep", "pos")}
-    assert (order["probability"].notna() | (order["reason"] != "")).all(), "an order across corpora, or why not"
+    assert (order["p_adjusted"].notna() | (order["reason"] != "")).all(), "an order across corpora, or why not"
     about = result.provenance.corpus
     assert result.provenance.parameters["reference"] is True, "a result with the table is another answer"
     assert about["name"] == "pipeline suite"

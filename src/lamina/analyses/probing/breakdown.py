@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Bool
 
 from lamina.analyses.probing.checkpoints import TaskRun, units_of
-from lamina.analyses.probing.statistics import Draws, Resampling, interval
+from lamina.analyses.probing.statistics import Draws, Resampling
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
+from lamina.stats.intervals import interval
 
 DISTANCES = {"0": 0, "1": 1, "2": 2, "3-5": 5, "6-10": 10, ">10": None}
 """Words between the spans: name of the group -> its largest distance."""
@@ -54,7 +55,7 @@ def break_down(run: TaskRun, frequency: np.ndarray, texts: Resampling, seed: int
     Args:
         run: the task's probes.
         frequency: [target] how often that word occurs in the texts learned from.
-        texts: draws of the scored texts.
+        texts: draws of the scored documents.
         seed: of the draws of seeds.
     """
     own = [outcome for outcome in run.outcomes_of("model") if outcome.probabilities is not None]

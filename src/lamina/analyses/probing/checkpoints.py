@@ -24,7 +24,7 @@ from lamina.progress import say
 from lamina.tasks import Task
 from lamina.tasks.task import Metric
 
-FORMAT = 4
+FORMAT = 5
 
 Whose = Literal["model", "random", "control"]
 

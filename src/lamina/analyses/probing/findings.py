@@ -8,111 +8,240 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of
-from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.analyses.probing.summary import TWIN
+from lamina.findings import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.results import Result
+from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import Contrast
 from lamina.tasks import TASKS
 from lamina.tasks.task import METRIC_NAMES
 
-_SURE = 0.05
-"""Corrected p-value below which an order of two tasks is called clear."""
-_MOST = 0.99
-"""Draws cannot tell higher probabilities apart."""
+_TIES = 3
+"""The most pairs of tasks that a sentence names."""
+STATISTICS = {"expected_layer": "expected layer", "center_of_gravity": "centre of gravity"}
+"""What places tasks -> its name."""
 
 
 def probe_findings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """Where tasks are best read, those with most gain first; the order of tasks; the least selective task."""
-    if "scores" not in tables:
+    """Every task beside its baselines and at its best layers; the order of all tasks; the least selective task."""
+    if not {"readings", "best_layers", "order", "control", "summary"} <= tables.keys():
         return
-    readings = sorted(best_readings(tables), key=lambda each: -each.gain)
-    others = [*_order(tables), *_best_layers(tables, readings), *_selectivity(tables)]
-    for each in readings[: MOST_FINDINGS - len(others)]:
-        yield each.said()
-    yield from others
+    for task in dict.fromkeys(tables["readings"]["task"]):
+        yield _reading(tables, str(task))
+    yield from _orders(tables)
+    yield from _selectivity(tables["control"])
 
 
-class _Score(NamedTuple):
-    """A score with its interval."""
+def _reading(tables: Mapping[str, pd.DataFrame], task: str) -> Finding:
+    """Whether a task is read above its baselines, and which layers read it best."""
+    rows = tables["readings"]
+    rows = rows[rows["task"] == task]
+    layers = tables["best_layers"]
+    layers = layers[layers["task"] == task]
+    title = _title(task)
+    whether = f"{_inside(title)} can be read above {'the untrained twin' if _has_twin(rows) else 'chance'}"
+    told = told_reading(rows)
+    if told is None:
+        reason = next(row.reason for row in rows_of(rows))
+        return not_tested(whether, reason, source=[Source("readings", {"task": task})], importance=("answers",))
+    baseline = f"the {'untrained twin' if told.baseline == TWIN else 'best constant answer'}"
+    short = "twin" if told.baseline == TWIN else "constant"
+    among = layers["among_best"].astype(bool).tolist()
+    together = told.probe == "cumulative"
+    best = best_in_words(layers["layer"].astype(int).tolist(), among, "mix up to layer" if together else "layer")
+    where = f"layers 0 to {told.layer}" if together else f"layer {told.layer}"
+    score = f"{_metric_name(told.metric)} {number(told.value)} at {where}, {short} {number(told.baseline_value)}"
+    known = layers["p_beaten"].notna().any()
+    localised = f", best at {best}" if best else ""
+    nowhere = "; no layer was shown to be better than another" if known and not best and len(layers) > 1 else ""
+    claim = f"{title} can be read above {baseline}{localised}: {score}{nowhere}"
+    from_baseline = "from the untrained twin" if told.baseline == TWIN else "by the best constant answer"
+    if told.difference < 0:
+        claim = f"{title} can be told better {from_baseline}: {score}"
+    worth: tuple[Worth, ...] = ("answers", "beats control")
+    return finding(
+        claim=claim,
+        whether=f"{_inside(title)} can be read above {baseline} ({score})",
+        absent=f"{title} can be told as well {from_baseline}: {score}",
+        contrast="difference",
+        test=Contrast.of(told, "difference"),
+        source=[
+            Source("readings", {"task": task, "layer": told.layer, "baseline": told.baseline}),
+            Source("best_layers", {"task": task}),
+        ],
+        unit=told.unit,
+        importance=(*worth, "localised") if best else worth,
+        note="" if known else f"The best layer is not available: {next(row.reason for row in rows_of(layers))}.",
+    )
 
-    value: float
-    low: float
-    high: float
+
+def told_reading(rows: pd.DataFrame) -> Any | None:
+    """Of a task's rows of `readings`, the layer of the highest score and the harder baseline there, if it was tested.
+
+    All layers and baselines are one family, so that any of them may be picked.
+    """
+    twin = _has_twin(rows)
+    best = None
+    for _, layer in rows.groupby("layer", sort=True):
+        tested = layer[layer["reason"].fillna("") == ""]
+        if tested.empty or (twin and TWIN not in set(tested["baseline"])):
+            continue
+        harder = next(rows_of(tested.sort_values("baseline_value", ascending=False, kind="stable")))
+        if best is None or harder.value > best.value:
+            best = harder
+    return best
 
 
-class _CutOff(NamedTuple):
-    """Probes that had not converged when their steps ended."""
+def _has_twin(rows: pd.DataFrame) -> bool:
+    return TWIN in set(rows["baseline"])
 
-    probes: int
-    of: int
-    """All probes of the kind."""
-    steps: int
 
-    def __bool__(self) -> bool:
-        return self.probes > 0
+def _orders(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """The whole order of tasks by either statistic; where there is none, the reason, once."""
+    rows = tables["order"]
+    worth: tuple[Worth, ...] = ("answers", "localised")
+    whether = "tasks are resolved at different layers"
+    for statistic in STATISTICS:
+        own = rows[rows["statistic"] == statistic]
+        if own["p_adjusted"].notna().any():
+            yield _order(own, tables["summary"], statistic)
+    if rows.empty or rows["p_adjusted"].notna().any():
+        return
+    few = rows[rows["needed"] > 0]
+    if len(few):
+        row = next(rows_of(few))
+        test = Contrast(*[float("nan")] * 4, units=int(row.units), needed=int(row.needed))
+        yield finding(
+            claim=whether, whether=whether, absent=whether, contrast="difference in layers", test=test,
+            source=Source("order", {"needed": row.needed}), unit="seed", importance=worth, margin=0,
+        )  # fmt: skip
+    elif _placed(tables["summary"]):
+        reason = next(row.reason for row in rows_of(rows))
+        yield not_tested(whether, reason, source=[Source("order", {"statistic": "expected_layer"})], importance=worth)
+
+
+def _placed(summary: pd.DataFrame) -> bool:
+    """Whether layers were mixed at all; of single layers alone, nothing places a task."""
+    return bool(summary["f1_full"].notna().any())
+
+
+def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding:
+    """All tasks in their order, and the pairs that are not told apart."""
+    name = STATISTICS[statistic]
+    tested = rows[rows["p_adjusted"].notna()]
+    clear = tested[tested["clear"].astype(bool)]
+    source = [Source("order", {"statistic": statistic})]
+    worth: tuple[Worth, ...] = ("answers", "localised")
+    if clear.empty:
+        row = next(rows_of(tested.sort_values("p_adjusted", kind="stable")))
+        whether = f"any task comes before another by {name}"
+        pair = _pair(row)
+        return finding(
+            claim=whether, whether=whether, absent=whether,
+            contrast=f"surest pair, {pair.later} minus {pair.earlier}", test=pair.test, source=source, unit="seed",
+            importance=worth, margin=0,
+        )  # fmt: skip
+    # A claim about several pairs is as sure as the least sure of them.
+    surest_last = clear.assign(size=clear["difference"].abs()).sort_values(
+        ["p_adjusted", "size"], ascending=[False, True], kind="stable"
+    )
+    pair = _pair(next(rows_of(surest_last)))
+    held = set(tested["task_a"]) | set(tested["task_b"])
+    in_order = [task for task in summary.sort_values(statistic, kind="stable")["task"] if task in held]
+    if len(clear) == len(rows) == 1:
+        claim = f"The order by {name} is {pair.earlier} before {pair.later}"
+        contrast = f"{name} of {pair.later} minus that of {pair.earlier}"
+    else:
+        listed = _listed([_title(in_order[0]), *(_inside(_title(task)) for task in in_order[1:])])
+        claim = f"Tasks by {name}, earliest first: {_inside(listed)}; {_apart(rows, clear, tested)}"
+        contrast = f"least sure of them, {pair.later} minus {pair.earlier}"
+        source.append(Source("order", {"statistic": statistic, "clear": True}))
+    return finding(
+        claim=claim, whether=claim, absent=claim, contrast=contrast, test=pair.test, source=source, unit="seed",
+        importance=worth, margin=0,
+    )  # fmt: skip
+
+
+def _apart(rows: pd.DataFrame, clear: pd.DataFrame, tested: pd.DataFrame) -> str:
+    """Which pairs are told apart."""
+    if len(clear) == len(rows):
+        return f"all {len(rows)} pairs are told apart"
+    ties = [f"{_inside(_title(row.task_a))} and {_inside(_title(row.task_b))}" for row in rows_of(tested)
+            if not row.clear]  # fmt: skip
+    of = f"{len(clear)} of {len(rows)} pairs are told apart"
+    missing = len(rows) - len(tested)
+    if 0 < len(ties) <= _TIES and not missing:
+        return f"{of}, all but {_listed(ties, also=', ')}"
+    return of
+
+
+class _Pair(NamedTuple):
+    """Two tasks, the later one minus the earlier one."""
+
+    earlier: str
+    later: str
+    test: Contrast
+
+
+def _pair(row: Any) -> _Pair:
+    test = Contrast.of(row, "difference")
+    first, second = row.task_a, row.task_b
+    if test.estimate < 0:
+        first, second = second, first
+        test = test._replace(estimate=-test.estimate, low=-test.high, high=-test.low)
+    return _Pair(_inside(_title(first)), _inside(_title(second)), test)
+
+
+def _listed(parts: Sequence[str], also: str = " and ") -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}{also}{parts[-1]}"
+
+
+def _selectivity(control: pd.DataFrame) -> Iterator[Finding]:
+    """The task that a probe could most nearly have memorised."""
+    known = control.dropna(subset=["difference"])
+    if known.empty:
+        return
+    row: Any = next(rows_of(known.sort_values("difference", kind="stable")))
+    title = _title(row.task)
+    least = ", the least selective task," if len(known) > 1 else ""
+    score = (
+        f"{_metric_name(str(row.metric))} {number(row.model)} at layer {int(row.layer)}, control labels "
+        f"{number(row.control)}"
+    )
+    claim = f"{title}{least} can be read beyond what a probe memorises: {score}"
+    if row.difference < 0:
+        claim = f"Control labels, which a probe can only memorise, are told better than {_inside(title)}: {score}"
+    yield finding(
+        claim=claim,
+        whether=f"{_inside(title)} can be read beyond what a probe memorises ({score})",
+        absent=f"{title}{least} can be read no better than control labels, which a probe can only memorise: {score}",
+        contrast="selectivity",
+        test=Contrast.of(row, "difference"),
+        source=Source("control", {"task": row.task}),
+        unit=row.unit,
+        importance=("beats control",),
+    )
 
 
 class Reading(NamedTuple):
-    """A task at the layer that reads it best, and what that is compared with."""
+    """A task by layer with its baselines, for what shows all abilities at a glance."""
 
     task: str
     metric: str
-    probe: str
-    layer: int
-    score: _Score
-    tied: list[int]
-    """Layers whose intervals overlap with the best one's."""
-    twin: _Score | None
-    constant: _Score | None
-    cut_off: _CutOff
-    """Of the model's probes."""
-    twin_cut_off: _CutOff
     rows: pd.DataFrame
     """The model's scores by layer ..."""
     twin_rows: pd.DataFrame
     """... and the twin's."""
-
-    @property
-    def against(self) -> _Score:
-        """The harder of the two baselines."""
-        known = [each for each in (self.twin, self.constant) if each is not None]
-        return max(known, default=_Score(0.0, 0.0, 0.0))
-
-    @property
-    def gain(self) -> float:
-        return self.score.value - self.against.value
-
-    def said(self) -> Finding:
-        against = self.against
-        status = status_of(self.score.low, self.score.high, against.value, (against.low, against.high))
-        if self.cut_off or self.twin_cut_off:
-            status = "open"
-        said = f"{_title(self.task)}: {self._claim(status)} {number(*self.score)}; {self._beside()}."
-        return legacy_finding(said, status, *self.score, against.value)
-
-    def _claim(self, status: str) -> str:
-        """Up to the number; nothing about the place where probes could still have become better."""
-        where = f"layer {self.layer}" if self.probe == "layer" else f"layers 0 to {self.layer} together"
-        if self.cut_off:
-            probes, of, steps = self.cut_off
-            return (
-                f"the best layer is not available, {probes} of {of} probes had not converged after {steps:,} steps; "
-                f"the highest {self.metric} so far is"
-            )
-        if self.gain > 0 and (status == "clear" or self.twin_cut_off):
-            unsure = f" (not clearly better than {layers_in_words(self.tied)})" if self.tied else ""
-            return f"best read at {where}{unsure}, {self.metric}"
-        told = "does not clearly tell" if status == "open" else "tells no"
-        return f"{where} {told} more than its baselines, {self.metric}"
-
-    def _beside(self) -> str:
-        late = " (not all of its probes had converged)" if self.twin_cut_off else ""
-        beside = (("an untrained twin", self.twin, late), ("the best constant answer", self.constant, ""))
-        told = [f"{name} reaches {number(each.value)}{late}" for name, each, late in beside if each is not None]
-        return ", ".join(told)
+    constant: float
+    """The best constant answer's score; NaN where it is not known."""
+    converged: bool
+    """Whether all of the model's probes of the kind have."""
+    among_best: tuple[int, ...]
+    """Layers of the confidence set of best ones; empty in older results, and where there is none."""
 
 
 def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Reading]:
-    """Each task at the layer that reads it best, by its own metric."""
+    """Each task at every layer alone (where only mixed layers were probed, at those up to it), by its own metric."""
     scores = tables["scores"]
     pooled = scores[scores["seed"].astype(str) == "all"].dropna(subset=["value"])
     for task, rows in pooled.groupby("task", sort=False):
@@ -126,115 +255,26 @@ def best_readings(tables: Mapping[str, pd.DataFrame]) -> Iterator[Reading]:
         model, twin = (probed[probed["of"] == of] for of in ("model", "random"))
         if model.empty:
             continue
-        best = _highest(model)
-        others = model[(model["layer"] != best["layer"]) & (model["high"] >= best["low"])]
-        tied = sorted(map(int, others["layer"]))
-        constant = own[(own["probe"] == "constant") & (own["of"] == "model")]
-        late, twin_late = (_cut_off(tables, str(task), of, probe) for of in ("model", "random"))
-        name, layer = _metric_name(str(best["metric"])), int(best["layer"])
-        beside = _best(twin), _best(constant)
+        constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"].max()
+        late = _has_late(tables.get("training"), str(task), probe)
         yield Reading(
-            str(task), name, probe, layer, _score(best), tied, beside[0], beside[1], late, twin_late, model, twin
-        )
+            str(task), _metric_name(str(model["metric"].iloc[0])), model, twin, float(constant), not late,
+            _among_best(tables.get("best_layers"), str(task)),
+        )  # fmt: skip
 
 
-def _cut_off(tables: Mapping[str, pd.DataFrame], task: str, of: str, probe: str) -> _CutOff:
-    if "training" not in tables:
-        return _CutOff(0, 0, 0)
-    rows = tables["training"]
-    rows = rows[(rows["task"] == task) & (rows["of"] == of) & (rows["probe"] == probe)]
-    late = rows[~rows["converged"].astype(bool)]
-    return _CutOff(len(late), len(rows), 0 if late.empty else int(late["steps"].max()))
+def _has_late(training: pd.DataFrame | None, task: str, probe: str) -> bool:
+    if training is None:
+        return False
+    rows = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == probe)]
+    return not rows["converged"].astype(bool).all()
 
 
-def _best(rows: pd.DataFrame) -> _Score | None:
-    return None if rows.empty else _score(_highest(rows))
-
-
-def _highest(rows: pd.DataFrame) -> pd.Series:
-    return rows.sort_values("value", ascending=False, kind="stable").iloc[0]
-
-
-def _score(row: pd.Series) -> _Score:
-    return _Score(float(row["value"]), float(row["low"]), float(row["high"]))
-
-
-def _order(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """The pair of tasks whose order by expected layer is surest; undecided where no test says otherwise."""
-    if not {"order", "order_tests", "summary"} <= tables.keys():
-        return
-    keys = ["task_a", "task_b", "statistic"]
-    pairs = tables["order"].merge(tables["order_tests"], on=keys)
-    pairs = pairs[pairs["statistic"] == "expected_layer"]
-    told = pairs[pairs["probability"].notna()]
-    if told.empty:
-        yield from _untold(pairs)
-        return
-    told = told.assign(sure=(told["probability"] - 0.5).abs())
-    row = told.sort_values(["p_adjusted", "sure"], ascending=[True, False]).iloc[0]
-    first, second = (row["task_a"], row["task_b"]) if row["probability"] >= 0.5 else (row["task_b"], row["task_a"])
-    likely = max(row["probability"], 1 - row["probability"])
-    both = f"{_title(first)} before {_title(second).lower()}"
-    shown = f"P = {number(likely)}" if likely < _MOST else f"P > {number(_MOST)}"
-    clear = row["p_adjusted"] < _SURE
-    if clear:
-        places = tables["summary"].set_index("task")[["expected_layer", "el_low", "el_high"]]
-        layers = " and ".join(number(*places.loc[task]) for task in (first, second))
-        of = f" of {len(told)} pairs" if len(told) > 1 else ""
-        said = f"{both}: expected layers {layers}, {shown}; the surest{of} after Holm's correction."
-    else:
-        untested = pd.isna(row["p_adjusted"])
-        why = "; a test needs at least 5 seeds" if untested else ""
-        claim = "likely" if untested and likely > 1 - _SURE else "undecided"
-        said = f"{both} by expected layer: {claim} ({shown}{why})."
-    yield legacy_finding(said, "clear" if clear else "open", float(likely), against=0.5)
-
-
-def _untold(pairs: pd.DataFrame) -> Iterator[Finding]:
-    """No pair has an order: the reason of the first, where the table has one."""
-    told = [row for row in rows_of(pairs) if "reason" in pairs and isinstance(row.reason, str) and row.reason]
-    if not told:
-        return
-    row = told[0]
-    more = len(pairs) - 1
-    others = f" (nor of {more} other pair{'s' * (more > 1)})" if more else ""
-    both = f"{_title(row.task_a).lower()} and {_title(row.task_b).lower()}"
-    yield legacy_finding(f"The order of {both} by expected layer is not available{others}: {row.reason}.", "open")
-
-
-def _best_layers(tables: Mapping[str, pd.DataFrame], readings: Sequence[Reading]) -> Iterator[Finding]:
-    """Where only single layers were probed there is no expected layer: which task is best read earliest, which last."""
-    summary = tables.get("summary", pd.DataFrame())
-    alone = len(summary) > 0 and summary["expected_layer"].isna().all()
-    told = sorted((each for each in readings if not each.cut_off and each.gain > 0), key=lambda each: each.layer)
-    if not alone or len(told) < 2 or any(each.probe != "layer" for each in told):
-        return
-    first, last = told[0], told[-1]
-    apart = {first.layer, *first.tied}.isdisjoint({last.layer, *last.tied})
-    listed = ", ".join(f"{_title(each.task).lower()} {each.layer}" for each in told)
-    both = f"{_title(first.task).lower()} before {_title(last.task).lower()}"
-    sure = "no layer does as well at both" if apart else "undecided, intervals of layers overlap"
-    yield legacy_finding(f"Best single layers: {listed}; {both}: {sure}.", "clear" if apart else "open")
-
-
-def _selectivity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """The task that a probe could most nearly have memorised."""
-    if not {"summary", "control"} <= tables.keys():
-        return
-    known = tables["summary"].dropna(subset=["selectivity"])
-    if known.empty:
-        return
-    least = known.sort_values("selectivity", kind="stable").iloc[0]
-    control = tables["control"].set_index("task").loc[least["task"]]
-    of = f", the least of {len(known)} tasks" if len(known) > 1 else ""
-    value, low, high = (float(least[name]) for name in ("selectivity", "selectivity_low", "selectivity_high"))
-    yield legacy_finding(
-        f"{_title(least['task'])} at layer {int(least['selectivity_layer'])}, words seen in training: "
-        f"{_metric_name(str(least['selectivity_metric']))} {number(control['model'])}; control labels, which a probe "
-        f"can only memorise, reach {number(control['control'])} (their best constant answer "
-        f"{number(control['constant'])}): selectivity {number(value, low, high)}{of}.",
-        status_of(low, high, 0.0), value, low, high, 0.0,
-    )  # fmt: skip
+def _among_best(layers: pd.DataFrame | None, task: str) -> tuple[int, ...]:
+    if layers is None:
+        return ()
+    rows = layers[(layers["task"] == task) & layers["among_best"].astype(bool)]
+    return tuple(map(int, rows["layer"]))
 
 
 def _metric_name(metric: str) -> str:
@@ -245,13 +285,18 @@ def _title(task: str) -> str:
     return {each.name: each.title for each in TASKS}.get(task, task)
 
 
+def _inside(title: str) -> str:
+    """Within a sentence."""
+    return title[0].lower() + title[1:] if title[1:2].islower() else title
+
+
 def probe_overview(result: Result) -> Iterable[Overview | str]:
     """Scores of the first and the full probe, and where each task is resolved; of single layers alone, the best."""
     corpus = result.provenance.corpus
     yield from (told["in_words"] for told in corpus.get("tasks", {}).values() if told["definition"] == "own")
     title = f"{result.provenance.model['name']} on {corpus['name']} ({corpus.get('split', '')})"
     if not (result.tables["scores"]["probe"] == "cumulative").any():
-        columns = ("task", "score", "best layer", "value", "twin", "constant", "selectivity")
+        columns = ("task", "score", "highest at layer", "value", "best layers", "twin", "constant", "selectivity")
         yield Overview(title, columns, [_single(result, row) for row in rows_of(result.tables["summary"])])
         yield from _reasons(result)
         return
@@ -269,6 +314,10 @@ def probe_overview(result: Result) -> Iterable[Overview | str]:
         for row in rows_of(result.tables["summary"])
     ]
     yield Overview(title, columns, rows)
+    seeds = result.tables["summary"][["probe_seeds", "tuning_seeds"]].max().astype(int)
+    varied = seeds["tuning_seeds"] if seeds["tuning_seeds"] > 1 else seeds["probe_seeds"]
+    if 1 < varied < ENOUGH_SEEDS:
+        yield f"[ ] of centre of gravity and expected layer: lowest to highest of {varied} seeds, no interval"
     yield from _reasons(result)
 
 
@@ -278,12 +327,18 @@ def _reasons(result: Result) -> Iterable[str]:
 
 
 def _single(result: Result, row: Any) -> tuple[str | int, ...]:
-    """A line of the overview of single layers: the best one, and what it is compared with."""
+    """A line of the overview of single layers: the highest score, and what it is compared with at that layer."""
     scores = result.tables["scores"]
     own = scores[(scores["task"] == row.task) & (scores["metric"] == row.metric) & (scores["seed"] == "all")]
     model, twin = (own[(own["of"] == of) & (own["probe"] == "layer")] for of in ("model", "random"))
-    best = model.sort_values("value", kind="stable").iloc[-1]
+    highest = model.sort_values("value", kind="stable").iloc[-1]
+    beside = twin[twin["layer"] == highest["layer"]]["value"].max()
     constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"].max()
     selectivity = cell(row.selectivity, row.selectivity_low, row.selectivity_high)
-    value = cell(best["value"], best["low"], best["high"])
-    return (row.task, row.metric, int(best["layer"]), value, cell(twin["value"].max()), cell(constant), selectivity)
+    value = cell(highest["value"], highest["low"], highest["high"])
+    layers = result.tables["best_layers"]
+    layers = layers[layers["task"] == row.task]
+    among = layers["among_best"].astype(bool).tolist()
+    best = best_in_words(layers["layer"].astype(int).tolist(), among).removeprefix("layers ").removeprefix("layer ")
+    none = "any" if any(among) else "n/a"
+    return (row.task, row.metric, int(highest["layer"]), value, best or none, cell(beside), cell(constant), selectivity)

@@ -52,6 +52,7 @@ from lamina.findings import (
 from lamina.findings import Source as Place
 from lamina.results import Result
 from lamina.stats.status import Contrast as Test
+from lamina.stats.units import Units
 from lamina.tasks import describe_task
 from lamina.tasks.order_making import Made, make_order_tasks
 from lamina.tasks.order_rules import BY_NAME
@@ -84,7 +85,7 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
                         Beside._fields),
         "changes": Table("One row per task: accuracy at layer 0, at the layer with the lowest stopping loss and at the "
                          "last one; upper minus lower half of the layers. Change, its interval and p_adjusted are of "
-                         "one family over the tasks (max-T, bootstrap, two-sided); differences are paired by text.",
+                         "one family over the tasks (max-T, bootstrap, two-sided); differences are paired.",
                          Change._fields),
         "contrasts": Table("One row per linear and structural task: their changes from the lower to the upper half "
                            "compared; one family over all rows (max-T, bootstrap, two-sided).",
@@ -134,8 +135,8 @@ def order(
     `subject_number_noun`, `object_number`, `tense`, `tense_verb`.
 
     Probes learn from the treebank's train, a part of which decides when they stop, and are scored on dev and test.
-    Intervals (95 %) resample texts and, from 5 seeds on, seeds. What is made of probes that have not converged is not
-    available. Which layers can be the best is a confidence set (`layers`), not the layer with the lowest loss.
+    Intervals (95 %) resample documents and, from 5 seeds on, seeds. What is made of probes that have not converged is
+    not available. Which layers can be the best is a confidence set (`layers`), not the layer with the lowest loss.
 
     Example:
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
@@ -153,7 +154,7 @@ def order(
         files = saved_answers(runs, plan.setup, work)
         probed = [Probed(runs, plan.setup.splits)]
         tables = make_tables(probed, encoder.name, samples=samples, seed=seed)
-    readings = read_runs(runs, samples=samples, seed=seed)
+    readings = read_runs(runs, Units.of_texts(made.splits.scored), samples=samples, seed=seed)
     contrasts = half_contrasts(readings)
     kept = {name: tables[name] for name in ("training", "summary", "control")}
     return Tables(

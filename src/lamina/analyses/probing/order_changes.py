@@ -1,6 +1,6 @@
 """How what is read changes from layer to layer: best layers, what is beside them, lower against upper half.
 
-All differences are paired: the layers of a task are scored on the same resampled texts, and so are two tasks.
+All differences are paired: the layers of a task are scored on the same resampled documents, and so are two tasks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from lamina.analyses.probing.summary import bootstrap, unconverged
 from lamina.stats.best import best_set
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval
+from lamina.stats.units import Units
 from lamina.tasks.order_rules import BY_NAME
 from lamina.tasks.task import Metric
 
 METRIC: Metric = "accuracy"
 TWIN, CONSTANT = "twin", "constant"
-_UNIT = "text"
-"""What is resampled."""
 
 
 class LayerScore(NamedTuple):
@@ -134,7 +133,9 @@ class Reading(NamedTuple):
     stopping: int
     """The layer with the lowest loss on stopping texts."""
     units: int
-    """Texts with a scored target."""
+    """Documents (or texts) with a scored target."""
+    unit: str
+    """What these are."""
     converged: np.ndarray
     """[layer] Whether all probes of the model have."""
     ends: str
@@ -176,9 +177,9 @@ def _halves(by_layer: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return lower, upper, upper - lower
 
 
-def read_runs(runs: Sequence[TaskRun], *, samples: int, seed: int) -> list[Reading]:
-    """All tasks on the same resampled texts."""
-    texts = Resampling(runs[0].targets.texts, samples, seed)
+def read_runs(runs: Sequence[TaskRun], units: Units, *, samples: int, seed: int) -> list[Reading]:
+    """All tasks on the same resampled documents; `units` has that of every scored text."""
+    texts = Resampling(units, samples, seed)
     return [_read(run, texts, [seed, number]) for number, run in enumerate(runs)]
 
 
@@ -200,10 +201,8 @@ def _read(run: TaskRun, texts: Resampling, seed: list[int]) -> Reading:
         sides[TWIN] = np.where(done, values.value[at], np.nan), values.pooled[:, at]
     converged = np.array([not unconverged(own, "layer", [int(layer)]) for layer in layers])
     reasons = unconverged(own, "layer", [0, stopping, last]), unconverged(own, "layer")
-    units = len(np.unique(run.targets.text))
-    return Reading(
-        run.task.name, draws.value[single], draws.pooled[:, single], sides, stopping, units, converged, *reasons
-    )
+    places = draws.value[single], draws.pooled[:, single], sides, stopping
+    return Reading(run.task.name, *places, draws.texts, texts.units.kind, converged, *reasons)
 
 
 def layer_rows(readings: Sequence[Reading]) -> list[LayerScore]:
@@ -213,7 +212,7 @@ def layer_rows(readings: Sequence[Reading]) -> list[LayerScore]:
         known = np.flatnonzero(reading.converged)
         if not len(known):
             continue
-        # Draws of accuracies are spread for few texts already.
+        # Draws of accuracies are spread for few documents already.
         found = best_set(reading.value[known], reading.drawn[:, known], reading.units, widen=False)
         ends = [interval(reading.drawn[:, layer]) for layer in known]
         rows += [
@@ -236,7 +235,7 @@ def beside_rows(readings: Sequence[Reading]) -> list[Beside]:
     ]
     estimates = [reading.value[layer] - reading.beside[against][0][layer] for reading, layer, against in members]
     draws = [reading.drawn[:, layer] - reading.beside[against][1][:, layer] for reading, layer, against in members]
-    found = _family(estimates, draws, [reading.units for reading, *_ in members])
+    found = _family(estimates, draws, [(reading.units, reading.unit) for reading, *_ in members])
     return [
         Beside(
             reading.task, layer, against, float(reading.value[layer]), float(reading.beside[against][0][layer]), *test
@@ -248,7 +247,7 @@ def beside_rows(readings: Sequence[Reading]) -> list[Beside]:
 def change_rows(readings: Sequence[Reading]) -> list[Change]:
     """What changes within every task; the changes are one family."""
     values, draws = zip(*(reading.change for reading in readings), strict=True)
-    found = _family(values, draws, [reading.units for reading in readings])
+    found = _family(values, draws, [(reading.units, reading.unit) for reading in readings])
     return [_change(reading, test) for reading, test in zip(readings, found, strict=True)]
 
 
@@ -277,19 +276,22 @@ def half_contrasts(readings: Sequence[Reading]) -> list[Contrast]:
     ]  # fmt: skip
     estimates = [other.change[0] - one.change[0] for one, other in pairs]
     draws = [other.change[1] - one.change[1] for one, other in pairs]
-    found = _family(estimates, draws, [min(one.units, other.units) for one, other in pairs])
+    found = _family(estimates, draws, [(min(one.units, other.units), one.unit) for one, other in pairs])
     return [
         Contrast(one.task, other.task, one.change[0], other.change[0], *test)
         for (one, other), test in zip(pairs, found, strict=True)
     ]
 
 
-def _family(estimates: Sequence[float], draws: Sequence[np.ndarray], units: Sequence[int]) -> Iterator[_Test]:
+def _family(
+    estimates: Sequence[float], draws: Sequence[np.ndarray], units: Sequence[tuple[int, str]]
+) -> Iterator[_Test]:
     if not estimates:
         return
-    # Draws of accuracies are spread for few texts already.
+    # Draws of accuracies are spread for few documents already.
+    counts = np.array([count for count, _ in units], float)
     tests: Contrasts = bootstrap_family(
-        np.array(estimates, float), np.stack(draws, 1), np.array(units, float), bounds=(-1.0, 1.0), widen=False
+        np.array(estimates, float), np.stack(draws, 1), counts, bounds=(-1.0, 1.0), widen=False
     )
-    for estimate, low, high, p, count, needed in zip(*tests, strict=True):
-        yield float(estimate), float(low), float(high), float(p), int(count), int(needed), _UNIT
+    for (_, unit), (estimate, low, high, p, count, needed) in zip(units, zip(*tests, strict=True), strict=True):
+        yield float(estimate), float(low), float(high), float(p), int(count), int(needed), unit

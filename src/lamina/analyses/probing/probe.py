@@ -25,7 +25,7 @@ from lamina.analyses.probing.predictions import TEXTS, write_predictions, write_
 from lamina.analyses.probing.reference import Reference, reference_table
 from lamina.analyses.probing.running import Setup, States
 from lamina.analyses.probing.suites import ProbedTexts, Source, probes_of
-from lamina.analyses.probing.summary import Order, OrderTest, Step, Summary
+from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
 from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.corpora.corpus import fingerprint_of
@@ -57,21 +57,28 @@ from lamina.training.seed_folders import seed_of
     # 2: trained to a plateau, weights chosen by loss, layers standardised, masks from a counter-based generator,
     # selectivity on seen words, intervals over seeds by Student's t.
     # 3: `quick` trains tasks of fewer than 2,000 targets more carefully; no centre of gravity of equal weights.
-    version=3,
+    # 4: documents are resampled; families by max-T, best layers as sets, no order below 5 seeds; mixing weights have a
+    # rate of their own; expected layers of gains alone; a probe that has overfitted has not converged.
+    version=4,
     tables={
         "scores": Table("One row per task, metric, probe, layer and seed; `all` stands for all seeds.",
                         Score.__annotations__),
         "training": Table("One row per probe: how its training went, and whether it has converged.", Training._fields),
         "mixing": Table("One row per task, seed, cumulative probe and layer it mixes.", Mixing._fields),
         "summary": Table("One row per task.", Summary._fields),
-        "steps": Table("One row per task, kind of probe and layer: what it adds to the layer before it.", Step._fields),
-        "order": Table("One row per pair of tasks and statistic.", Order._fields),
-        "order_tests": Table("One row per pair of tasks and statistic.", OrderTest._fields),
+        "readings": Table("One row per task, layer and baseline: the score minus the baseline's; two-sided, max-T over "
+                          "all rows.", Reading._fields),
+        "best_layers": Table("One row per task and layer: whether another layer is better, by max-T over the other "
+                             "layers.", BestLayer._fields),
+        "steps": Table("One row per task, kind of probe and layer: what it adds to the layer before it; two-sided, "
+                       "max-T over all rows of the kind of probe.", Step._fields),
+        "order": Table("One row per pair of tasks and statistic: which comes first; two-sided, max-T over all pairs of "
+                       "the statistic.", Order._fields),
         "traces": Table("One row per ambiguous target, label, layer and seed.", Trace._fields),
         "words": Table("One row per word of the texts in `traces`.", WORDS),
         "breakdown": Table("One row per task, group of targets and layer.", Part.__annotations__),
-        "control": Table("One row per task: model and control on targets whose words training has seen.",
-                         Control._fields),
+        "control": Table("One row per task: model and control on targets whose words training has seen; two-sided, "
+                         "max-T over the tasks.", Control._fields),
         "mdl": Table("One row per task, layer and seed, with --mdl only.", CodeLength._fields, optional=True),
         "reference": Table("One row per task, model of the paper and statistic, with --reference only.",
                            Reference._fields, optional=True),
@@ -149,8 +156,9 @@ def probe(
 
     Probes learn from the corpus's train, a part of which decides when they stop, and are scored on dev (or test).
     Beside every score: the best constant answer, the random-weights twin, and a control task that only memory can
-    learn. Intervals (95 %) resample texts and, from 5 seeds on, seeds. A folder of `finetune --seeds` is probed model
-    by model: scores are means over the models, intervals over texts and, from 5 models on, models.
+    learn. Intervals (95 %) resample documents and, from 5 seeds on, seeds; with fewer seeds no order of tasks is told.
+    A folder of `finetune --seeds` is probed model by model: scores are means over the models, intervals over documents
+    and, from 5 models on, models.
 
     A task is scored by macro-F1 where that is its custom (`ques`, `sup`, the suite `qa`), else by micro-F1, and by the
     share of right highest answers where a target has one label; graded annotations (`factuality`) by R2 and
@@ -182,7 +190,7 @@ def probe(
                 lengths += _code_lengths(plan, seen[0], work, twin=twin, samples=samples, runtime=runtime)
             if plan is plans[-1]:
                 files[TEXTS] = write_texts([each.setup.splits.scored for each in plans], work)
-    tables = make_tables(probed, encoders[0].name, samples=samples, seed=seed)
+    tables = make_tables(probed, encoders[0].name, samples=samples, seed=seed, faithful=faithful)
     if mdl:
         tables["mdl"] = pd.DataFrame(lengths, columns=list(CodeLength._fields))
     if reference:
@@ -403,6 +411,8 @@ def left_out_of(probed: Sequence[Probed], plans: Sequence[Plan]) -> dict[str, in
                 left_out[f"{run.task.name}: scored pairs of mentions with too many mentions between them"] = far
             unseen = int(run.targets.unseen.sum())
             left_out[f"{run.task.name}: scored labels unseen in training (scored as errors)"] = unseen
-            cut_off = sum(int((~outcome.learned.converged).sum()) for outcome in run.outcomes)
-            left_out[f"{run.task.name}: probes that had not converged when their steps ended"] = cut_off
+            late = sum(int((~outcome.learned.converged).sum()) for outcome in run.outcomes)
+            overfitted = sum(int(outcome.learned.overfitted.sum()) for outcome in run.outcomes)
+            left_out[f"{run.task.name}: probes that had not converged when their steps ended"] = late - overfitted
+            left_out[f"{run.task.name}: probes that had overfitted at the first validation"] = overfitted
     return left_out

@@ -46,6 +46,7 @@ class Preset:
 
 QUICK = Schedule(
     learning_rate=7e-3,
+    mixing_rate=5.0,
     validate_every=60,
     max_validations=40,
     halve_after=1,
@@ -55,10 +56,13 @@ QUICK = Schedule(
     batch_targets=128,
     hidden=64,
 )
-QUICK_SMALL = replace(QUICK, learning_rate=1e-3, validate_every=30, stop_after=4, min_learning_rate=5e-5)
+QUICK_SMALL = replace(
+    QUICK, learning_rate=1e-3, mixing_rate=30.0, validate_every=30, stop_after=4, min_learning_rate=5e-5
+)
 """For tasks with little data, which would be learned by heart before the first validation of the other schedule."""
 STANDARD = Schedule(
     learning_rate=2e-3,
+    mixing_rate=10.0,
     validate_every=250,
     max_validations=80,
     halve_after=1,

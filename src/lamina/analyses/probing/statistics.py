@@ -6,17 +6,24 @@ statistic of a score is, unchanged, a statistic of thousands of resampled scores
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import norm, t
 
 from lamina.probes.tallies import Tally
-from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
+from lamina.stats.intervals import first_possible, interval, widening
+from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares, shared_by_seeds
+from lamina.stats.units import Units
 from lamina.tasks.task import Metric
+
+__all__ = [
+    "Draws", "Resampling", "before", "center_of_gravity", "differentials", "expected_layer", "interval",
+    "kl_from_uniform", "kl_interval", "kl_of_differentials", "largest_kl", "means_by_unit", "moment", "shared_by_seeds",
+    "two_sided",
+]  # fmt: skip
 
 _CHUNK = 128
 """Samples weighed at a time: bounds memory, changes no number."""
@@ -45,9 +52,25 @@ def kl_from_uniform(weights: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
     return (weights * logs).sum(-1)
 
 
+def largest_kl(reach: float, layers: int) -> float:
+    """The most bits from equal weights that softmax weights can have whose logits lie within `reach` of 0.
+
+    Example:
+        >>> round(largest_kl(0.06, 7), 4), round(largest_kl(3.0, 7), 2)
+        (0.0026, 2.72)
+    """
+    raised = np.exp(np.where(np.tri(layers - 1, layers), reach, -reach)) if layers > 1 else np.ones((1, 1))
+    return float(kl_from_uniform(raised / raised.sum(-1, keepdims=True)).max())
+
+
 def differentials(p: Float[np.ndarray, "*samples layer"]) -> Float[np.ndarray, "*samples step"]:
     """What each layer adds: D(l) = P(l) - P(l-1), for l = 1..L."""
     return np.diff(p, axis=-1)
+
+
+def moment(p: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
+    """The differentials times their layers, summed: the expected layer times the whole gain."""
+    return differentials(p) @ np.arange(1, p.shape[-1])
 
 
 def expected_layer(p: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
@@ -57,10 +80,8 @@ def expected_layer(p: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
         >>> round(float(expected_layer(np.array([0.5, 0.75, 0.875]))), 3)
         1.333
     """
-    steps = differentials(p)
-    whole = steps.sum(-1)
-    moment = steps @ np.arange(1, p.shape[-1])
-    return np.divide(moment, whole, out=np.full_like(whole, np.nan, dtype=float), where=whole != 0)
+    whole = p[..., -1] - p[..., 0]
+    return np.divide(moment(p), whole, out=np.full_like(whole, np.nan, dtype=float), where=whole != 0)
 
 
 def kl_of_differentials(p: Float[np.ndarray, "*samples layer"]) -> np.ndarray:
@@ -98,39 +119,19 @@ def kl_interval(p: Float[np.ndarray, " layer"], sampled: Float[np.ndarray, "samp
     errors = differentials(sampled) - differentials(p)
     equal = np.full_like(gains, gains.mean())
     largest = np.where(np.arange(len(gains)) == gains.argmax(), gains.sum(), 0.0)
+
+    def truth(start: Float[np.ndarray, " step"], share: float) -> Float[np.ndarray, " step"]:
+        return start + share * (gains - start)
+
     # Rounding must not decide whether two equal numbers are equal.
-    least = _first_possible(equal, gains, lambda truth: _kl_of_gains(truth + errors) >= found - 1e-9)
-    most = _first_possible(largest, gains, lambda truth: _kl_of_gains(truth + errors) <= found + 1e-9)
+    near = first_possible(lambda share: _kl_of_gains(truth(equal, share) + errors) >= found - 1e-9)
+    far = first_possible(lambda share: _kl_of_gains(truth(largest, share) + errors) <= found + 1e-9)
+    least, most = (float(_kl_of_gains(truth(*end))) for end in ((equal, near), (largest, far)))
     return min(least, found), max(most, found)
-
-
-def _first_possible(
-    far: Float[np.ndarray, " step"], near: Float[np.ndarray, " step"], as_found: Callable[[np.ndarray], np.ndarray]
-) -> float:
-    """K(D) of the first truth, on the way from far to near, under which 2.5 % of the draws are as found."""
-    if as_found(far).mean() >= 0.025:
-        return float(_kl_of_gains(far))
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if as_found(far + middle * (near - far)).mean() >= 0.025 else (middle, high)
-    return float(_kl_of_gains(far + high * (near - far)))
-
-
-_HALVINGS = 10
 
 
 def _kl_of_gains(gains: Float[np.ndarray, "*samples step"]) -> np.ndarray:
     return kl_of_differentials(np.insert(np.cumsum(gains, -1), 0, 0.0, axis=-1))
-
-
-def interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
-    """The middle 95 % of the draws that exist; NaN where none does."""
-    real = draws[np.isfinite(draws)]
-    if not len(real):
-        return np.nan, np.nan
-    low, high = np.quantile(real, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def before(a: Float[np.ndarray, " sample"], b: Float[np.ndarray, " sample"]) -> float:
@@ -148,23 +149,31 @@ def before(a: Float[np.ndarray, " sample"], b: Float[np.ndarray, " sample"]) -> 
 
 
 class Resampling:
-    """Texts drawn with replacement, again and again: the same draws for everything scored on the same texts.
+    """Documents (texts where there is one document) drawn again and again, the same for all that is scored on them.
 
-    Two things matter with few texts only. Draws are spread by `_widening`. And for F1 and accuracy, every draw adds a
-    right and a wrong decision of random weight (on average 1/2 each, Jeffreys' prior for a share): ten right decisions
-    out of ten do not show that the eleventh is right.
+    How often a sample draws a document follows from its name and the seed (`weights_of`): the same document is drawn
+    alike in every corpus, task and result. Two things matter with few documents only. Draws are spread by `widening`.
+    And for F1 and accuracy, every draw adds a right and a wrong decision of random weight (on average 1/2 each,
+    Jeffreys' prior for a share): ten right decisions out of ten do not show that the eleventh is right.
     """
 
-    def __init__(self, texts: int, samples: int, seed: int | Sequence[int]) -> None:
-        rng = np.random.default_rng(seed)
-        drawn = (np.bincount(rng.integers(0, texts, texts), minlength=texts) for _ in range(samples))
-        self._weights = np.stack([counts.astype(np.uint16) for counts in drawn])
-        self._added = rng.gamma(0.5, size=(samples, 2))
+    def __init__(self, units: Units | int, samples: int, seed: int) -> None:
+        """`units` has the unit of every text by its number; where texts have no names, how many there are."""
+        self.units = Units.of(map(str, range(units)), "text") if isinstance(units, int) else units
+        owner = np.array(self.units.owner, int)
+        self._order = np.argsort(owner, kind="stable")
+        self._starts = np.searchsorted(owner[self._order], np.arange(len(self.units)))
+        self._weights = self.units.weights(samples=samples, seed=seed)
+        self._added = np.random.default_rng(seed).gamma(0.5, size=(samples, 2))
 
     @property
     def samples(self) -> int:
         """How many times."""
         return len(self._weights)
+
+    def count(self, tally: Tally) -> int:
+        """Units with anything counted."""
+        return len(self._by_unit(tally).touched())
 
     def score(self, tally: Tally) -> Float[np.ndarray, "sample member"]:
         """The score of every member on every draw."""
@@ -172,26 +181,31 @@ class Resampling:
 
     def scores(self, tallies: Sequence[Tally]) -> Float[np.ndarray, "tally sample member"]:
         """The same for several tallies of one metric and as many members, by one product: many small ones are slow."""
-        own = [tally.touched() for tally in tallies]
-        # Texts without a decision weigh nothing; a rare label has few others.
-        touched = np.unique(np.concatenate(own))
-        whole = Tally(tallies[0].metric, np.concatenate([tally.among(touched).sums for tally in tallies], 1))
+        summed = [self._by_unit(tally) for tally in tallies]
+        counted = [tally.touched() for tally in summed]
+        # Units without a decision weigh nothing; a rare label has few others.
+        touched = np.unique(np.concatenate(counted))
+        whole = Tally(tallies[0].metric, np.concatenate([tally.among(touched).sums for tally in summed], 1))
         added = _right_and_wrong(whole)
         if added is not None:
             whole = Tally(whole.metric, np.concatenate([whole.sums, added], 2))
         drawn = []
-        for at in range(0, self.samples, _CHUNK):
-            weights = self._weights[at : at + _CHUNK, touched].astype(float)
-            drawn.append(whole.value(weights if added is None else np.hstack([weights, self._added[at : at + _CHUNK]])))
+        for start in range(0, self.samples, _CHUNK):
+            some = slice(start, start + _CHUNK)
+            weights = self._weights[some, touched].astype(float)
+            drawn.append(whole.value(weights if added is None else np.hstack([weights, self._added[some]])))
         bounds = _BOUNDS.get(whole.metric, (0.0, 1.0))
-        each = np.split(np.concatenate(drawn), len(tallies), axis=1)
+        by_tally = np.split(np.concatenate(drawn), len(tallies), axis=1)
         values = [tally.value() for tally in tallies]
-        widened = zip(values, each, (_widening(len(texts)) for texts in own), strict=True)
+        widened = zip(values, by_tally, (widening(len(units)) for units in counted), strict=True)
         return np.stack([(value + (some - value) * wider).clip(*bounds) for value, some, wider in widened])
+
+    def _by_unit(self, tally: Tally) -> Tally:
+        return Tally(tally.metric, np.add.reduceat(tally.sums[:, :, self._order], self._starts, axis=2))
 
 
 def _right_and_wrong(tally: Tally) -> Float[np.ndarray, "part member 2"] | None:
-    """As two texts: one right decision, and one wrong one; None where the score is not a share of decisions."""
+    """As two units: one right decision, and one wrong one; None where the score is not a share of decisions."""
     if tally.metric not in ("f1", "accuracy"):
         return None
     added = np.ones((*tally.sums.shape[:2], 2))
@@ -199,35 +213,24 @@ def _right_and_wrong(tally: Tally) -> Float[np.ndarray, "part member 2"] | None:
     return added
 
 
-@cache
-def _widening(texts: int) -> float:
-    """How much wider than its draws a 95 % interval is: 1 for many texts.
-
-    A bootstrap's variance is too small by (n - 1) / n, and Student's distribution is wider than the normal one
-    (Hesterberg 2015).
-    """
-    n = max(texts, 2)
-    return float(t.ppf(0.975, n - 1) / norm.ppf(0.975) * np.sqrt(n / (n - 1)))
-
-
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Resampled scores of probes that differ in nothing but their seed, or in the seed of the model they are of.
 
-    A unit is what varies: one seed of the probes; where models of several fine-tuning seeds were probed, one of these
-    models with all its probes, since probes of one model have that model in common.
+    A unit here is what varies beside texts: one seed of the probes; where models of several fine-tuning seeds were
+    probed, one of these models with all its probes, since probes of one model have that model in common.
     """
 
     tallies: tuple[Tally, ...]
     """One per seed of the probes, and per model."""
     by_seed: Float[np.ndarray, "seed sample member"]
-    """Only texts resampled."""
+    """Only documents (or texts) resampled."""
     units: tuple[int, ...]
     """The unit of each tally."""
     shares: Float[np.ndarray, "sample unit"]
     """What each draw adds of every unit's distance from the mean over units."""
     resampling: Resampling
-    """The draws of texts."""
+    """The draws of documents."""
 
     @classmethod
     def of(
@@ -252,7 +255,23 @@ class Draws:
     @property
     def value(self) -> Float[np.ndarray, " member"]:
         """The mean over units, nothing resampled."""
-        return means_by_unit(self._values, self.units).mean(0)
+        return self.by_unit.mean(0)
+
+    @property
+    def by_unit(self) -> Float[np.ndarray, "unit member"]:
+        """The values themselves."""
+        return means_by_unit(self._values, self.units)
+
+    @property
+    def drawn_by_unit(self) -> Float[np.ndarray, "unit sample member"]:
+        """Their draws over texts, not widened: what variances are taken of."""
+        values = self.by_unit[:, None]
+        return values + (means_by_unit(self.by_seed, self.units) - values) / widening(self.texts)
+
+    @cached_property
+    def texts(self) -> int:
+        """How many documents (or texts) were resampled: those with a decision."""
+        return max(self.resampling.count(tally) for tally in self.tallies)
 
     @property
     def _values(self) -> Float[np.ndarray, "seed member"]:
@@ -273,40 +292,6 @@ def means_by_unit(each: np.ndarray, units: Sequence[int]) -> np.ndarray:
     """
     own = np.asarray(units)
     return np.stack([each[own == unit].mean(0) for unit in np.unique(own)])
-
-
-def shared_by_seeds(by_seed: Float[np.ndarray, "seed sample member"]) -> Float[np.ndarray, "sample member"]:
-    """Draws of the mean over seeds, as far as they move because all seeds find the same texts hard.
-
-    What texts do to one seed alone is also part of the seeds' distances from their mean, which `seed_shares` adds. To
-    count it once, the draws are shrunk to what the seeds' draws have in common.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> alone = shared_by_seeds(rng.standard_normal((5, 1000, 2)))
-        >>> together = shared_by_seeds(np.tile(rng.standard_normal((1000, 2)), (5, 1, 1)))
-        >>> bool(alone.std() < 0.2), together.std().round(1).item()
-        (True, 1.0)
-    """
-    mean = by_seed.mean(0)
-    members = np.isfinite(mean).any(0)
-    samples = np.isfinite(mean[:, members]).all(1)
-    own = mean[np.ix_(samples, members)]
-    if len(own) <= own.shape[1] or not own.size:
-        return mean
-    seeds, centre = len(by_seed), own.mean(0)
-    apart = by_seed[:, samples][:, :, members] - own
-    apart -= apart.mean(1, keepdims=True)
-    alone = np.einsum("sbi,sbj->ij", apart, apart) / (len(own) - 1) / (seeds - 1) / seeds
-    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(own.T)))
-    some = values > 1e-9 * max(values.max(), 1e-12)
-    root = np.sqrt(values[some])
-    whitened = vectors[:, some] / root
-    left, turned = np.linalg.eigh(np.eye(len(root)) - whitened.T @ alone @ whitened)
-    shrink = whitened @ (turned * np.sqrt(left.clip(0, 1))) @ turned.T @ (vectors[:, some] * root).T
-    drawn = mean.copy()
-    drawn[np.ix_(samples, members)] = centre + (own - centre) @ shrink
-    return drawn
 
 
 def two_sided(probability: float, samples: int) -> float:

@@ -1,4 +1,4 @@
-"""What the scores of a task say: where it is resolved, what each layer adds, what a probe could have memorised."""
+"""What the scores of tasks say: where they are read and resolved, what layers add, what a probe could memorise."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, units_o
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
-    before,
     center_of_gravity,
     expected_layer,
-    interval,
     kl_from_uniform,
     kl_interval,
     kl_of_differentials,
+    largest_kl,
     means_by_unit,
-    two_sided,
+    moment,
 )
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
-from lamina.stats.family import holm
-from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.best import best_set
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import interval, student_interval
+from lamina.stats.seeds import ENOUGH_SEEDS, seed_interval, seed_ratio_interval
+from lamina.stats.status import SURE
 from lamina.tasks import MIN_SEEN
 from lamina.tasks.task import Metric
 
@@ -66,11 +68,14 @@ class Summary(NamedTuple):
     """The score of P(L)."""
     center_of_gravity: float
     cog_low: float
-    """The smallest over seeds (of fine-tuning, where there are several); from 5 on the lower end of the interval."""
+    """The smallest over seeds (of fine-tuning, where there are several); from 5 on the lower end of the 95 % interval
+    over seeds; none with one seed."""
     cog_high: float
     expected_layer: float
-    """Not available where the interval of P(L) - P(0) includes 0."""
+    """Not available where the interval of P(L) - P(0) does not lie above 0; with --faithful it is printed there too,
+    without range or interval."""
     el_low: float
+    """As of the centre of gravity; the interval is over texts and seeds."""
     el_high: float
     kl_mixing: float
     kl_mixing_low: float
@@ -78,10 +83,13 @@ class Summary(NamedTuple):
     kl_mixing_high: float
     kl_differential: float
     kl_differential_low: float
+    """As of the expected layer."""
     kl_differential_high: float
     selectivity: float
-    """Model minus control on targets whose words training has seen, at the layer best on the stopping texts."""
+    """Model minus control on targets whose words training has seen, at the layer of lowest loss on the stopping
+    texts."""
     selectivity_low: float
+    """95 %, simultaneous over all tasks; the test is in `control.csv`."""
     selectivity_high: float
     selectivity_layer: float
     selectivity_metric: str
@@ -96,28 +104,27 @@ class Summary(NamedTuple):
 
 
 class Order(NamedTuple):
-    """One row of `order.csv`."""
+    """One row of `order.csv`: which of two tasks comes first?"""
 
     task_a: str
     task_b: str
     statistic: str
     """expected_layer or center_of_gravity."""
-    probability: float
-    """That a comes before b; ties count half."""
-    reason: str
-    """Why there is none."""
-
-
-class OrderTest(NamedTuple):
-    """One row of `order_tests.csv`: is the order of two tasks more than chance?"""
-
-    task_a: str
-    task_b: str
-    statistic: str
-    p: float
-    """Two-sided, from the bootstrap."""
+    difference: float
+    """In layers, of b minus a: above 0 where a comes first."""
+    low: float
+    """95 %, simultaneous over all pairs of tasks of the statistic."""
+    high: float
     p_adjusted: float
-    """Corrected by Holm over all pairs of the statistic that can be tested."""
+    """Two-sided, by max-T over all pairs of tasks of the statistic."""
+    units: float
+    """Seeds: of the task with fewer."""
+    needed: float
+    """0; where there are too few seeds for a test, how many are needed."""
+    clear: bool
+    """Whether p is below .05."""
+    reason: str
+    """Why there is no test."""
 
 
 class Step(NamedTuple):
@@ -128,27 +135,101 @@ class Step(NamedTuple):
     layer: int
     difference: float
     low: float
+    """95 %, simultaneous over all rows of this kind of probe."""
     high: float
-    p: float
-    """Two-sided, from the paired bootstrap."""
     p_adjusted: float
-    """Corrected by Holm over all rows of this kind of probe."""
+    """Two-sided, by max-T over all rows of this kind of probe."""
+    units: float
+    """Documents; texts where there is one document only."""
+    needed: float
+
+
+class Reading(NamedTuple):
+    """One row of `readings.csv`: does a layer tell more of a task than a baseline does?"""
+
+    task: str
+    metric: str
+    probe: str
+    """layer: this layer alone, where such probes were trained; else cumulative: layers 0 to this one."""
+    layer: int
+    baseline: str
+    """untrained twin (its probe of the same layer) or constant answer."""
+    value: float
+    """The model's score ..."""
+    baseline_value: float
+    """... and that of the baseline."""
+    difference: float
+    low: float
+    """95 %, simultaneous over all tasks, layers and baselines."""
+    high: float
+    p_adjusted: float
+    """Two-sided, by max-T over all tasks, layers and baselines."""
+    units: float
+    needed: float
+    unit: str
+    """What was resampled: document or text."""
+    reason: str
+    """Why there is no test: probes that have not converged."""
+
+
+class BestLayer(NamedTuple):
+    """One row of `best_layers.csv`: can this layer be the one that reads a task best?"""
+
+    task: str
+    metric: str
+    probe: str
+    """As in `readings.csv`."""
+    layer: int
+    value: float
+    p_beaten: float
+    """That another layer is better, by max-T over the others; below .05 the layer leaves the set."""
+    among_best: bool
+    """Whether the layer is in the confidence set: the true best layer is there in 95 % of samples."""
+    units: float
+    reason: str
+    """Why there is no set: probes that have not converged."""
+
+
+class Selectivity(NamedTuple):
+    """Model minus control of one task, on targets whose words training has seen."""
+
+    task: str
+    difference: float
+    draws: np.ndarray
+    layer: float
+    """That of lowest loss on the stopping texts."""
+    metric: str
+    texts: int
+    """How many documents (or texts) were resampled."""
+    reason: str = ""
+
+
+class Apart(NamedTuple):
+    """The difference of a layer from the one before it, with its draws."""
+
+    task: str
+    probe: str
+    layer: int
+    difference: float
+    draws: np.ndarray
+    texts: int
 
 
 class Place(NamedTuple):
-    """A task's place in the network, resampled; NaN where it is not available."""
+    """A task's place in the network by each statistic; NaN where it is not available."""
 
     task: str
     seeds: int
     """Of the probes, or of fine-tuning where several models were probed."""
-    expected_layer: np.ndarray
-    center_of_gravity: np.ndarray
+    values: Mapping[str, float]
+    draws: Mapping[str, np.ndarray]
+    """Over texts and seeds; NaN where the place cannot be compared."""
     reasons: Mapping[str, str]
-    """Statistic -> why it is not available."""
+    """Why it is not available, or cannot be compared."""
 
 
 class _Located(NamedTuple):
-    """A number with its draws and interval."""
+    """A number with its draws, and its range or interval."""
 
     value: float
     draws: np.ndarray
@@ -161,18 +242,23 @@ class _Located(NamedTuple):
         return cls(np.nan, np.full(samples, np.nan), np.nan, np.nan, reason)
 
 
-def summarise(run: TaskRun, drawn: Drawn, corpus: str) -> tuple[Summary, Place]:
-    """A task's line, and the draws that its place can be compared with other tasks' by."""
+def summarise(
+    run: TaskRun, drawn: Drawn, corpus: str, selective: Selectivity, *, faithful: bool = False
+) -> tuple[Summary, Place]:
+    """A task's line, and the draws that its place can be compared with other tasks' by.
+
+    The interval of selectivity is that of a family of all tasks: `selectivity_tests` fills it in.
+    """
     own = run.outcomes_of("model")
     draws = drawn["model"][run.task.metric]
     mixing = len(own[0].weights)
     # With `mix` alone there is P(L) and nothing to compare it with.
     whole = mixing == len(run.norms)
     p = draws.value[:mixing]
-    gravity, kl = _mixed(own, draws) if mixing else (_Located.none(len(draws.shares)),) * 2
-    layer, spread = _expected(run, drawn, "model") if whole else (_Located.none(len(draws.shares)),) * 2
-    twin = _expected(run, drawn, "random")[0] if whole and "random" in drawn else _Located.none(1)
-    selective, at, metric = selectivity(run, drawn)
+    none = _Located.none(len(draws.shares))
+    gravity, kl = _mixed(own, draws) if mixing else (none, none)
+    layer, spread = _expected(run, drawn, "model", faithful=faithful) if whole else (none, none)
+    twin = _expected(run, drawn, "random", faithful=faithful)[0] if whole and "random" in drawn else none
     cut_off = [cut for outcome in own for cut in np.array(outcome.cuts, object)[~outcome.learned.converged].tolist()]
     told = {"expected layer": layer, "centre of gravity": gravity, "selectivity": selective, "twin's": twin}
     row = Summary(
@@ -187,15 +273,18 @@ def summarise(run: TaskRun, drawn: Drawn, corpus: str) -> tuple[Summary, Place]:
         *_numbers(layer),
         *_numbers(kl),
         *_numbers(spread),
-        *_numbers(selective),
-        at,
-        metric,
+        selective.difference,
+        np.nan,
+        np.nan,
+        selective.layer,
+        selective.metric,
         *_numbers(twin),
         not cut_off,
         "; ".join(f"{name}: {each.reason}" for name, each in told.items() if each.reason),
     )
-    reasons = {"expected_layer": layer.reason, "center_of_gravity": gravity.reason}
-    return row, Place(run.task.name, len(set(draws.units)), layer.draws, gravity.draws, reasons)
+    places = {"expected_layer": layer, "center_of_gravity": gravity}
+    parts = ({name: getattr(each, part) for name, each in places.items()} for part in ("value", "draws", "reason"))
+    return row, Place(run.task.name, len(set(draws.units)), *parts)
 
 
 def _numbers(located: _Located) -> tuple[float, float, float]:
@@ -203,33 +292,53 @@ def _numbers(located: _Located) -> tuple[float, float, float]:
 
 
 def unconverged(outcomes: Iterable[Outcome], probe: str, layers: Sequence[int] | None = None) -> str:
-    """Which probes of a kind (of these layers) had not converged, in words; empty if all had."""
-    cut_off = [
-        (outcome.seed, cut[1], int(steps))
-        for outcome in outcomes
-        for cut, steps, done in zip(outcome.cuts, outcome.learned.steps, outcome.learned.converged, strict=True)
-        if cut[0] == probe and not done and (layers is None or cut[1] in layers)
-    ]
-    if not cut_off:
-        return ""
+    """Which probes of a kind (of these layers) have not converged, in words; empty if all have."""
+    cut_off: list[tuple[int, int]] = []
+    overfitted: list[tuple[int, int]] = []
+    for outcome in outcomes:
+        learned = outcome.learned
+        for member, cut in enumerate(outcome.cuts):
+            if cut.probe == probe and not learned.converged[member] and (layers is None or cut.layer in layers):
+                if learned.overfitted[member]:
+                    overfitted.append((cut.layer, int(learned.best_step[member])))
+                else:
+                    cut_off.append((cut.layer, int(learned.steps[member])))
+    parts = []
+    if cut_off:
+        steps = max(steps for _, steps in cut_off)
+        parts.append(f"{_probes(probe, cut_off)} had not converged after {steps:,} steps")
+    if overfitted:
+        step = max(step for _, step in overfitted)
+        parts.append(f"{_probes(probe, overfitted)} had overfitted at the first validation (step {step:,})")
+    return ", ".join(parts)
+
+
+def _probes(probe: str, some: Sequence[tuple[int, int]]) -> str:
     kind = "P({})" if probe == "cumulative" else "layer {}"
-    others = len(cut_off) - 1
-    named = kind.format(cut_off[0][1]) + (f" and {others} other{'s' * (others > 1)}" if others else "")
-    return f"the probe of {named} had not converged after {max(steps for *_, steps in cut_off):,} steps"
+    others = len(some) - 1
+    return f"the probe of {kind.format(some[0][0])}" + (f" and {others} other{'s' * (others > 1)}" if others else "")
 
 
 EQUAL = 0.03
 """Bits of K(s) below which mixing weights are as good as equal: their centre is the middle of the network, whatever the
 task."""
+MOVABLE = 10 * EQUAL
+"""Bits of K(s) that weights must have had the steps to reach: below that K(s) measures the schedule."""
 
 
 def _mixed(own: Sequence[Outcome], draws: Draws) -> tuple[_Located, _Located]:
     """Centre of gravity and K(s) of P(L)."""
-    last = own[0].cuts[len(own[0].weights) - 1][1]
+    member = len(own[0].weights) - 1
+    last = own[0].cuts[member].layer
     if reason := unconverged(own, "cumulative", [last]):
         none = _Located.none(len(draws.shares), reason)
         return none, none
     full = np.stack([outcome.weights[-1] for outcome in own]).astype(float)
+    most = largest_kl(min(float(outcome.learned.reach[member]) for outcome in own), full.shape[1])
+    if most < MOVABLE:
+        reason = f"the mixing weights had too few steps to move (K(s) could not exceed {most:.3f} bits)"
+        none = _Located.none(len(draws.shares), reason)
+        return none, none
     spread = _over_seeds(kl_from_uniform(full), draws)
     if spread.value < EQUAL:
         reason = f"the mixing weights are as good as equal (K(s) {spread.value:.3f} bits)"
@@ -237,121 +346,247 @@ def _mixed(own: Sequence[Outcome], draws: Draws) -> tuple[_Located, _Located]:
     return _over_seeds(center_of_gravity(full), draws), spread
 
 
-def _over_seeds(each: Float[np.ndarray, " seed"], draws: Draws) -> _Located:
-    """With too few seeds for an interval, from the smallest to the largest."""
-    sampled, own = draws.over_seeds(each), means_by_unit(each, draws.units)
-    enough = len(own) >= ENOUGH_SEEDS
-    low, high = interval(sampled) if enough else (float(own.min()), float(own.max()))
-    return _Located(float(own.mean()), sampled, low, high)
+def _over_seeds(values: Float[np.ndarray, " seed"], draws: Draws) -> _Located:
+    """A number that only seeds move: its range, from 5 of them on Student's interval of the mean."""
+    own = means_by_unit(values, draws.units)
+    ends = student_interval(own) if len(own) >= ENOUGH_SEEDS else _range(own)
+    return _Located(float(own.mean()), draws.over_seeds(values), *ends)
 
 
-def _expected(run: TaskRun, drawn: Drawn, of: Whose) -> tuple[_Located, _Located]:
-    """Expected layer and K(D)."""
+def _range(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
+    """From the smallest to the largest; none of one value, or where one is missing."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return np.nan, np.nan
+    return float(values.min()), float(values.max())
+
+
+def _expected(run: TaskRun, drawn: Drawn, of: Whose, *, faithful: bool) -> tuple[_Located, _Located]:
+    """Expected layer and K(D): where cumulative scores gain, and with `faithful` the value everywhere."""
     draws = drawn[of][run.task.metric]
     own = run.outcomes_of(of)
     mixing = len(own[0].weights)
     p, sampled = draws.value[:mixing], draws.pooled[:, :mixing]
+    samples = len(sampled)
     if reason := unconverged(own, "cumulative"):
-        none = _Located.none(len(sampled), reason)
+        return _Located.none(samples, reason), _Located.none(samples, reason)
+    none = _Located.none(samples, NO_GAIN)
+    if mixing < 2:
         return none, none
-    low, high = interval(sampled[:, -1] - sampled[:, 0])
-    if mixing < 2 or not (low > 0 or high < 0):
-        # Gains that may add up to nothing have no shape either.
-        none = _Located.none(len(sampled), "the gain of P(L) over P(0) cannot be told from 0")
+    by_unit, by_draw = draws.by_unit[:, :mixing], draws.drawn_by_unit[..., :mixing]
+    gains, moments = by_unit[:, -1] - by_unit[:, 0], moment(by_unit)
+    drawn_gains, drawn_moments = by_draw[..., -1] - by_draw[..., 0], moment(by_draw)
+    enough = len(by_unit) >= ENOUGH_SEEDS
+    gain = seed_interval(gains, drawn_gains, draws.texts) if enough else interval(sampled[:, -1] - sampled[:, 0])
+    value, spread = float(expected_layer(p)), float(kl_of_differentials(p))
+    ends = seed_ratio_interval(moments, gains, (drawn_moments, drawn_gains), draws.texts)
+    if not gain[0] > 0 or (enough and np.isnan(ends).any()):
+        # Gains that may add up to nothing have no shape either; losses have no place.
+        if faithful:
+            marked = none._replace(value=value, reason=f"{NO_GAIN}, printed as --faithful does")
+            return marked, none._replace(value=spread)
         return none, none
-    moved = expected_layer(sampled)
-    layer = _Located(float(expected_layer(p)), moved, *interval(moved))
-    return layer, _Located(float(kl_of_differentials(p)), moved, *kl_interval(p, sampled))
+    if not enough:
+        ends = _range(np.where(gains > 0, expected_layer(by_unit), np.nan))
+    whole = p[-1] - p[0]
+    # To first order: the ratio itself has outliers where a draw gains next to nothing.
+    moved = value + (moment(sampled) - value * (sampled[:, -1] - sampled[:, 0])) / whole
+    shape = kl_interval(p, sampled) if enough else _range(kl_of_differentials(by_unit))
+    return _Located(value, moved, *ends), _Located(spread, moved, *shape)
 
 
-def selectivity(run: TaskRun, drawn: Drawn) -> tuple[_Located, float, str]:
-    """Model minus control on targets that training has seen; the layer, and what is subtracted."""
+NO_GAIN = "the gain of P(L) over P(0) cannot be told to be above 0"
+
+
+def selectivity(run: TaskRun, drawn: Drawn) -> Selectivity:
+    """Model minus control on targets that training has seen."""
     model, control = (run.outcomes_of(of) for of in ("model", "control"))
-    samples = len(drawn["model"][run.task.metric].shares)
+    draws = drawn["model"][run.task.metric]
+    none = np.full(len(draws.shares), np.nan)
     metric = model[0].remembered.metric
-    both = [at for at, cut in enumerate(model[0].cuts) if cut[0] == "layer"]
-    if not both:
-        return _Located.none(samples, "there are no single-layer probes"), np.nan, metric
+    about = (run.task.name, np.nan, none)
+    single = [member for member, cut in enumerate(model[0].cuts) if cut.probe == "layer"]
+    if not single:
+        return Selectivity(*about, np.nan, metric, 0, "there are no single-layer probes")
     loss = np.mean([outcome.learned.loss for outcome in model], axis=0)
-    best = min(both, key=lambda at: loss[at])
-    layer = model[0].cuts[best][1]
+    chosen = model[0].cuts[min(single, key=lambda member: loss[member])]
     if run.seen.mean() < MIN_SEEN:
         reason = f"training has seen the words of {run.seen.mean():.0%} of the scored targets, under {MIN_SEEN:.0%}"
-        return _Located.none(samples, reason), layer, metric
-    if reason := unconverged([*model, *control], "layer", [layer]):
-        return _Located.none(samples, reason), layer, metric
-    return _remembered(run, drawn, model[0].cuts[best]), layer, metric
+        return Selectivity(*about, chosen.layer, metric, 0, reason)
+    if reason := unconverged([*model, *control], "layer", [chosen.layer]):
+        return Selectivity(*about, chosen.layer, metric, 0, reason)
+    difference, apart, texts = _remembered(run, draws.resampling, chosen)
+    return Selectivity(run.task.name, difference, apart, chosen.layer, metric, texts)
 
 
-def _remembered(run: TaskRun, drawn: Drawn, cut: Cut) -> _Located:
-    texts = drawn["model"][run.task.metric].resampling
+def _remembered(run: TaskRun, texts: Resampling, cut: Cut) -> tuple[float, np.ndarray, int]:
+    """Model minus control, its draws, and how many documents they are over."""
     sides: list[list[Tally]] = []
     units = []
     for of in ("model", "control"):
         own = run.outcomes_of(of)
-        at = own[0].cuts.index(cut)
-        sides.append([Tally(each.remembered.metric, each.remembered.sums[:, [at]]) for each in own])
+        member = own[0].cuts.index(cut)
+        sides.append([Tally(each.remembered.metric, each.remembered.sums[:, [member]]) for each in own])
         units.append(units_of(own))
     means = [float(np.mean([each.value()[0] for each in side])) for side in sides]
+    # Tasks share no seeds of their probes.
+    name = int.from_bytes(run.task.name.encode()[:8], "big")
     if len(sides[0]) == len(sides[1]):
         # Seeds of the same number start from the same weights: they are drawn together, as two members.
         pairs = (Tally(a.metric, np.concatenate([a.sums, b.sums], 1)) for a, b in zip(*sides, strict=True))
-        both = Draws.of(pairs, texts, np.random.default_rng(0), units[0]).pooled
+        both = Draws.of(pairs, texts, np.random.default_rng(name), units[0]).pooled
         apart = both[:, 0] - both[:, 1]
     else:
         model, control = (
-            Draws.of(side, texts, np.random.default_rng(0), own).pooled[:, 0]
+            Draws.of(side, texts, np.random.default_rng(name), own).pooled[:, 0]
             for side, own in zip(sides, units, strict=True)
         )
         apart = model - control
-    return _Located(means[0] - means[1], apart, *interval(apart))
+    return means[0] - means[1], apart, max(texts.count(tally) for tally in sides[0])
 
 
-def neighbours(run: TaskRun, drawn: Drawn) -> list[Step]:
+def selectivity_tests(rows: Sequence[Selectivity]) -> list[dict[str, float]]:
+    """The columns difference, low, high, p_adjusted, units and needed of every task: one family."""
+    tests = bootstrap_family(
+        np.array([row.difference for row in rows]),
+        np.stack([row.draws for row in rows], 1),
+        np.array([row.texts for row in rows], float),
+        bounds=(-1.0, 1.0) if all(row.metric != "r2" for row in rows) else (-np.inf, np.inf),
+        widen=False,
+    )
+    return _records(tests.columns())
+
+
+def _records(columns: Mapping[str, np.ndarray]) -> list[dict[str, float]]:
+    """One mapping per row; the estimate is a difference."""
+    named = {"difference" if name == "estimate" else name: values.tolist() for name, values in columns.items()}
+    return [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True)]
+
+
+def neighbours(run: TaskRun, drawn: Drawn) -> list[Apart]:
     """Every layer against the one before it, by probes that see layers up to it and by probes of single layers."""
     own = run.outcomes_of("model")[0]
     draws = drawn["model"][run.task.metric]
     value, sampled = draws.value, draws.pooled
-    place = {(cut.probe, cut.layer): at for at, cut in enumerate(own.cuts)}
+    place = {(cut.probe, cut.layer): member for member, cut in enumerate(own.cuts)}
     rows = []
     for probe, layer in place:
         if (probe, layer - 1) in place:
-            after, before_it = place[probe, layer], place[probe, layer - 1]
-            apart = sampled[:, after] - sampled[:, before_it]
-            p = two_sided(before(apart, np.zeros_like(apart)), np.isfinite(apart).sum())
-            difference = float(value[after] - value[before_it])
-            rows.append(Step(run.task.name, probe, layer, difference, *interval(apart), p, np.nan))
+            after, before = place[probe, layer], place[probe, layer - 1]
+            apart = sampled[:, after] - sampled[:, before]
+            rows.append(Apart(run.task.name, probe, layer, float(value[after] - value[before]), apart, draws.texts))
     return rows
 
 
-def corrected(steps: Sequence[Step]) -> list[Step]:
-    """Corrected by Holm over all steps of a kind of probe."""
+def steps(differences: Sequence[Apart]) -> list[Step]:
+    """Tested together: all steps of a kind of probe, of all tasks, are one family."""
+    rows = []
+    for probe in dict.fromkeys(row.probe for row in differences):
+        own = [row for row in differences if row.probe == probe]
+        tests = bootstrap_family(
+            np.array([row.difference for row in own]),
+            np.stack([row.draws for row in own], 1),
+            np.array([row.texts for row in own], float),
+            widen=False,
+        )
+        rows += [Step(*row[:3], **test) for row, test in zip(own, _records(tests.columns()), strict=True)]
+    return rows
+
+
+class Compared(NamedTuple):
+    """A task by layer beside its baselines, before it is tested."""
+
+    rows: list[Reading]
+    draws: list[np.ndarray]
+    best: list[BestLayer]
+
+
+TWIN, CONSTANT = "untrained twin", "constant answer"
+
+
+def compare_layers(run: TaskRun, drawn: Drawn) -> Compared:
+    """Every layer alone (where only mixed layers were probed, those up to it) against its baselines and each other."""
+    own = run.outcomes_of("model")
+    metric = run.task.metric
+    draws = drawn["model"][metric]
+    cuts = own[0].cuts
+    probe = "layer" if any(cut.probe == "layer" for cut in cuts) else "cumulative"
+    members = [member for member, cut in enumerate(cuts) if cut.probe == probe]
+    rows, sampled = [], []
+    for member in members:
+        cut = cuts[member]
+        late = unconverged(own, probe, [cut.layer])
+        for baseline, value, drawn_baseline, reason in _baselines(run, drawn, cut):
+            score = float(draws.value[member])
+            place = (run.task.name, metric, probe, cut.layer, baseline)
+            missing = (np.nan, np.nan, np.nan)
+            unit = draws.resampling.units.kind
+            row = Reading(*place, score, value, score - value, *missing, draws.texts, 0.0, unit, late or reason)
+            rows.append(row)
+            sampled.append(draws.pooled[:, member] - drawn_baseline)
+    late = unconverged(own, probe)
+    found = best_set(draws.value[members], draws.pooled[:, members], draws.texts, widen=False)
+    p_beaten = [np.nan if late else float(p) for p in found.p]
+    best = [bool(among) and not late for among in found.among]
+    layers = [
+        BestLayer(run.task.name, metric, probe, cuts[member].layer, score, p, among, draws.texts, late)
+        for member, score, p, among in zip(members, draws.value[members].tolist(), p_beaten, best, strict=True)
+    ]
+    return Compared(rows, sampled, layers)
+
+
+def _baselines(run: TaskRun, drawn: Drawn, cut: Cut) -> Iterator[tuple[str, float, np.ndarray, str]]:
+    """Name, score, draws, and which of its probes has not converged."""
+    metric = run.task.metric
+    twin = run.outcomes_of("random")
+    if twin and cut in twin[0].cuts:
+        member = twin[0].cuts.index(cut)
+        draws = drawn["random"][metric]
+        reason = unconverged(twin, cut.probe, [cut.layer])
+        reason = f"of the twin, {reason}" if reason else ""
+        yield TWIN, float(draws.value[member]), draws.pooled[:, member], reason
+    if metric in run.constant:
+        constant = run.constant[metric]
+        texts = drawn["model"][metric].resampling
+        yield CONSTANT, float(constant.value()[0]), texts.score(constant)[:, 0], ""
+
+
+def readings(compared: Sequence[Compared]) -> list[Reading]:
+    """Tested together: every task at every layer against every baseline is one family."""
+    rows = [row for each in compared for row in each.rows]
+    if not rows:
+        return []
+    drawn = np.stack([draws for each in compared for draws in each.draws], 1)
+    # What has not converged is not compared.
+    estimates = np.array([np.nan if row.reason else row.difference for row in rows])
+    tests = bootstrap_family(estimates, drawn, np.array([row.units for row in rows], float), widen=False)
     found = []
-    for probe in dict.fromkeys(step.probe for step in steps):
-        own = [step for step in steps if step.probe == probe]
-        holms = holm([step.p for step in own]).tolist()
-        found += [step._replace(p_adjusted=each) for step, each in zip(own, holms, strict=True)]
+    for row, test in zip(rows, _records(tests.columns()), strict=True):
+        found.append(row._replace(**test) if not row.reason else row)
     return found
 
 
-def order(places: Sequence[Place]) -> Iterator[Order]:
-    """The probability of every order of two tasks, by either statistic."""
-    for a, b in combinations(places, 2):
-        for statistic in ("expected_layer", "center_of_gravity"):
-            reason = "; ".join(f"{each.task}: {each.reasons[statistic]}" for each in (a, b) if each.reasons[statistic])
-            if statistic == "center_of_gravity" and min(a.seeds, b.seeds) < ENOUGH_SEEDS:
-                reason = reason or f"it varies over seeds only, and there are fewer than {ENOUGH_SEEDS}"
-            probability = np.nan if reason else before(getattr(a, statistic), getattr(b, statistic))
-            yield Order(a.task, b.task, statistic, probability, reason)
-
-
-def order_tests(pairs: Sequence[Order], places: Sequence[Place]) -> list[OrderTest]:
-    """The p-value of every pair, alone and corrected for all of them; none where there are too few seeds for one."""
-    few = {place.task for place in places if place.seeds < ENOUGH_SEEDS}
-    tests = []
-    for statistic in dict.fromkeys(pair.statistic for pair in pairs):
-        own = [pair for pair in pairs if pair.statistic == statistic]
-        samples = len(places[0].expected_layer)
-        p = [np.nan if {pair.task_a, pair.task_b} & few else two_sided(pair.probability, samples) for pair in own]
-        tests += [OrderTest(*pair[:3], *both) for pair, *both in zip(own, p, holm(p).tolist(), strict=True)]
-    return tests
+def order(places: Sequence[Place]) -> list[Order]:
+    """Which of two tasks comes first: all pairs of tasks are one family, by either statistic."""
+    rows = []
+    for statistic in ("expected_layer", "center_of_gravity"):
+        pairs = list(combinations(places, 2))
+        seeds = np.array([min(a.seeds, b.seeds) for a, b in pairs], float)
+        reasons = [
+            "; ".join(f"{each.task}: {each.reasons[statistic]}" for each in pair if each.reasons[statistic])
+            for pair in pairs
+        ]
+        if not pairs:
+            continue
+        estimates = np.array([b.values[statistic] - a.values[statistic] for a, b in pairs])
+        drawn = np.stack([b.draws[statistic] - a.draws[statistic] for a, b in pairs], 1)
+        estimates = np.where([bool(reason) for reason in reasons], np.nan, estimates)
+        # The draws follow Student's t already.
+        tests = bootstrap_family(estimates, drawn, seeds, least=ENOUGH_SEEDS, widen=False)
+        for (a, b), reason, test in zip(pairs, reasons, _records(tests.columns()), strict=True):
+            if test["needed"] > 0:
+                reason = f"fewer than {ENOUGH_SEEDS} seeds"
+            elif not reason and np.isnan(test["p_adjusted"]):
+                reason = "it does not vary over texts and seeds"
+            clear = test["p_adjusted"] < SURE
+            rows.append(Order(a.task, b.task, statistic, **test, clear=clear, reason=reason))
+    return rows

@@ -13,23 +13,31 @@ import pandas as pd
 from lamina.analyses.probing.ambiguity import TaskBeliefs, Trace, traces_across, words_table
 from lamina.analyses.probing.breakdown import Part, break_down
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
-from lamina.analyses.probing.statistics import Resampling, interval
+from lamina.analyses.probing.statistics import Resampling
 from lamina.analyses.probing.summary import (
+    Apart,
+    BestLayer,
+    Compared,
     Drawn,
     Order,
-    OrderTest,
     Place,
+    Reading,
+    Selectivity,
     Step,
     Summary,
     bootstrap,
-    corrected,
+    compare_layers,
     neighbours,
     order,
-    order_tests,
+    readings,
     selectivity,
+    selectivity_tests,
+    steps,
     summarise,
 )
 from lamina.corpora.learning import Splits, divide
+from lamina.stats.intervals import interval
+from lamina.stats.units import Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,8 @@ class Score:
     layer: int | None
     """None for the constant answer."""
     seed: str
-    """Of the probes: a number, with an interval over texts; or `all`: the mean over seeds, from 5 of them on with an
-    interval over seeds and texts together."""
+    """Of the probes: a number, with an interval over documents (texts where there is one document); or `all`: the mean
+    over seeds, from 5 of them on with an interval over seeds and documents together."""
     tuning_seed: str
     """Of the model, where models of several fine-tuning seeds were probed: a number; or `all`: the mean over models,
     from 5 of them on with an interval over models and texts together. Empty where one model was probed, and of the
@@ -93,6 +101,11 @@ class Training(NamedTuple):
     last_gain: float
     """Share by which the last validations, as many as patience has, lowered it."""
     converged: bool
+    """Whether training ended because the loss fell no more, after it had been seen to fall."""
+    overfitted: bool
+    """Whether no validation was better than the first one: the best weights lie before it, unseen."""
+    reach: float
+    """How far a mixing weight's logit can have moved from 0 to the weights that were kept: the sum of its rates."""
 
 
 class Control(NamedTuple):
@@ -105,11 +118,22 @@ class Control(NamedTuple):
     metric: str
     """accuracy where a target has one label."""
     layer: float
-    """The single layer that does best on the texts that decide when to stop."""
+    """The single layer of lowest loss on the texts that decide when to stop."""
     model: float
     control: float
     constant: float
     """The best constant answer to the control labels."""
+    difference: float
+    """The selectivity: model minus control."""
+    low: float
+    """95 %, simultaneous over all tasks."""
+    high: float
+    p_adjusted: float
+    """Two-sided, by max-T over all tasks."""
+    units: float
+    needed: float
+    unit: str
+    """What was resampled: document or text."""
 
 
 class Probed(NamedTuple):
@@ -139,32 +163,46 @@ class _Words(NamedTuple):
         return np.array([self.learned[self.scored[text][1][word]] for text, word in last], np.int64)
 
 
-def make_tables(corpora: Sequence[Probed], model: str, *, samples: int, seed: int) -> dict[str, pd.DataFrame]:
-    """Every table of the result, by name; texts of different corpora are drawn independently."""
+def make_tables(
+    corpora: Sequence[Probed], model: str, *, samples: int, seed: int, faithful: bool = False
+) -> dict[str, pd.DataFrame]:
+    """Every table of the result, by name; documents of one name are drawn alike in all corpora."""
     rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
     places: list[Place] = []
+    selective: list[Selectivity] = []
+    compared: list[Compared] = []
+    apart: list[Apart] = []
     words: dict[str, tuple[str, ...]] = {}
-    for number, (runs, splits) in enumerate(corpora):
-        texts = Resampling(runs[0].targets.texts, samples, seed if number == 0 else [seed, number])
+    for runs, splits in corpora:
+        texts = Resampling(Units.of_texts(splits.scored), samples, seed)
         told = _Words.of(splits, seed)
         for run in runs:
             drawn = bootstrap(run, texts, [seed, len(places)])
-            summary, place = summarise(run, drawn, splits.name)
+            selective.append(selectivity(run, drawn))
+            summary, place = summarise(run, drawn, splits.name, selective[-1], faithful=faithful)
             places.append(place)
+            compared.append(compare_layers(run, drawn))
+            apart += neighbours(run, drawn)
             rows["summary"].append(summary)
             rows["scores"] += _scores(run, drawn, texts, model, splits.scored.split)
-            rows["steps"] += neighbours(run, drawn)
             rows["breakdown"] += break_down(run, told.frequency(run), texts, seed)
             rows["mixing"] += _mixing(run)
             rows["training"] += _training(run)
-            rows["control"].append(_control(run, drawn))
+            rows["control"].append(_control(run, selective[-1], texts))
         traces = traces_across(_beliefs(runs), told.scored)
         names = _names(traces, told.scored, words, splits.name)
         rows["traces"] += [row._replace(text_id=names[row.text_id]) for row in traces]
         words |= {names[text]: said for text, said in told.scored if text in names}
-    rows["steps"] = corrected(rows["steps"])
-    rows["order"] = list(order(places))
-    rows["order_tests"] = order_tests(rows["order"], places)
+    tests = selectivity_tests(selective)
+    rows["control"] = [row._replace(**test) for row, test in zip(rows["control"], tests, strict=True)]
+    rows["summary"] = [
+        row._replace(selectivity_low=test["low"], selectivity_high=test["high"])
+        for row, test in zip(rows["summary"], tests, strict=True)
+    ]
+    rows["steps"] = steps(apart)
+    rows["readings"] = readings(compared)
+    rows["best_layers"] = [row for task in compared for row in task.best]
+    rows["order"] = order(places)
     tables = {name: pd.DataFrame(own, columns=list(_ROWS[name].__annotations__)) for name, own in rows.items()}
     tables["scores"] = tables["scores"].astype({"layer": "Int64"})
     tables["words"] = words_table(list(words.items()))
@@ -178,7 +216,8 @@ _ROWS: dict[str, Any] = {
     "summary": Summary,
     "steps": Step,
     "order": Order,
-    "order_tests": OrderTest,
+    "readings": Reading,
+    "best_layers": BestLayer,
     "traces": Trace,
     "breakdown": Part,
     "control": Control,
@@ -242,15 +281,18 @@ def _training(run: TaskRun) -> Iterator[Training]:
         for at, cut in enumerate(outcome.cuts):
             place = (run.task.name, outcome.of, cut.probe, cut.layer, outcome.seed, _tuned(outcome))
             numbers = (int(learned.steps[at]), int(learned.best_step[at]), learned.loss[at], learned.last_gain[at])
-            yield Training(*place, *numbers, bool(learned.converged[at]))
+            ended = bool(learned.converged[at]), bool(learned.overfitted[at])
+            yield Training(*place, *numbers, *ended, float(learned.reach[at]))
 
 
-def _control(run: TaskRun, drawn: Drawn) -> Control:
-    _, layer, metric = selectivity(run, drawn)
+def _control(run: TaskRun, selective: Selectivity, texts: Resampling) -> Control:
+    """The test is filled in where all tasks are known."""
+    layer, metric = selective.layer, selective.metric
     model, control = (_remembered(run, of, layer) for of in ("model", "control"))
     constant = next((float(own.value()[0]) for name, own in run.control_constant.items() if name == metric), np.nan)
     seen = run.seen
-    return Control(run.task.name, float(seen.mean()), int(seen.sum()), metric, layer, model, control, constant)
+    about = (run.task.name, float(seen.mean()), int(seen.sum()), metric, layer, model, control, constant)
+    return Control(*about, np.nan, np.nan, np.nan, np.nan, 0.0, 0.0, texts.units.kind)
 
 
 def _remembered(run: TaskRun, of: str, layer: float) -> float:
