@@ -14,9 +14,11 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.bars import Bar
-from lamina.analyses.questions.intervals import over_seeds
-from lamina.analyses.questions.predicting import Cases, Predictor, p_of
+from lamina.analyses.questions.predicting import Cases, Predictor
 from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.family import permutation_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.seeds import draws_over_seeds
 
 DRAWS = 1000
 """Simulated data sets."""
@@ -79,6 +81,11 @@ def p_values(world: World, draws: int, *, samples: int = SAMPLES, first: int = 0
     return np.array(found)
 
 
+def p_of(statistics: np.ndarray) -> float:
+    """One-sided, of one layer; the first statistic is the one observed."""
+    return float(permutation_family(statistics[:1], statistics[1:, None])[0])
+
+
 def covered(documents: int, seeds: int, draws: int, *, samples: int = 300) -> float:
     """The share of simulated data sets whose interval holds the true mean, 0."""
     inside = 0
@@ -95,8 +102,9 @@ def covered(documents: int, seeds: int, draws: int, *, samples: int = 300) -> fl
             with np.errstate(invalid="ignore"):
                 drawn.append(sums.samples[:, 0] / sums.samples[:, 1])
             values.append(sums.value[0] / sums.value[1])
-        found = over_seeds(np.array(values), np.array(drawn), documents)
-        inside += bool(found.low <= 0 <= found.high)
+        by_seed = np.array(values), np.array(drawn)
+        low, high = widened_intervals(np.array(np.mean(values)), draws_over_seeds(*by_seed), documents)
+        inside += bool(low <= 0 <= high)
     return inside / draws
 
 

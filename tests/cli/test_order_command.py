@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.probing.tables import Score
+from lamina.analyses.verification import check_findings
 from lamina.figures import to_svg
 from lamina.figures.order import draw
 from lamina.results import Result
@@ -57,7 +58,9 @@ def test_tables_and_charts(run: Callable[..., Done], bert: Path, tmp_path: Path)
     made = pd.read_csv(out / "tasks.csv")
     whole = made[made["label"].notna()].groupby(["task", "part"])
     assert (whole["count"].sum() == whole["targets"].first()).all()
-    charts = draw(Result.load(out))
+    result = Result.load(out)
+    assert check_findings(result) == []
+    charts = draw(result)
     assert set(charts) == {"order", "tasks"}
     assert all("<svg" in to_svg(chart) for chart in charts.values())
 
@@ -67,8 +70,10 @@ def test_without_converged_probes_there_are_no_charts(run: Callable[..., Done], 
     few = ("--items", 60, "--steps", 2, "--seeds", 1, "--samples", 20, "--no-twin")
     done = run("order", bert, "--corpus", folder, "--task", "index", *few, "--out", out)
     assert done.exit_code == 0, done.output
-    assert "Index of a word: not available, the probe of layer 0 and 2 others had not converged" in done.output
-    assert draw(Result.load(out)) == {}
+    result = Result.load(out)
+    assert {found.status for found in result.findings} == {"untested"}
+    assert all("the probe of layer 0 and 2 others had not converged" in found.text for found in result.findings)
+    assert draw(result) == {}
 
 
 def test_features_instead_of_tags(run: Callable[..., Done], bert: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_typed_question_is_mapped(bert: Path, tmp_path: Path, run) -> None:
     assert told.exit_code == 0, told.output
     assert "accepted   not known" in told.output
     assert "no head that answers" in told.output
-    assert "of a layer's variance" in told.output
+    assert "stability" in told.output
     assert str(out) in told.output.splitlines()
     assert (
         (out / "tokens.csv")
@@ -70,11 +70,12 @@ def test_a_file_is_measured_and_the_answer_reused(answering: Path, squad: Path, 
     asked = ("phases", answering, "--data", squad, "--split", "all", "--samples", 20, "--clustered", 3, "--out", out)
     told = run(*asked)
     assert told.exit_code == 0, told.output
-    assert (out / "phases.csv").read_text().startswith("model,layer,group,measure,seeds,count,value,low,high\n")
-    failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,p,p_adjusted,gain_auc,"
+    columns = "model,layer,group,measure,seeds,count,value,low,high,stability\n"
+    assert (out / "phases.csv").read_text().startswith(columns)
+    failure = "model,layer,feature,count,documents,tasks,seeds,auc,low,high,gain_auc,"
     assert (out / "failure.csv").read_text().startswith(failure)
-    assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,documents,")
-    assert (out / "contrast.csv").read_text().startswith("model,task,layer,measure,seeds,documents,right,right_low,")
+    assert (out / "differences.csv").read_text().startswith("model,against,layer,group,measure,seeds,count,")
+    assert (out / "contrast.csv").read_text().startswith("model,task,layer,measure,seeds,right,right_low,")
     assert "answering: phases by layer" in told.output
     made = (out / "result.json").stat().st_mtime_ns
     assert run(*asked).exit_code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lamina.analyses.verification import check_findings
 from lamina.figures import to_svg
 from lamina.figures.structure import draw
 from lamina.results import Result
@@ -43,7 +44,9 @@ def test_probes_and_trees_from_attention(run: Callable[..., Done], speaker: Path
     few = ("--rank", 2, "--rank", 8, "--layer", 0, "--layer", 2, "--samples", 20, "--attention", 6, "--learn", 6)
     done = run("structure", speaker, "--corpus", treebank(tmp_path / "bank"), *few, "--out", out)
     assert done.exit_code == 0, done.output
-    assert "Directed trees from attention find" in done.output
+    result = Result.load(out)
+    assert any("combination of attention heads" in found.text for found in result.findings)
+    assert check_findings(result) == []
     assert (out / "structure.csv").read_text().splitlines()[0] == "layer,rank,of,seed,measure,value,low,high"
     assert (out / "trees.csv").read_text().splitlines()[0] == "source,layer,head,directed,measure,value,low,high"
     table = pd.read_csv(out / "structure.csv")
@@ -59,7 +62,7 @@ def test_probes_and_trees_from_attention(run: Callable[..., Done], speaker: Path
     trees = pd.read_csv(out / "trees.csv")
     assert {"attention_head", "attention_layer", "attention_combined", "attention_parser", "structural_probe", "chain",
             "right_branching", "offset"} <= set(trees["source"])  # fmt: skip
-    charts = draw(Result.load(out))
+    charts = draw(result)
     assert set(charts) == {"layers", "ranks", "trees", "heads", "examples"}
     for chart in charts.values():
         assert "<svg" in to_svg(chart)

@@ -46,6 +46,7 @@ def mapped(table: pd.DataFrame, **settings: object) -> Result:
             "explained_y": 0.1,
             "clusters": 2,
             "silhouette": 0.5,
+            "stability": 1.0,
         }
     )
     said = ("q", "Who barks?", "Dogs", "Dogs", 0.8, 1.0, 1.0)
@@ -64,6 +65,30 @@ def test_the_map_has_a_slider_over_layers_and_a_choice_of_colours() -> None:
     assert "hold 30% to 30%" in " ".join(chart["title"]["subtitle"])
     assert "1 outlier token per layer left out" in " ".join(chart["title"]["subtitle"])
     assert "silhouette 0.50" in chart["description"]
+
+
+def test_wrong_14_clusters_that_depend_on_the_seed_are_not_drawn() -> None:
+    result = mapped(tokens())
+    result.tables["projection"]["stability"] = [1.0, 0.5, 1.0]
+    chart = draw_map(result)["map"].to_dict()
+    rows = next(iter(chart["datasets"].values())) if "datasets" in chart else _values(chart)
+    assert {row["cluster"] for row in rows if row["layer"] == 1} == {-1}
+    assert {row["cluster"] for row in rows if row["layer"] == 0} == {0, 1}
+    assert "layer 1: clusters depend on the seed" in chart["description"]
+
+
+def _values(chart: object) -> list[dict]:
+    """The rows of the first layer that has some."""
+    found = [chart]
+    while found:
+        part = found.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("values"), list) and part["values"] and "cluster" in part["values"][0]:
+                return part["values"]
+            found += part.values()
+        elif isinstance(part, list):
+            found += part
+    return []
 
 
 def test_the_page_for_print_has_every_layer() -> None:
@@ -126,15 +151,15 @@ def phased(*, answers: bool) -> Result:
         value = 0.1 * layer + 0.5 * (measure == "within_question")
         numbers = (value, value - 0.05, value + 0.05)
         for model in ("minilm", "minilm (pseudo roles)", "minilm (random)"):
-            rows.append((model, layer, group, measure, 1, 10, *numbers))
+            rows.append((model, layer, group, measure, 1, 10, *numbers, float("nan")))
         for against in ("pseudo roles", "random"):
-            gaps.append(("minilm", against, layer, group, measure, 1, 5, 10, value, 0.0, *numbers, 0.01, 0.03))
+            gaps.append(("minilm", against, layer, group, measure, 1, 10, value, 0.0, *numbers, 0.03, 8, 0, "document"))
     tables = {
         "phases": pd.DataFrame(rows, columns=list(PHASES)),
         "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)),
     }
     if answers:
-        rows = [("qa1", 10, 6, 3, 1, True), ("qa2", 10, 2, 3, 5, True), ("qa15", 5, 0, 5, 0, False)]
+        rows = [("qa1", 10, 6, 2, 3, 1, True), ("qa2", 10, 2, 2, 3, 5, True), ("qa15", 5, 0, 2, 5, 0, False)]
         tasks = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
         tables |= {"tasks": tasks, "contrast": contrasted(), "failure": failing()}
     corpus = {"name": "pets", "split": "test", "fingerprint": "g"}
@@ -149,15 +174,12 @@ def contrasted() -> pd.DataFrame:
             layer,
             measure,
             1,
-            5,
             *(0.4, 0.3, 0.5),
             *(0.2, 0.1, 0.3),
             *(0.2, 0.1, 0.3),
-            0.01,
             0.04 if layer else 0.2,
-            8,
-            6,
-            1,
+            *(8, 0, "document"),
+            *(8, 6, 1),
         )
         for task, layer, measure in product(("all", "qa1", "qa2"), range(3), ("answer_apart", "predicted_silhouette"))
     ]
@@ -165,7 +187,7 @@ def contrasted() -> pd.DataFrame:
 
 
 def failing() -> pd.DataFrame:
-    common = {"count": 10, "documents": 5, "seeds": 1, "auc": 0.6, "low": 0.5, "high": 0.7, "p": 0.1}
+    common = {"count": 10, "documents": 5, "seeds": 1, "auc": 0.6, "low": 0.5, "high": 0.7}
     gains = {"gain_auc": 0.02, "gain_auc_low": -0.01, "gain_auc_high": 0.05}
     told = [common | {"model": "minilm", "layer": pd.NA, "feature": name} for name in ("confidence", "length")]
     told += [common | gains | {"model": "minilm", "layer": layer, "feature": "vectors"} for layer in range(3)]

@@ -14,6 +14,7 @@ from lamina.stats import (
     bootstrap_family,
     chance_family,
     permutation_family,
+    random_signs,
     sign_flip_family,
     sign_flip_strata,
     status_of,
@@ -230,3 +231,11 @@ def test_units_beyond_memory_are_flipped_together() -> None:
     assert tests.p.max() < 0.001
     assert tests.units.tolist() == [30_000, 30_000]
     assert (tests.high - tests.low) == pytest.approx(2 * 2.24 / 30_000**0.5, rel=0.05)
+
+
+def test_random_signs_are_of_whole_units_and_follow_from_the_seed() -> None:
+    one, same, other = (random_signs(20, samples=500, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert set(np.unique(one)) == {-1.0, 1.0}
+    assert np.abs(one.mean(0)).max() < 0.2

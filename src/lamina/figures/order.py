@@ -12,7 +12,7 @@ from lamina.tasks.order_rules import BY_NAME
 CAPTIONS = {
     "order": (
         "Accuracy of a probe of each layer alone, as a share of the way from the best constant answer (0) to no error "
-        "(1); shaded: 95 % intervals over texts (from 5 seeds on, over seeds too). One panel per kind of task. The "
+        "(1); shaded: 95 % intervals over documents (from 5 seeds on, over seeds too). One panel per kind of task. The "
         "primer's picture is that lines of the first panel fall where those of the structure panel rise; whether a "
         "line moves is told by `changes`, with paired intervals, not by whether bands overlap. Tasks differ in classes "
         "and in training targets: compare the course of lines, not their heights. A point is missing where a probe has "
@@ -20,8 +20,8 @@ CAPTIONS = {
     ),
     "tasks": (
         "Accuracy by layer, one panel per task: the model, its twin with random weights, and the best constant answer "
-        "(dotted); shaded: 95 % intervals over texts. What the twin reads needs no training: words, and positions, if "
-        "a model adds them. Only what is above the twin was learned."
+        "(dotted); shaded: 95 % intervals over documents. What the twin reads needs no training: words, and "
+        "positions, if a model adds them. Only what is above the twin was learned."
     ),
 }
 """Chart -> how to read it."""

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.analyses.questions.contrast import TOGETHER
+from lamina.analyses.questions.failure import ADDED_OVER_TWIN, OVER_TWIN
 from lamina.analyses.questions.streaming import ADJUSTED, PSEUDO, TWIN
 from lamina.figures.theme import FEW_SEEDS, INK, Table, layer_axis, rows_of, series, themed
 from lamina.results import Result
@@ -24,8 +25,8 @@ CAPTIONS = {
     ),
     "differences": (
         "The model minus pseudo roles and minus its random-weights twin, question by question, by layer; bands are "
-        "95 % intervals over documents, not corrected for the number of layers (`p_adjusted` in the table is). Where a "
-        "band holds 0, nothing was shown."
+        "95 % intervals over documents, simultaneous over the layers of a measure and both nulls. Where a band holds "
+        "0, nothing was shown."
     ),
     "answers": (
         "Right and wrong answers to questions of one task, by layer; right ones weighed as the wrong ones they are "
@@ -36,14 +37,14 @@ CAPTIONS = {
     "contrast": (
         "Right minus wrong answers of all tasks together, by layer, each answer beside those to questions of the same "
         "task and question word and with answers of similar length, of the same document where possible; bands are "
-        "95 % intervals over documents, filled points differ from 0 after correction over layers and measures "
-        "(p < .05)."
+        "95 % intervals over documents, simultaneous over layers and measures; filled points differ from 0 (adjusted "
+        "p < .05)."
     ),
     "failure": (
         "How well one layer's vectors predict which questions of a task are answered wrongly (AUC alone, 0.5 is "
         "chance), and what they add to the model's own confidence (gain in AUC, 0 is nothing), by layer; bands are "
-        "95 % intervals over documents, filled points lead the random-weights twin after correction over layers "
-        "(paired, p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
+        "95 % intervals over documents, filled points lead the random-weights twin (paired; adjusted over layers, "
+        "p < .05). The twin knows the words of a question and nothing else: what it predicts as well is a "
         "null."
     ),
 }
@@ -161,7 +162,7 @@ def _differences(result: Result, table: Table) -> alt.ConcatChart:
         rows,
         PANELS,
         f"{result.provenance.model['name']} beside its nulls, question by question",
-        ["cosines are of pieces of words", _intervals(table)],
+        ["cosines are of pieces of words", _intervals(table, simultaneous=True)],
     )
 
 
@@ -173,26 +174,27 @@ def _contrast(result: Result, table: Table) -> alt.ConcatChart:
     most = int(rows["matched"].max())
     notes = [
         f"up to {most:,} wrong answers, each beside right ones of its task, question word and length of answer",
-        f"filled: p < .05 after correction over layers and measures; {_intervals(table)}",
+        f"filled: p < .05 adjusted over layers and measures; {_intervals(table, simultaneous=True)}",
     ]
     title = f"{result.provenance.model['name']}: right minus wrong answers to similar questions"
     return _page(rows.assign(sure=rows["p_adjusted"] < SURE), panels, title, notes)
 
 
-def _intervals(table: Table) -> str:
-    seeds = int(table["seeds"].max())
+def _intervals(table: Table, *, simultaneous: bool = False) -> str:
+    seeds, kind = int(table["seeds"].max()), "simultaneous 95 % interval" if simultaneous else "95 % interval"
     if seeds == 1:
-        return "shaded: 95 % interval over documents"
+        return f"shaded: {kind} over documents"
     over = "documents and seeds" if seeds >= FEW_SEEDS else "documents"
-    return f"mean over {seeds} seeds; shaded: 95 % interval over {over}"
+    return f"mean over {seeds} seeds; shaded: {kind} over {over}"
 
 
 def _failure(result: Result, table: Table) -> alt.ConcatChart:
     """What has no layer is a flat line, without its interval."""
     last = int(table["layer"].dropna().max())
     vectors = table[table["feature"] == "vectors"].assign(series=lambda rows: rows["model"] + ", vectors")
-    ahead = {"auc": "over_twin", "gain": "gain_over_twin"}
-    vectors = vectors.assign(sure=_leads(vectors, ahead["auc"]))
+    # The twin is no model that could be ahead of itself.
+    own = vectors["model"] == result.provenance.model["name"]
+    vectors = vectors.assign(sure=own & _leads(result, OVER_TWIN, vectors["layer"]))
     flat = [
         table[table["feature"] == feature].assign(series=said, layer=layer, low=None, high=None)
         for feature, said in _FEATURES.items()
@@ -206,7 +208,7 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         low=vectors["gain_auc_low"],
         high=vectors["gain_auc_high"],
         measure="gain",
-        sure=_leads(vectors, ahead["gain"]),
+        sure=own & _leads(result, ADDED_OVER_TWIN, vectors["layer"]),
     )
     rows = pd.concat([rows, gains], ignore_index=True)
     count = max(int(number) for number in rows["count"])
@@ -218,7 +220,7 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
         _panel(rows[rows["measure"] == "gain"], added, names, last, _domain(rows, [added], added.axis), 0.0, width=320),
     ]
     said = ["logistic regression, trained and scored on different documents, compared within a task"]
-    filled = "filled: ahead of the twin, p < .05 after correction over layers"
+    filled = "filled: ahead of the twin, p < .05 adjusted over layers"
     title = alt.TitleParams(
         f"{result.provenance.model['name']} on {result.provenance.corpus['name']}",
         subtitle=[*said, f"{filled}; {_intervals(table)}" if rows["sure"].any() else _intervals(table)],
@@ -226,11 +228,13 @@ def _failure(result: Result, table: Table) -> alt.ConcatChart:
     return alt.concat(*panels, title=title, description=_in_words(rows, names, [alone, added]))
 
 
-def _leads(vectors: Table, lead: str) -> pd.Series:
+def _leads(result: Result, contrast: str, layers: pd.Series) -> pd.Series:
     """Where a layer is surely ahead of its twin's; nowhere in results of older versions."""
-    if f"p_{lead}_holm" not in vectors:
-        return pd.Series(data=False, index=vectors.index)
-    return (vectors[f"p_{lead}_holm"] < SURE) & (vectors[f"{lead}_low"] > 0)
+    table = rows_of(result.tables, "failure_contrasts")
+    if table is None:
+        return pd.Series(data=False, index=layers.index)
+    own = table[(table["contrast"] == contrast) & (table["p_adjusted"] < SURE) & (table["estimate"] > 0)]
+    return layers.isin(own["layer"])
 
 
 def _shown(rows: Table) -> Table:

@@ -17,7 +17,8 @@ CAPTIONS = {
         "Probes of the largest rank by layer. UUAS: share of links found by minimum spanning trees over predicted "
         "distances; root: share of sentences whose root is the least deep word; DSpr and NSpr: Spearman correlation of "
         "distances and depths, averaged over sentence lengths 5 to 50. Lines: 95 % intervals over documents. Dashed: "
-        "words in a row. A layer without a point has a probe that did not converge."
+        "words in a row. A layer without a point has a probe that did not converge. Which layers can be best, and what "
+        "the model is ahead of, is tested in pairs (`best`, `contrasts`), not by whether intervals overlap."
     ),
     "ranks": (
         "UUAS and root accuracy by the rank of the map, one line per layer, on a scale of powers of two. Lines: 95 % "
@@ -26,7 +27,8 @@ CAPTIONS = {
     "trees": (
         "Trees on the same sentences, punctuation left out. UAS: share of words whose head is found; UUAS: share of "
         "links, whichever way they point. Lines: 95 % intervals over documents. Heads, layers and combinations are "
-        "chosen on training sentences. With the gold root given, the root is not counted as found. Compare with the "
+        "chosen on training sentences, the layer of the structural probe by its loss on stopping sentences. With the "
+        "gold root given, the root is not counted as found. Compare with the "
         "next word as head (right branching) and the words in a row (chain)."
     ),
     "heads": (
@@ -35,7 +37,8 @@ CAPTIONS = {
     ),
     "examples": (
         "Scored sentences drawn by hash. Above the words: the annotated tree; below: the minimum spanning tree of the "
-        "distances at the layer with the lowest loss. Solid blue links are annotated, dashed orange ones are not. "
+        "distances at the layer with the highest UUAS, which need not be the best one. Solid blue links are "
+        "annotated, dashed orange ones are not. "
         "Filled dots: annotated root above, least deep word below. Punctuation is left out."
     ),
 }
@@ -52,9 +55,9 @@ _OF = {
     "control": "shuffled trees",
 }
 _SOURCES = {
-    "structural_probe": "structural probe, best layer",
+    "structural_probe": "structural probe, layer of lowest loss",
     "attention_best_head": "attention: best head",
-    "attention_layer": "attention: best layer",
+    "attention_layer": "attention: layer best in training",
     "attention_combined": "attention: best combination",
     "attention_parser": "parser: attention",
     "attention_words_parser": "parser: attention and words",
@@ -266,8 +269,7 @@ def _heads(trees: Table, name: str) -> alt.ConcatChart:
             ],
         )
     )
-    best = own.sort_values("value").iloc[-1]
-    said = f"Highest: layer {best['layer']:.0f}, head {best['head']:.0f}, UAS {best['value']:.2f}."
+    said = f"UAS of {len(own)} heads, from {own['value'].min():.2f} to {own['value'].max():.2f}."
     title = alt.TitleParams(f"Trees of single heads: {name}", subtitle="UAS, root free")
     return alt.concat(grid, title=title, description=said, usermeta={"panelWidth": PANEL_WIDTH})
 

@@ -12,15 +12,17 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from lamina.analyses.questions.clusters import LEFT_OUT, STABLE
 from lamina.figures.theme import COLOURS, GREY, INK, Table, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "map": (
         "The tokens of a question and its context, projected into two dimensions; the slider goes from the "
-        "embeddings (layer 0) to the last layer, and tokens can be coloured by role, sentence or cluster. The two "
-        "axes hold only the stated share of the variance: tokens close here may be far apart in the full space. One "
-        "question has no interval: compare the phases over many questions."
+        "embeddings (layer 0) to the last layer, and tokens can be coloured by role, sentence or cluster "
+        "(k-means in the full space; grey at layers where other seeds find other clusters). The two axes hold only the "
+        "stated share of the variance: tokens close here may be far apart in the full space. One question has no "
+        "interval: compare the phases over many questions."
     ),
     "layers": (
         "The same for all layers, one panel per layer and question, each with its share of the variance. Compare where "
@@ -83,7 +85,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     if len(result.tables["answer"]) > 1:
         return _draw_beside(result)
     tokens, projection = result.tables["tokens"], result.tables["projection"]
-    rows = drawn_rows(tokens)
+    rows = _stable(drawn_rows(tokens), projection)
     shown = [role for role in ROLES if role.name in set(rows["role"])]
     title, reading = _title(result), _reading(result)
     colouring = alt.param(
@@ -113,7 +115,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
 def _draw_beside(result: Result) -> dict[str, alt.TopLevelMixin]:
     """Two questions, with one slider for both."""
     examples = [_only(result, example) for example in result.tables["answer"]["example"]]
-    rows = [drawn_rows(each.tables["tokens"]) for each in examples]
+    rows = [_stable(drawn_rows(each.tables["tokens"]), each.tables["projection"]) for each in examples]
     shown = [role for role in ROLES if any(role.name in set(each["role"]) for each in rows)]
     last = max(int(max(each["layer"])) for each in rows)
     slider = alt.param(name="layer", value=last // 2, bind=alt.binding_range(min=0, max=last, step=1, name="layer "))
@@ -200,6 +202,14 @@ def drawn_rows(tokens: Table) -> Table:
             "cluster": table["cluster"],
         }
     )
+
+
+def _stable(rows: Table, projection: Table) -> Table:
+    """Without the clusters of layers where other seeds find other ones."""
+    if "stability" not in projection:
+        return rows
+    stable = projection.loc[projection["stability"] >= STABLE, "layer"]
+    return rows.assign(cluster=rows["cluster"].where(rows["layer"].isin(stable), LEFT_OUT))
 
 
 def _roles(table: Table) -> list[str]:
@@ -338,9 +348,13 @@ def _how(result: Result) -> list[str]:
 
 def _in_words(result: Result) -> str:
     projection = result.tables["projection"]
+    stability = projection["stability"] if "stability" in projection else [math.nan] * len(projection)
+    rows = zip(*(projection[name] for name in ("layer", "clusters", "silhouette")), stability, strict=True)
     parts = [
         f"layer {layer}: {count} clusters, silhouette {silhouette:.2f}"
-        for layer, count, silhouette in projection[["layer", "clusters", "silhouette"]].itertuples(index=False)
+        if stable >= STABLE
+        else f"layer {layer}: clusters depend on the seed"
+        for layer, count, silhouette, stable in rows
     ]
     return (
         f"Tokens of one question in two dimensions at every layer. {'; '.join(_reading(result))}. {'; '.join(parts)}."

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         chance_family,
         holm,
         permutation_family,
+        random_signs,
         sign_flip_family,
         sign_flip_strata,
     )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         ratio_intervals,
         share_interval,
         student_interval,
+        widened_intervals,
         widening,
     )
     from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         shared_by_seeds,
     )
     from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast, Status, status_of
-    from lamina.stats.units import Halves, UnitSums, Units, document_of, halve, unit_of, weights_of
+    from lamina.stats.units import Halves, Units, UnitSums, document_of, halve, unit_of, weights_of
 
 _HOME = {
     "BestSet": "best",
@@ -74,6 +76,7 @@ _HOME = {
     "leads": "best",
     "paired_difference": "paired",
     "permutation_family": "family",
+    "random_signs": "family",
     "rank_correlation": "ranks",
     "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
@@ -89,6 +92,7 @@ _HOME = {
     "student_interval": "intervals",
     "unit_of": "units",
     "weights_of": "units",
+    "widened_intervals": "intervals",
     "widening": "intervals",
 }
 
@@ -123,6 +127,7 @@ __all__ = [
     "leads",
     "paired_difference",
     "permutation_family",
+    "random_signs",
     "rank_correlation",
     "ratio_differences",
     "ratio_draws",
@@ -138,6 +143,7 @@ __all__ = [
     "student_interval",
     "unit_of",
     "weights_of",
+    "widened_intervals",
     "widening",
 ]
 

@@ -353,6 +353,16 @@ def chance_family(
     return Contrasts(*numbers, np.where(known, total, 0).astype(float), np.where(hopeless, least, 0).astype(float))
 
 
+def random_signs(units: int, *, samples: int, seed: int) -> Float[np.ndarray, "sample unit"]:
+    """Signs of whole units, for a statistic that is fitted again for every flip (a wild cluster bootstrap).
+
+    Example:
+        >>> random_signs(3, samples=1000, seed=0).mean(0).round(1).tolist()
+        [0.0, 0.0, 0.0]
+    """
+    return 2.0 * np.random.default_rng([seed, units]).integers(0, 2, (samples, units)) - 1
+
+
 def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> np.ndarray:
     """Holm's correction, for the few tests that share no resampling, as exact binomial ones; missing ones stay missing.
 

@@ -78,6 +78,30 @@ def widening(units: int) -> float:
     return float(student.ppf(TAILS[1], n - 1) / norm.ppf(TAILS[1]) * np.sqrt(n / (n - 1)))
 
 
+def widened_intervals(
+    values: Float[np.ndarray, " *kinds"],
+    draws: Real[np.ndarray, " sample *kinds"],
+    units: Real[np.ndarray, " *kinds"] | int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The middle 95 % of draws around their value, wider where units are few (see `widening`).
+
+    NaN where fewer than two units were resampled.
+
+    Example:
+        >>> draws = np.array([[0.0], [1.0], [2.0]])
+        >>> low, high = widened_intervals(np.array([1.0]), draws, 5)
+        >>> low.round(2).tolist(), high.round(2).tolist()
+        ([-0.5], [2.5])
+    """
+    values = np.asarray(values, float)
+    counts = np.broadcast_to(np.asarray(units, float), values.shape)
+    several = counts > 1
+    unique, place = np.unique(np.where(several, counts, 2), return_inverse=True)
+    wider = np.array([widening(int(count)) for count in unique])[place].reshape(values.shape)
+    low, high = intervals(values + (np.asarray(draws, float) - values) * wider)
+    return np.where(several, low, np.nan), np.where(several, high, np.nan)
+
+
 def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:
     """Student's interval of a mean; NaN with fewer than two values.
 

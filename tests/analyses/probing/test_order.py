@@ -13,11 +13,21 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.probing.order_changes import Change, middle
+from lamina.analyses.probing.order_changes import (
+    Change,
+    Reading,
+    beside_rows,
+    change_rows,
+    half_contrasts,
+    layer_rows,
+    middle,
+)
 from lamina.analyses.probing.tables import Score
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits
 from lamina.corpora.learning import divide
 from lamina.encoders import Activations
+from lamina.findings import Finding
 from lamina.probes.span_means import SpanMeans
 from lamina.probes.targets import find_targets
 from lamina.results import Result
@@ -82,8 +92,11 @@ def test_what_is_planted_is_found_and_nothing_else(found: Result) -> None:
     # The position says nothing of tense, whose words are not in both sets.
     assert accuracy(found, "tense").max() < 0.75
     row = found.tables["changes"].set_index("task").loc["index"]
-    assert row["best_layer"] == PLANTED
-    assert row["best"] == 1.0
+    assert row["stopping_layer"] == PLANTED
+    assert row["chosen"] == 1.0
+    layers = found.tables["layers"]
+    index_layers = layers[layers["task"] == "index"].set_index("layer")
+    assert index_layers.index[index_layers["among_best"]].tolist() == [PLANTED]
     # Layers 1 | 2, 3: the upper half has one layer that knows and one that does not.
     by_hand = index[[2, 3]].mean() - index[1]
     assert row["change"] == pytest.approx(by_hand)
@@ -93,11 +106,53 @@ def test_what_is_planted_is_found_and_nothing_else(found: Result) -> None:
 
 
 def test_findings_say_what_was_planted(found: Result) -> None:
-    (first, *_) = [each for each in found.findings if each.text.startswith("Index")]
-    assert first.text.startswith("Index of a word is best read at layer 2: accuracy 1.00 [")
-    assert first.status == "clear"
-    assert "layers 2-3 read it better by" in first.text
-    assert "the best constant answer .10" in first.text
+    first, changed = sorted(_about(found, "index"), key=lambda each: "better than layer" in each.text)[:2]
+    assert first.claim.startswith(f"Layer {PLANTED} reads the index of a word with accuracy 1.00, the best constant")
+    assert first.claim.endswith(f"best is layer {PLANTED}")
+    assert (first.status, changed.status) == ("clear", "clear")
+    assert changed.claim.startswith("Layers 2 and 3 read the index of a word better than layer 1: accuracy ")
+    assert check_findings(found) == []
+
+
+def _about(found: Result, word: str) -> list[Finding]:
+    return [each for each in found.findings if word in each.text]
+
+
+def reading(task: str, value: list[float], *, noise: float = 0.03, seed: int = 0, stopping: int = 0) -> Reading:
+    """Accuracies whose draws have this standard error, half of it shared by the layers."""
+    rng = np.random.default_rng(seed)
+    values = np.array(value)
+    drawn = values + noise / np.sqrt(2) * (rng.normal(size=(400, 1)) + rng.normal(size=(400, len(values))))
+    constant = np.full(len(values), 0.5), np.full((400, len(values)), 0.5)
+    return Reading(task, values, drawn, {"constant": constant}, stopping, 200, "document", np.ones(len(values), bool), "", "")
+
+
+def test_wrong_4_the_layer_of_lowest_loss_is_not_called_best() -> None:
+    """Layer 6 has the lowest loss and .70; layers 2 to 5 are .80 to .85."""
+    read = reading("main_auxiliary", [0.55, 0.6, 0.8, 0.84, 0.85, 0.82, 0.7], stopping=6)
+    rows = pd.DataFrame(layer_rows([read]))
+    among = rows.loc[rows["among_best"], "layer"].tolist()
+    assert 4 in among
+    assert not {0, 1, 6} & set(among)
+    (change,) = change_rows([read])
+    assert (change.stopping_layer, change.chosen) == (6, 0.7)
+
+
+def test_p_values_reach_05_however_many_tasks_there_are() -> None:
+    tasks = ["index", "bigram_shift", "main_auxiliary", "subject", "depth", "coordination", "tense", "object_number"]
+    values = [[0.5, 0.9, 0.9, 0.5, 0.5] if number % 2 else [0.5] * 5 for number, _ in enumerate(tasks)]
+    rows = change_rows([reading(*pair, seed=number) for number, pair in enumerate(zip(tasks, values, strict=True))])
+    assert [row.p_adjusted < 0.05 for row in rows] == [bool(number % 2) for number in range(8)]
+    pairs = half_contrasts([reading(*pair, seed=at) for at, pair in enumerate(zip(tasks, values, strict=True))])
+    assert {row.linear for row in pairs} == {"index", "bigram_shift"}
+    assert all((row.p_adjusted < 0.05) == (abs(row.difference) > 0.1) for row in pairs)
+
+
+def test_few_texts_are_untested_and_the_number_needed_is_told() -> None:
+    (row,) = change_rows([reading("index", [0.5, 0.9, 0.5])._replace(units=5)])
+    assert (row.units, row.needed, row.p_adjusted == row.p_adjusted) == (5, 6, False)
+    beside = beside_rows([reading("index", [0.5, 0.9, 0.5])._replace(units=5)])
+    assert {each.needed for each in beside} == {6}
 
 
 def test_linear_probes_agree_with_scikit_learn(splits: Splits, settings: dict[str, Any]) -> None:

@@ -12,7 +12,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.failure_null import World, p_values
-from lamina.analyses.questions.failure import FAILURE, failure_table
+from lamina.analyses.questions.failure import (
+    ADDED,
+    CHANCE,
+    FAILURE,
+    FAILURE_CONTRASTS,
+    OVER_CONFIDENCE,
+    OVER_TWIN,
+    failure_table,
+)
 from lamina.analyses.questions.predicting import (
     Cases,
     Predictor,
@@ -35,28 +43,49 @@ def planted(*, told: bool, count: int = 120, knows: float = 0.0) -> Cases:
 
 
 def rows_of(*cases: Cases, twin: Cases | None = None, samples: int = 200) -> pd.DataFrame:
+    return tables_of(*cases, twin=twin, samples=samples)[0]
+
+
+def tables_of(*cases: Cases, twin: Cases | None = None, samples: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
     models = {"m": list(cases)} | ({} if twin is None else {"m (random)": [twin] * len(cases)})
-    return failure_table(models, samples=samples, seed=0)
+    found = failure_table(models, samples=samples, seed=0)
+    return found.failure, found.contrasts.set_index(["contrast", "layer"])
 
 
 def test_failure_is_predicted_where_a_layer_tells_it_and_nowhere_else() -> None:
-    table = rows_of(planted(told=True), twin=planted(told=False))
+    table, contrasts = tables_of(planted(told=True), twin=planted(told=False))
     assert tuple(table.columns) == FAILURE
+    assert tuple(contrasts.reset_index().columns) == FAILURE_CONTRASTS
     vectors = table[(table["feature"] == "vectors") & (table["model"] == "m")].set_index("layer")
     assert vectors.loc[1, "auc"] > 0.9
     assert vectors.loc[1, "low"] > 0.8
-    assert vectors.loc[1, "p_adjusted"] < 0.02
-    assert vectors.loc[1, "over_twin_low"] > 0
     assert vectors.loc[0, "low"] < 0.55
-    assert vectors.loc[0, "p_adjusted"] > 0.05
     assert (vectors["documents"] == 12).all()
     assert vectors.loc[1, "gain_auc_low"] > 0
     assert vectors.loc[1, "gain_log_loss_low"] > 0
-    assert vectors.loc[1, "p_gain_holm"] < 0.02
-    assert (vectors["p_adjusted"] >= vectors["p"]).all()
+    for name in (CHANCE, OVER_TWIN, OVER_CONFIDENCE, ADDED):
+        assert contrasts.loc[(name, 1), "p_adjusted"] < 0.02, name
+        # Layer 0 of the twin is the same: nothing that could vary.
+        assert not contrasts.loc[(name, 0), "p_adjusted"] < 0.05, name
+    assert contrasts.loc[(OVER_TWIN, 1), "low"] > 0
+    assert contrasts.loc[(CHANCE, 1), "estimate"] == pytest.approx(vectors.loc[1, "auc"] - 0.5)
+    confidence = float(table.loc[table["feature"] == "confidence", "auc"].iloc[0])
+    assert contrasts.loc[(OVER_CONFIDENCE, 1), "other"] == pytest.approx(confidence)
     twin = table[table["model"] == "m (random)"]
     assert set(twin["feature"]) == {"vectors"}
-    assert twin["over_twin"].isna().all()
+
+
+def test_few_documents_are_untested_and_the_number_needed_is_told() -> None:
+    few = planted(told=True)._replace(documents=np.arange(120) % 5)
+    _, contrasts = tables_of(few, twin=planted(told=False)._replace(documents=few.documents))
+    assert contrasts["p_adjusted"].isna().all()
+    assert set(contrasts["needed"]) == {6}
+
+
+def test_features_that_lose_are_not_called_a_gain() -> None:
+    _, contrasts = tables_of(planted(told=False))
+    lost = contrasts[contrasts["estimate"] < 0].loc[ADDED]
+    assert (lost["p_adjusted"] == 1).all()
 
 
 def test_the_task_of_a_question_predicts_nothing_within_it() -> None:
@@ -67,13 +96,13 @@ def test_the_task_of_a_question_predicts_nothing_within_it() -> None:
     vectors = draw.normal(size=(200, 1, 4)).astype(np.float32)
     vectors[:, 0, 0] += 5 * (tasks == "qa15")
     cases = Cases(vectors, wrong, np.arange(200) // 4 % 25, draw.random(200), np.ones(200), tasks)
-    between, within = (
-        rows_of(each).query("feature == 'vectors'").iloc[0] for each in (cases._replace(tasks=None), cases)
-    )
+    both = [tables_of(each) for each in (cases._replace(tasks=None), cases)]
+    between, within = (table.query("feature == 'vectors'").iloc[0] for table, _ in both)
+    tested = [contrasts.loc[(CHANCE, 0), "p_adjusted"] for _, contrasts in both]
     assert between["auc"] > 0.85
-    assert between["p"] < 0.02
+    assert tested[0] < 0.02
     assert within["low"] < 0.5 < within["high"]
-    assert within["p"] > 0.05
+    assert tested[1] > 0.05
     assert (between["tasks"], within["tasks"]) == (1, 2)
     one_sided = mixed_tasks(np.where(tasks == "qa15", True, wrong), tasks)
     assert one_sided.tolist() == (tasks == "qa1").tolist()
@@ -98,15 +127,13 @@ def test_the_auc_is_that_of_pairs_within_tasks() -> None:
 
 
 def test_the_lead_over_the_twin_is_tested_in_pairs() -> None:
-    table = rows_of(planted(told=True), twin=planted(told=True))
-    own = table[(table["feature"] == "vectors") & (table["model"] == "m")].set_index("layer")
+    _, own = tables_of(planted(told=True), twin=planted(told=True))
     # The same vectors: no lead, and nothing that varies.
-    assert own["over_twin"].tolist() == [0.0, 0.0]
-    assert own["p_over_twin_holm"].tolist() == [1.0, 1.0]
-    ahead = rows_of(planted(told=True), twin=planted(told=False))
-    ahead = ahead[(ahead["feature"] == "vectors") & (ahead["model"] == "m")].set_index("layer")
-    assert ahead.loc[1, "p_over_twin_holm"] < 0.01
-    assert ahead.loc[0, "p_over_twin_holm"] > 0.05
+    assert own.loc[OVER_TWIN, "estimate"].tolist() == [0.0, 0.0]
+    assert own.loc[OVER_TWIN, "p_adjusted"].isna().all()
+    _, ahead = tables_of(planted(told=True), twin=planted(told=False))
+    assert ahead.loc[(OVER_TWIN, 1), "p_adjusted"] < 0.01
+    assert not ahead.loc[(OVER_TWIN, 0), "p_adjusted"] < 0.05
 
 
 def test_what_the_confidence_knows_already_is_no_gain() -> None:
@@ -116,11 +143,11 @@ def test_what_the_confidence_knows_already_is_no_gain() -> None:
     wrong = draw.random(400) < expit(-2 * sure)
     vectors = cases.vectors.copy()
     vectors[:, 1, 2] = sure + 0.3 * draw.normal(size=400)
-    table = rows_of(cases._replace(vectors=vectors, wrong=wrong, confidence=expit(sure)))
+    table, contrasts = tables_of(cases._replace(vectors=vectors, wrong=wrong, confidence=expit(sure)))
     own = table[table["feature"] == "vectors"].set_index("layer").loc[1]
-    assert own["p"] < 0.02
+    assert contrasts.loc[(CHANCE, 1), "p_adjusted"] < 0.02
     assert own["auc"] > 0.75
-    assert own["p_gain"] > 0.01
+    assert contrasts.loc[(ADDED, 1), "p_adjusted"] > 0.01
     assert own["gain_auc_high"] < 0.05
 
 
@@ -169,7 +196,7 @@ def test_seeds_are_averaged_and_turned_around_alike() -> None:
     own = [table[table["feature"] == "vectors"].set_index("layer") for table in (one, other, both)]
     assert own[2].loc[1, "auc"] == pytest.approx((own[0].loc[1, "auc"] + own[1].loc[1, "auc"]) / 2)
     assert (own[2]["seeds"] == 2).all()
-    assert own[2].loc[1, "p"] < 0.02
+    assert tables_of(told, nothing)[1].loc[(CHANCE, 1), "p_adjusted"] < 0.02
 
 
 def test_a_seed_whose_answers_are_all_right_is_left_out() -> None:
@@ -208,8 +235,7 @@ def test_tests_keep_their_level_where_questions_share_documents() -> None:
 
 def test_questions_turned_around_one_by_one_would_not_keep_the_level() -> None:
     """What is turned around matters: by question, the same statistic finds something far too often."""
-    from benchmarks.failure_null import simulate
-    from lamina.analyses.questions.predicting import p_of
+    from benchmarks.failure_null import p_of, simulate
 
     world = World(documents=10, questions=15, features=3, failing=2.0, alike=3.0, confident=False)
     early = 0

@@ -9,14 +9,21 @@ import pytest
 
 import lamina
 from lamina.analyses.questions.contrast import CONTRAST
-from lamina.analyses.questions.failure import FAILURE
-from lamina.analyses.questions.phases import phases
-from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
+from lamina.analyses.questions.failure import (
+    ADDED,
+    ADDED_OVER_TWIN,
+    CHANCE,
+    FAILURE_CONTRASTS,
+    OVER_CONFIDENCE,
+    OVER_TWIN,
+)
+from lamina.analyses.questions.phases import ANSWERING, answering_table, phases
+from lamina.analyses.questions.streaming import DIFFERENCES, LAYERS, PHASES
 from lamina.analyses.questions.token_map import token_map
+from lamina.analyses.verification import check_findings
 from lamina.encoders import load_encoder
-from lamina.findings import Finding, number
+from lamina.findings import Finding
 from lamina.results import Provenance, Result
-from lamina.testing import TinyEncoder
 
 NULLS = ("pseudo roles", "random")
 
@@ -26,212 +33,201 @@ def measured(
     *,
     half: float = 0.01,
     p: float = 0.001,
+    answers: float | None = 0.4,
     failure: pd.DataFrame | None = None,
     contrast: pd.DataFrame | None = None,
     groups: tuple[str, ...] = ("all",),
 ) -> Result:
-    """Layer 1 has these values of `answer_apart` for the model, pseudo roles and the twin; layer 0 has none."""
+    """Layer 1 has these values of `answer_apart` for the model, pseudo roles and the twin; layer 0 has none.
+
+    The model answers so many questions more than a constant; without a head where None.
+    """
     own, *nulls = apart
     values, differences = [], []
     for group, layer in product(groups, (0, 1)):
         start = (layer, group, "answer_apart", 1)
         for model, value in zip(("m", *(f"m ({null})" for null in NULLS)), apart, strict=True):
-            values.append((model, *start, 40, value * layer, value * layer - half, value * layer + half))
+            ends = (value * layer, value * layer - half, value * layer + half)
+            values.append((model, *start, 40, *ends, float("nan")))
         for against, null in zip(NULLS, nulls, strict=True):
             gap = (own - null) * layer
-            numbers = (own * layer, null * layer, gap, gap - half, gap + half, p, p)
-            differences.append(("m", against, *start, 10, 40, *numbers))
+            at = p if layer else 0.9
+            numbers = (own * layer, null * layer, gap, gap - half, gap + half, at, 10, 0, "document")
+            differences.append(("m", against, *start, 40, *numbers))
+    layers = [("answer_apart", layer, own * layer, 0, 1, 1.0 if layer else 0.01, bool(layer), 10) for layer in (0, 1)]
     tables = {
         "phases": pd.DataFrame(values, columns=list(PHASES)),
         "differences": pd.DataFrame(differences, columns=list(DIFFERENCES)),
+        "layers": pd.DataFrame(layers, columns=list(LAYERS)),
+        "contrast": pd.DataFrame(columns=list(CONTRAST)) if contrast is None else contrast,
     }
-    tables |= {} if failure is None else {"failure": failure}
-    tables |= {} if contrast is None else {"contrast": contrast}
+    if answers is not None:
+        row = (40, 0.2 + answers, 0.2, answers, answers - 0.1, answers + 0.1, 0.001 if answers > 0.1 else 0.4)
+        tables["answering"] = pd.DataFrame([(*row, 10, 0, "document")], columns=list(ANSWERING))
+    tables |= {} if failure is None else {"failure_contrasts": failure}
     corpus = {"name": "c", "fingerprint": "g"}
     return Result("phases", tables, Provenance({"name": "m", "fingerprint": "f"}, corpus, {}))
 
 
 def predicted(
-    own: float,
-    twin: float | None,
-    *,
-    gain: float = 0.0,
-    twin_gain: float = 0.0,
-    half: float = 0.03,
-    p: float = 0.01,
-    p_gain: float = 0.5,
-    p_twin: float = 0.01,
-    tasks: int = 1,
-) -> pd.DataFrame:
-    """Layer 1 has this AUC, and adds `gain` to the confidence, whose AUC is .6."""
-    common = {"count": 200, "documents": 10, "tasks": tasks, "seeds": 1, "p": p, "p_adjusted": p}
-
-    def row(model: str, layer: object, feature: str, auc: float, **more: float) -> dict[str, object]:
-        return common | {"model": model, "layer": layer, "feature": feature, **_ends("auc", auc, half)} | more
-
-    rows = [row("m", pd.NA, "confidence", 0.6)]
+    own: float, twin: float | None, *, gain: float = 0.0, twin_gain: float = 0.0, half: float = 0.03, p: float = 0.01,
+    p_twin: float = 0.01, p_gain: float = 0.5, p_sure: float = 0.01,
+) -> pd.DataFrame:  # fmt: skip
+    """Layer 1 has this AUC, and adds `gain` nats to the confidence, whose AUC is .6; layer 0 tells nothing."""
+    rows = []
     for layer, auc in ((0, 0.5), (1, own)):
-        gains = _ends("gain_auc", gain * layer, half / 2) | _ends("gain_log_loss", gain * layer, half / 2)
-        tests = {"p_gain": p_gain, "p_gain_holm": p_gain}
-        ahead = {}
+        some = {CHANCE: (auc, 0.5, p), OVER_CONFIDENCE: (auc, 0.6, p_sure), ADDED: (gain * layer, 0.0, p_gain)}
         if twin is not None:
-            ahead = _ends("over_twin", auc - twin, half) | _ends("gain_over_twin", (gain - twin_gain) * layer, half / 2)
-            ahead |= {f"p_{name}_holm": p_twin for name in ("over_twin", "gain_over_twin")}
-        rows.append(row("m", layer, "vectors", auc, **gains, **tests, **ahead))
-        if twin is not None:
-            rows.append(row("m (random)", layer, "vectors", twin))
-    return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
-
-
-def _ends(name: str, value: float, half: float) -> dict[str, float]:
-    start = "" if name == "auc" else f"{name}_"
-    return {name: value, f"{start}low": value - half, f"{start}high": value + half}
+            some |= {OVER_TWIN: (auc, 0.5 if not layer else twin, p_twin)}
+            some |= {ADDED_OVER_TWIN: (gain * layer, twin_gain * layer, p_twin)}
+        for name, (value, other, at) in some.items():
+            lead, reach = value - other, half / (3 if "added" in name else 1)
+            at = at if layer else 0.9
+            rows.append((name, layer, value, other, lead, lead - reach, lead + reach, at, 10, 0, "document"))
+    return pd.DataFrame(rows, columns=list(FAILURE_CONTRASTS)).astype({"layer": "Int64"})
 
 
 def found(result: Result, containing: str) -> list[Finding]:
     return [each for each in phases.findings(result) if containing in each.text]
 
 
+def apart_of(result: Result) -> Finding:
+    (one,) = found(result, "apart from all other words")
+    return one
+
+
 def test_an_answer_apart_is_clear_only_beyond_pseudo_roles_and_twin() -> None:
-    (clear,) = phases.findings(measured((0.2, 0.01, 0.05)))
+    clear = apart_of(measured((0.2, 0.01, 0.05)))
     assert clear.status == "clear"
+    # Of both nulls, the one that is closer.
     assert clear.text == (
-        "The answer stands apart most at layer 1: its words are .20 [.19, .21] farther (cosine) from all other words "
-        "than those are from each other; another span of that length gives .01 (difference .19 [.18, .20], p = .001); "
-        "the random-weights twin gives .05 (difference .15 [.14, .16], p = .001)."
+        "At layer 1 the answer stands farther apart from all other words than with random weights: by a cosine of .20 "
+        "against .05; the highest value is at layer 1 (difference .15 [.14, .16])."
     )
-    assert (clear.value, clear.against, clear.chapter) == (0.2, 0.05, "answering")
-    (unproven,) = phases.findings(measured((0.2, 0.01, 0.05), p=0.06))
-    assert unproven.status == "open"
-    (overlapping,) = phases.findings(measured((0.2, 0.01, 0.17), half=0.05))
-    assert overlapping.status == "open"
-    assert "undecided" in overlapping.text
-    (nothing,) = phases.findings(measured((0.055, 0.01, 0.05)))
-    assert nothing.status == "null"
-    assert "hardly stands apart" in nothing.text
-    # Farther than nulls that are below 0, and yet not apart.
-    (tiny,) = phases.findings(measured((0.009, -0.1, -0.1)))
-    assert tiny.status == "null"
+    assert apart_of(measured((0.2, 0.01, 0.05), p=0.06)).status == "open"
+    assert apart_of(measured((0.055, 0.05, 0.05))).status == "null"
+    assert "as far apart from all other words as" in apart_of(measured((0.055, 0.05, 0.05))).text
+    below = apart_of(measured((-0.2, 0.01, 0.05)))
+    assert (below.status, "stands less far apart" in below.text) == ("clear", True)
 
 
-def test_failures_are_predicted_only_where_layer_beats_twin() -> None:
-    (clear,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56)), "can be predicted from")
-    assert clear.status == "clear"
+@pytest.mark.parametrize(("answers", "said"), [(None, "no head that answers"), (0.02, "not shown to answer better")])
+def test_phases_are_not_told_for_a_model_that_cannot_answer(answers: float | None, said: str) -> None:
+    told = phases.findings(measured((0.2, 0.01, 0.05), answers=answers, failure=predicted(0.75, 0.5)))
+    assert not any("apart from all other words" in each.text or "predicts" in each.text for each in told)
+    (one,) = [each for each in told if each.status == "untested"]
+    assert said in one.text
+
+
+def test_a_model_answers_where_it_beats_a_tasks_most_frequent_answer() -> None:
+    judged = [(f"d{number}", "qa1", number % 5 > 0, ("garden",) if number % 4 else ("hall",)) for number in range(40)]
+    (row,) = answering_table([judged]).to_dict("records")
+    assert (row["value"], row["other"], row["units"]) == (0.8, 0.75, 40)
+    assert row["p_adjusted"] > 0.05
+    better = [(*each[:2], True, (str(number),)) for number, each in enumerate(judged)]
+    assert answering_table([better])["p_adjusted"].iloc[0] < 0.001
+
+
+def test_failures_are_predicted_only_where_layer_beats_twin_and_chance() -> None:
+    def told(table: pd.DataFrame) -> Finding:
+        (one,) = found(measured((0.2, 0, 0), failure=table), "which answers are wrong")
+        return one
+
+    clear = told(predicted(0.75, 0.56))
     assert clear.text == (
-        "Wrong answers can be predicted from layer 1: AUC .75 [.72, .78] on 200 questions, p = .010; the "
-        "random-weights twin reaches .56 (difference .19 [.16, .22], p = .010)."
+        "Layer 1 predicts which answers are wrong with an AUC of .75, with random weights .56 (difference .19 [.16, "
+        ".22])."
     )
-    (within,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, tasks=3)), "can be predicted from")
-    assert "on 200 questions compared within 3 tasks, p = .010" in within.text
-    (untested,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, p_twin=0.06)), "predicted is undecided")
-    assert untested.status == "open"
-    (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.57, 0.56)), "cannot be predicted")
-    assert (nothing.status, nothing.against) == ("null", 0.56)
-    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.62, 0.58, half=0.05)), "predicted is undecided")
+    # Chance is another contrast: told where it is the less sure one.
+    assert "better than chance" in told(predicted(0.75, 0.56, p=0.2)).text
+    assert told(predicted(0.75, 0.56, p=0.2)).status == "open"
+    assert told(predicted(0.75, 0.56, p_twin=0.06)).status == "open"
+    nothing = told(predicted(0.57, 0.565, p_twin=0.6))
+    assert (nothing.status, "no better than the same layer with random weights" in nothing.text) == ("null", True)
+    alone = told(predicted(0.75, None))
+    assert (alone.status, alone.contrast) == ("clear", "difference")
+    assert "; chance is .50" in alone.text
+
+
+def test_failures_are_compared_with_the_models_confidence_by_a_contrast_of_its_own() -> None:
+    """An AUC against .5 does not say that a layer knows more than the confidence, whose AUC is .6."""
+    (ahead,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.5)), "better than the model's confidence")
+    assert (ahead.status, ahead.estimate) == ("clear", pytest.approx(0.15))
+    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.65, 0.5, p_sure=0.3)), "model's confidence does")
     assert unsure.status == "open"
-    (unproven,) = found(measured((0.2, 0, 0), failure=predicted(0.75, 0.56, p=0.2)), "predicted is undecided")
-    assert unproven.status == "open"
-    (as_twin,) = found(measured((0.2, 0, 0), failure=predicted(0.88, 0.88)), "AUC .88")
-    assert as_twin.status == "null"
-    assert as_twin.text.startswith(
-        "Wrong answers can be predicted from layer 1, but no better than by an untrained model"
-    )
-    # As wide as intervals of a few hundred questions are: a lead of nothing is a null, one of .04 is not.
-    wide = {"half": 0.08, "p_twin": 0.9}
-    (nothing,) = found(measured((0.2, 0, 0), failure=predicted(0.87, 0.87, **wide)), "AUC .87")
-    assert (nothing.status, nothing.against) == ("null", 0.87)
-    (unsure,) = found(measured((0.2, 0, 0), failure=predicted(0.87, 0.83, **wide)), "AUC .87")
-    assert unsure.status == "open"
-    (alone,) = found(measured((0.2, 0, 0), failure=predicted(0.75, None)), "chance is .50")
-    assert alone.status == "clear"
+    table = predicted(0.55, 0.5)
+    behind = table["contrast"] == OVER_CONFIDENCE
+    table.loc[behind, "p_adjusted"] = 0.01
+    (confidence,) = found(measured((0.2, 0, 0), failure=table), "better than any layer does")
+    assert confidence.status == "clear"
+    assert "AUC .60, layer 1 .55" in confidence.text
 
 
 @pytest.mark.parametrize(
-    ("gain", "twin", "p", "status", "said"),
+    ("gain", "twin", "p_gain", "p_twin", "status", "said"),
     [
-        (0.1, 0.0, 0.01, "clear", "Layer 1 knows of failures what the model's confidence does not say"),
-        (0.1, 0.1, 0.01, "null", "but so does an untrained model"),
-        (0.1, 0.075, 0.01, "open", "Whether a layer adds to the model's confidence is undecided"),
-        (0.1, 0.0, 0.2, "open", "Whether a layer adds to the model's confidence is undecided"),
-        (0.001, 0.0, 0.6, "null", "No layer adds to the model's confidence"),
+        (0.1, 0.0, 0.01, 0.01, "clear", "Layer 1 adds to what the model's confidence says of wrong answers: .100 nats"),
+        (0.1, 0.1, 0.01, 0.9, "open", "adds more than the same layer with random weights to what"),
+        (0.1, 0.0, 0.2, 0.01, "open", "It is not known whether layer 1 adds to what the model's confidence says"),
     ],
 )
-def test_failures_are_compared_with_the_models_confidence(
-    gain: float, twin: float, p: float, status: str, said: str
+def test_gains_over_the_confidence(
+    gain: float, twin: float, p_gain: float, p_twin: float, status: str, said: str
 ) -> None:
-    # A lead of .025 is more than nothing, and not tested well enough to be sure of.
-    table = predicted(0.75, 0.5, gain=gain, twin_gain=twin, p_gain=p, p_twin=0.2 if twin == 0.075 else 0.01)
-    (one,) = found(measured((0.2, 0, 0), failure=table), said)
-    assert (one.status, one.value, one.against) == (status, pytest.approx(gain), 0.0)
-    assert "confidence alone has an AUC of .60" in one.text
-    assert f"the random-weights twin adds {number(twin)} (difference" in one.text
+    table = predicted(0.75, 0.5, gain=gain, twin_gain=twin, p_gain=p_gain, p_twin=p_twin, half=0.09)
+    (one,) = found(measured((0.2, 0, 0), failure=table), "says of wrong answers")
+    assert said in one.text or "adds" in one.text
+    assert one.status == status
+
+
+def contrasted(difference: float, half: float, p: float, layer: int = 5, task: str = "all") -> tuple:
+    sides = (0.5 + difference, 0.4, 0.9, 0.5, 0.4, 0.6)
+    tested = (difference, difference - half, difference + half, p, 12, 0, "document")
+    return ("m", task, layer, "answer_apart", 1, *sides, *tested, 80, 60, 4)
 
 
 @pytest.mark.parametrize(
     ("difference", "p", "status", "said"),
     [
-        (0.3, 0.001, "clear", "Where the answer is right, the gold answer stands more apart, most clearly at layer 5"),
+        (0.3, 0.001, "clear", "Where the answer is right, the gold answer stands more apart, at layer 5: .80 against"),
         (-0.3, 0.001, "clear", "the gold answer stands less apart"),
-        (0.1, 0.4, "open", "are not told apart by any measure at any layer: most by answer_apart at layer 5"),
+        (0.1, 0.4, "open", "right and wrong answers to similar questions differ (most in answer_apart at layer 5)"),
     ],
 )
 def test_right_and_wrong_answers_are_contrasted(difference: float, p: float, status: str, said: str) -> None:
-    row = ("m", "all", 5, "answer_apart", 1, 12, 0.5 + difference, 0.4, 0.9, 0.5, 0.4, 0.6)
-    row += (difference, difference - 0.1, difference + 0.1, p, p, 80, 60, 4)
-    weaker = ("m", "all", 4, *row[3:15], p + 0.1, p + 0.1, *row[17:])
     # A single task is not what the finding is about.
-    single = ("m", "qa1", 3, *row[3:15], p / 2, p / 2, *row[17:])
-    result = measured((0.2, 0, 0), contrast=pd.DataFrame([weaker, row, single], columns=list(CONTRAST)))
-    (one,) = found(result, said)
-    assert (one.status, one.value, one.against) == (status, difference, 0.0)
-    assert "80 wrong answers, each beside right ones of the same task, question word and length of answer" in one.text
-    assert "(60 in the same document; 4 unmatched)" in one.text
+    rows = [contrasted(difference, 0.1, p + 0.1, 4), contrasted(difference, 0.1, p)]
+    rows.append(contrasted(difference, 0.1, p / 2, 3, "qa1"))
+    (one,) = found(measured((0.2, 0, 0), contrast=pd.DataFrame(rows, columns=list(CONTRAST))), said)
+    assert (one.status, one.estimate) == (status, pytest.approx(difference))
+    assert "80 wrong answers stand beside right ones" in one.text
 
 
-def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null() -> None:
-    row = (
-        "m",
-        "all",
-        5,
-        "answer_apart",
-        1,
-        12,
-        0.5,
-        0.49,
-        0.51,
-        0.5,
-        0.49,
-        0.51,
-        0.001,
-        -0.01,
-        0.012,
-        0.9,
-        1.0,
-        80,
-        60,
-        4,
-    )
-    (one,) = found(measured((0.2, 0, 0), contrast=pd.DataFrame([row], columns=list(CONTRAST))), "not told apart")
+def test_right_and_wrong_answers_that_differ_by_nothing_are_a_null_only_where_all_measures_do() -> None:
+    nothing, wide = contrasted(0.001, 0.011, 1.0), contrasted(0.0, 0.2, 1.0, 4)
+    (one,) = found(measured((0.2, 0, 0), contrast=pd.DataFrame([nothing], columns=list(CONTRAST))), "similar questions")
     assert one.status == "null"
+    both = pd.DataFrame([nothing, wide], columns=list(CONTRAST))
+    (one,) = found(measured((0.2, 0, 0), contrast=both), "similar questions")
+    assert (one.status, one.source[0].where["layer"]) == ("open", 4)
 
 
 def test_tasks_without_both_kinds_of_answers_are_said() -> None:
-    result = measured((0.2, 0, 0), contrast=pd.DataFrame(columns=list(CONTRAST)))
-    rows = [("qa1", 100, 100, 0, 0, False), ("qa15", 58, 0, 55, 3, False)]
+    result = measured((0.2, 0, 0))
+    rows = [("qa1", 100, 100, 20, 0, 0, False), ("qa15", 58, 0, 10, 55, 3, False)]
     result.tables["tasks"] = pd.DataFrame(rows, columns=list(phases.tables["tasks"].columns))
-    (one,) = found(result, "cannot be compared")
-    assert one.status == "open"
-    assert "no task has both (100 of 100 right in qa1, 0 of 58 right in qa15)" in one.text
+    (one,) = found(result, "no task has both")
+    assert one.status == "untested"
+    assert "(100 of 100 right in qa1, 0 of 58 right in qa15)" in one.text
 
 
-def test_what_cannot_be_told_is_open_or_left_out() -> None:
-    nothing = pd.DataFrame(columns=list(FAILURE))
-    (one,) = found(measured((0.2, 0, 0), failure=nothing, groups=("all", "wrong")), "is unknown")
-    assert (one.status, one.value) == ("open", None)
+def test_what_cannot_be_told_is_said_or_left_out() -> None:
+    nothing = pd.DataFrame(columns=list(FAILURE_CONTRASTS))
+    (one,) = found(measured((0.2, 0, 0), failure=nothing, groups=("all", "wrong")), "can be predicted")
+    assert (one.status, one.estimate) == ("untested", None)
     assert "all answers are wrong" in one.text
-    (nan,) = phases.findings(measured((0.2, 0.01, 0.05), half=float("nan")))
-    assert nan.status == "open"
-    assert phases.findings(measured((float("nan"),) * 3)) == ()
+    (answers,) = phases.findings(measured((float("nan"),) * 3))
+    assert "exactly" in answers.text
 
 
 def test_what_is_declared_is_what_comes_and_the_checkpoint_is_read_once(answering_folder, toys, monkeypatch) -> None:
@@ -250,6 +246,7 @@ def test_what_is_declared_is_what_comes_and_the_checkpoint_is_read_once(answerin
         name: table.columns for name, table in phases.tables.items()
     }
     assert result.findings
+    assert check_findings(result) == []
     assert result.provenance.parameters["predicted"] == 2000
 
 
@@ -277,15 +274,22 @@ def test_a_model_in_memory_answers_with_its_own_head(answering_folder, toys) -> 
 
 def test_a_map_says_how_little_it_shows(answering_folder, toys) -> None:
     result = token_map(str(answering_folder), toys, example="q2", device="cpu")
-    answered, shown, grouped = result.findings
-    assert answered.text.startswith("The model answers ")
-    assert answered.text.endswith(("which is right.", "which is wrong."))
-    assert "of a layer's variance" in shown.text
-    assert "this is one question only" in grouped.text
+    (grouped,) = result.findings
     # One question decides nothing.
-    assert {each.status for each in result.findings} == {"open"}
-    silent = token_map(TinyEncoder(), toys, method="ica")
-    assert len(silent.findings) == 1
+    assert grouped.status == "untested"
+    assert "one question is no sample; memberships agree over seeds" in grouped.text
+    assert check_findings(result) == []
+
+
+def test_wrong_14_no_layer_has_the_clearest_clusters_of_one_question(answering_folder, toys) -> None:
+    """'Tokens form the clearest clusters at layer 5, silhouette .28' held for one seed of k-means."""
+    result = token_map(str(answering_folder), toys, example="q2", device="cpu")
+    projection = result.tables["projection"]
+    assert projection["stability"].between(-1, 1).all()
+    assert not any("clearest" in found.text for found in result.findings)
+    projection["stability"] = 0.5
+    (told,) = token_map.findings(result)
+    assert told.text.endswith("at no layer.")
 
 
 def test_costs_are_counted(answering_folder, toys) -> None:

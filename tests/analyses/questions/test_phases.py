@@ -39,7 +39,10 @@ def test_a_model_without_a_head_has_phases_for_all_questions(toys) -> None:
     assert set(table["group"]) == {"all"}
     assert set(table["layer"]) == {0, 1, 2}
     assert set(table["seeds"]) == {1}
-    assert set(found.tables) == {"phases", "differences"}
+    assert set(found.tables) == {"phases", "layers", "differences"}
+    # Phases of answering are not told for a model that cannot answer.
+    assert [each.status for each in found.findings] == ["untested"]
+    assert "the model has no head that answers these questions" in found.findings[0].text
     assert "predicted_apart" not in set(table["measure"])
     assert (table["low"] <= table["value"] + 1e-6).all()
     assert (table["value"] <= table["high"] + 1e-6).all()
@@ -56,7 +59,7 @@ def test_differences_are_of_the_same_questions(toys) -> None:
     rows = differences[(differences["measure"] == "answer_apart") & (differences["layer"] == 2)].set_index("against")
     for against in ("pseudo roles", "random"):
         assert rows.loc[against, "count"] == 12
-        assert rows.loc[against, "documents"] == 4
+        assert (rows.loc[against, "units"], rows.loc[against, "needed"]) == (4, 6)
         null = value(values, "answer_apart", 2, f"tiny ({against})")
         assert rows.loc[against, "null"] == pytest.approx(null, abs=1e-5)
         assert rows.loc[against, "value"] == pytest.approx(value(values, "answer_apart", 2), abs=1e-5)

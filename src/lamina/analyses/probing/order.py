@@ -12,8 +12,20 @@ from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.analyses.probing.order_changes import Change, Contrast, change_rows, middle
+from lamina.analyses.probing.order_changes import (
+    CONSTANT,
+    TWIN,
+    Beside,
+    Change,
+    Contrast,
+    LayerScore,
+    beside_rows,
+    change_rows,
+    half_contrasts,
+    layer_rows,
+    middle,
+    read_runs,
+)
 from lamina.analyses.probing.order_texts import OrderTexts
 from lamina.analyses.probing.planning import Amounts, Plan, bootstrap_seconds, plan_run, training_cost
 from lamina.analyses.probing.probe import kept_folder, left_out_of, run_all, saved_answers, train_elsewhere
@@ -21,12 +33,26 @@ from lamina.analyses.probing.running import Setup
 from lamina.analyses.probing.suites import Source
 from lamina.analyses.probing.summary import Summary
 from lamina.analyses.probing.tables import Control, Probed, Score, Training, make_tables
-from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
+from lamina.analyses.settings import Samples, Seed, Seeds, Setting
+from lamina.analyses.settings import Twin as TwinSetting
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.findings import (
+    Finding,
+    best_in_words,
+    cell,
+    finding,
+    layers_in_words,
+    not_tested,
+    number,
+    numbers_in_words,
+    rows_of,
+)
+from lamina.findings import Source as Place
 from lamina.results import Result
+from lamina.stats.status import Contrast as Test
+from lamina.stats.units import Units
 from lamina.tasks import describe_task
 from lamina.tasks.order_making import Made, make_order_tasks
 from lamina.tasks.order_rules import BY_NAME
@@ -47,14 +73,23 @@ _TASKS = ("task", "kind", "part", "targets", "classes", "label", "count", "left_
     ),
     cites=("Lin et al. 2019", "Conneau et al. 2018", "Jawahar et al. 2019", "Rogers et al. 2020"),
     reads=OrderTexts(),
-    version=1,
+    version=2,  # best layers are confidence sets; families by max-T over tasks (and layers)
     tables={
         "order": Table("One row per task, metric, probe, layer and seed, as `scores` of `probe`.",
                        Score.__annotations__),
-        "changes": Table("One row per task: best layer, rise from layer 0, fall to the last layer, upper minus lower "
-                         "half of the layers; accuracy, differences paired by text.", Change._fields),
+        "layers": Table("One row per task and layer whose probes have converged: accuracy, and whether the layer can "
+                        "be the best (p_beaten: that another one is better, max-T over layers, one-sided).",
+                        LayerScore._fields),
+        "beside": Table("One row per task, layer and what stands beside it (twin, constant answer): the model minus "
+                        "that on the same texts; one family over all rows (max-T, bootstrap, two-sided).",
+                        Beside._fields),
+        "changes": Table("One row per task: accuracy at layer 0, at the layer with the lowest stopping loss and at the "
+                         "last one; upper minus lower half of the layers. Change, its interval and p_adjusted are of "
+                         "one family over the tasks (max-T, bootstrap, two-sided); differences are paired.",
+                         Change._fields),
         "contrasts": Table("One row per linear and structural task: their changes from the lower to the upper half "
-                           "compared.", Contrast._fields, optional=True),
+                           "compared; one family over all rows (max-T, bootstrap, two-sided).",
+                           Contrast._fields, optional=True),
         "tasks": Table("One row per task, part of the corpus and class, and one per reason for leaving out.", _TASKS),
         "training": Table("One row per probe: how its training went, and whether it has converged.", Training._fields),
         "summary": Table("One row per task, as `summary` of `probe`.", Summary._fields),
@@ -88,7 +123,7 @@ def order(
             "for the main auxiliary and the subject."
         ),
     ] = False,
-    twin: Twin = True,
+    twin: TwinSetting = True,
     seed: Seed = 0,
     samples: Samples = 1000,
     runtime: Runtime,
@@ -100,12 +135,12 @@ def order(
     `subject_number_noun`, `object_number`, `tense`, `tense_verb`.
 
     Probes learn from the treebank's train, a part of which decides when they stop, and are scored on dev and test.
-    Intervals (95 %) resample texts and, from 5 seeds on, seeds. What is made of probes that have not converged is not
-    available.
+    Intervals (95 %) resample documents and, from 5 seeds on, seeds. What is made of probes that have not converged is
+    not available. Which layers can be the best is a confidence set (`layers`), not the layer with the lowest loss.
 
     Example:
         >>> result = order("minilm", "ewt", tasks=["index", "subject"])  # doctest: +SKIP
-        >>> result.tables["changes"][["task", "best_layer", "change"]]  # doctest: +SKIP
+        >>> result.tables["changes"][["task", "lower", "upper", "change"]]  # doctest: +SKIP
     """
     made = make_order_tasks(splits, tasks, items=items, seed=seed, faithful=faithful)
     for part in (made.splits.train, made.splits.scored):
@@ -119,12 +154,15 @@ def order(
         files = saved_answers(runs, plan.setup, work)
         probed = [Probed(runs, plan.setup.splits)]
         tables = make_tables(probed, encoder.name, samples=samples, seed=seed)
-    changes, contrasts = change_rows(runs, samples=samples, seed=seed)
+    readings = read_runs(runs, Units.of_texts(made.splits.scored), samples=samples, seed=seed)
+    contrasts = half_contrasts(readings)
     kept = {name: tables[name] for name in ("training", "summary", "control")}
     return Tables(
         {
             "order": tables["scores"],
-            "changes": pd.DataFrame(changes, columns=list(Change._fields)),
+            "layers": pd.DataFrame(layer_rows(readings), columns=list(LayerScore._fields)),
+            "beside": pd.DataFrame(beside_rows(readings), columns=list(Beside._fields)),
+            "changes": pd.DataFrame(change_rows(readings), columns=list(Change._fields)),
             **({"contrasts": pd.DataFrame(contrasts, columns=list(Contrast._fields))} if contrasts else {}),
             "tasks": pd.DataFrame(list(_told(made)), columns=list(_TASKS)),
             **kept,
@@ -209,50 +247,76 @@ _TOLD = ("index", "main_auxiliary", "subject")
 def _findings(result: Result) -> Iterable[Finding]:
     """The index, the main auxiliary and the subject, or what else there is; then whether one falls as others rise."""
     changes = result.tables["changes"].set_index("task", drop=False)
-    layers = int(pd.to_numeric(result.tables["order"]["layer"]).max()) + 1
     linear, structure = (
         [name for name in [*_TOLD, *changes.index] if name in changes.index and changes["kind"][name] == kind]
         for kind in ("linear", "structure")
     )
-    told = list(dict.fromkeys([*linear[:1], *structure[:2], *changes.index]))[: 3 if linear and structure else 4]
-    for name in told:
-        yield _changed(result, next(rows_of(changes.loc[[name]])), layers)
+    for name in list(dict.fromkeys([*linear[:1], *structure[:2], *changes.index]))[:3]:
+        yield from _read_at(result, name)
+        yield from _changed(result, name)
     yield from _contrasted(result, linear, structure)
 
 
-def _changed(result: Result, row: Any, layers: int) -> Finding:
-    title = BY_NAME[row.task].title
-    if pd.isna(row.best):
-        return legacy_finding(f"{title}: not available, {row.reason}.", "open")
-    beside = _beside(result, row.task, row.best_layer)
-    read = f"{title} is best read at layer {row.best_layer}: accuracy {number(row.best, row.best_low, row.best_high)}"
-    if row.best_layer:
-        read += f", {number(row.rise, row.rise_low, row.rise_high)} more than at layer 0"
-    if pd.isna(row.change):
-        why = f"; how it changes is not available, {row.reason}" if row.reason else ""
-        return legacy_finding(f"{read}{beside}{why}.", "open", row.best, row.best_low, row.best_high)
-    status = status_of(row.change_low, row.change_high, 0.0)
+def _read_at(result: Result, task: str) -> Iterator[Finding]:
+    """The layer that is read best beside twin and constant answer, and which layers can be best."""
+    title, layers = _title(task), result.tables["layers"]
+    own, beside = layers[layers["task"] == task], result.tables["beside"]
+    if own.empty:
+        reason = str(result.tables["changes"].set_index("task")["reason"][task])
+        yield not_tested(f"{title} is read at any layer", reason, importance=("answers",))
+        return
+    layer = int(own["layer"].iloc[int(own["value"].to_numpy().argmax())])
+    rows = beside[(beside["task"] == task) & (beside["layer"] == layer)]
+    if rows.empty:
+        return
+    # Ahead of both where it is ahead of the one that it is least surely ahead of.
+    untested = rows["p_adjusted"].isna()
+    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
+    row = next(rows_of(some.sort_values("estimate")))
+    other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
+    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
+    best = f"best {'are' if among.startswith('layers') else 'is'} {among}" if among else ""
+    best = best or ("no layer was shown to be better than another" if len(own) > 1 else "no other probe has converged")
+    numbers = f"reads {title} with accuracy {number(row.value)}, {other} {number(row.other)}"
+    yield finding(
+        claim=f"Layer {layer} {numbers}; {best}",
+        whether=f"layer {layer} reads {title} better than {other}",
+        absent=f"Layer {layer} reads {title} no better than {other}",
+        contrast="difference",
+        test=Test.of(row),
+        source=(
+            Place("beside", {"task": task, "layer": layer, "against": row.against}),
+            Place("layers", {"task": task, "among_best": True}),
+        ),
+        unit=row.unit,
+        importance=("beats control", "localised"),
+    )
+
+
+def _changed(result: Result, task: str) -> Iterator[Finding]:
+    """Whether the upper half of the layers reads a task otherwise than the lower half."""
+    title, table = _title(task), result.tables["changes"]
+    row = next(rows_of(table[table["task"] == task]))
+    layers = int(pd.to_numeric(result.tables["order"]["layer"]).max()) + 1
     cut = middle(layers)
     above, below = layers_in_words(range(cut + 1, layers)), layers_in_words(range(1, cut + 1))
     one = cut + 2 == layers
-    moved = number(abs(row.change), *sorted((abs(row.change_low), abs(row.change_high))))
-    if status == "clear":
-        said = f"{above} read{'s' * one} it {'better' if row.change > 0 else 'worse'} by {moved} than {below}"
-    else:
-        change = number(row.change, row.change_low, row.change_high)
-        known = f"do{'es' * one} not differ from" if status == "null" else "cannot be told from"
-        said = f"{above} {known} {below} (difference {change})"
-    return legacy_finding(f"{read}{beside}; {said}.", status, row.change, row.change_low, row.change_high, 0.0)
-
-
-def _beside(result: Result, task: str, layer: int) -> str:
-    scores = result.tables["order"]
-    own = scores[(scores["task"] == task) & (scores["metric"] == "accuracy") & (scores["seed"].astype(str) == "all")]
-    twin = own[(own["of"] == "random") & (own["layer"] == layer)]["value"]
-    constant = own[(own["probe"] == "constant") & (own["of"] == "model")]["value"]
-    told = [("an untrained twin", twin), ("the best constant answer", constant)]
-    said = ", ".join(f"{name} {number(each.iloc[0])}" for name, each in told if len(each))
-    return f" ({said})" if said else ""
+    if pd.isna(row.change):
+        reason = row.reason if isinstance(row.reason, str) else "there is one block only"
+        yield not_tested(f"{title} is read otherwise in upper than in lower layers", reason, importance=("answers",))
+        return
+    said = f"{above} read{'s' * one} {title}"
+    yield finding(
+        claim=f"{said[0].upper()}{said[1:]} {'better' if row.change > 0 else 'worse'} than {below}: accuracy "
+        f"{number(row.upper)} and {number(row.lower)}",
+        whether=f"{said} otherwise than {below}",
+        absent=f"{said[0].upper()}{said[1:]} as well as {below}",
+        contrast="difference",
+        test=Test.of(row, "change", "change_low", "change_high"),
+        source=(Place("changes", {"task": task}), Place("layers", {"task": task})),
+        unit=row.unit,
+        importance=("answers", "localised"),
+    )
 
 
 def _contrasted(result: Result, linear: Sequence[str], structure: Sequence[str]) -> Iterator[Finding]:
@@ -260,38 +324,41 @@ def _contrasted(result: Result, linear: Sequence[str], structure: Sequence[str])
     if table is None or not linear or not structure:
         return
     own = table[(table["linear"] == linear[0]) & (table["structure"] == structure[0])]
-    changes = result.tables["changes"].set_index("task")
     for row in rows_of(own):
-        status = status_of(row.low, row.high, 0.0)
-        falls, rises = changes["change_high"][row.linear] < 0, changes["change_low"][row.structure] > 0
-        names = BY_NAME[row.linear].title.lower(), BY_NAME[row.structure].title.lower()
-        apart = number(row.difference, row.low, row.high)
-        if status == "clear" and row.difference > 0:
-            claim = "falls while" if falls and rises else "loses more than" if falls else "gains less than"
-            tail = "rises" if falls and rises else "does"
-        elif status == "clear":
-            claim, tail = "gains more or loses less than", "does"
-        else:
-            claim, tail = "cannot be told to change otherwise than", "does"
-        yield legacy_finding(
-            f"From the lower to the upper half of the layers, the {names[0]} {claim} the {names[1]} {tail}: "
-            f"{number(row.linear_change)} and {number(row.structure_change)}, difference {apart}.",
-            status, row.difference, row.low, row.high, 0.0,
-        )  # fmt: skip
+        names = _title(row.linear), _title(row.structure)
+        halves = "from the lower to the upper half of the layers"
+        yield finding(
+            claim=f"F{halves[1:]}, accuracy changes by {number(row.linear_change)} for {names[0]} and by "
+            f"{number(row.structure_change)} for {names[1]}",
+            whether=f"{names[0]} and {names[1]} change differently {halves}",
+            absent=f"F{halves[1:]}, {names[0]} and {names[1]} change alike",
+            contrast="difference",
+            test=Test.of(row, "difference"),
+            source=Place("contrasts", {"linear": row.linear, "structure": row.structure}),
+            unit=row.unit,
+            importance=("answers", "surprises"),
+        )
+
+
+def _title(task: str) -> str:
+    """As it is called within a sentence."""
+    title = BY_NAME[task].title
+    return f"the {title[0].lower()}{title[1:]}" if task in _TOLD else f"{title[0].lower()}{title[1:]}"
 
 
 @order.shows
 def _overview(result: Result) -> Iterable[Overview | str]:
     """One line per task."""
     about = result.provenance
-    columns = ("task", "best layer", "accuracy", "upper minus lower half")
-    rows = [
-        (
-            row.task, int(row.best_layer), cell(row.best, row.best_low, row.best_high),
-            cell(row.change, row.change_low, row.change_high),
-        )
-        for row in rows_of(result.tables["changes"])
-    ]  # fmt: skip
+    columns = ("task", "layers that can be best", "highest accuracy", "upper minus lower half")
+    layers = result.tables["layers"]
+    rows: list[tuple[str | int, ...]] = []
+    for row in rows_of(result.tables["changes"]):
+        own = layers[layers["task"] == row.task]
+        top = own.sort_values("value", ascending=False).head(1)
+        highest = next((cell(best.value, best.low, best.high) for best in rows_of(top)), "-")
+        best = numbers_in_words(own.loc[own["among_best"].astype(bool), "layer"].tolist()) if len(own) else "-"
+        rows.append((row.task, best, highest, cell(row.change, row.change_low, row.change_high)))
     yield Overview(f"{about.model['name']} on {about.corpus['name']} ({about.corpus.get('split', '')})", columns, rows)
     reasons = result.tables["changes"].set_index("task")["reason"].dropna()
     yield from (f"{task}: {reason}" for task, reason in reasons.items() if reason)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from lamina.analyses.questions.intervals import Spread, over_seeds
 from lamina.corpora.questions import Question
-from lamina.stats.family import holm
-from lamina.stats.units import weights_of
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import Units
 
 CONTRAST = (
-    *("model", "task", "layer", "measure", "seeds", "documents"),
+    *("model", "task", "layer", "measure", "seeds"),
     *(column for side in ("right", "wrong") for column in (side, f"{side}_low", f"{side}_high")),
-    *("difference", "low", "high", "p", "p_adjusted", "matched", "within_document", "unmatched"),
+    *("difference", "low", "high", "p_adjusted", "units", "needed", "unit"),
+    *("matched", "within_document", "unmatched"),
 )
 """Columns of `contrast.csv`."""
 TOGETHER = "all"
@@ -96,25 +98,33 @@ class _Matched(NamedTuple):
     wrong: Float[np.ndarray, "*sample kind"]
 
 
-def contrast_table(model: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> pd.DataFrame:
+def contrast_table(
+    model: str, by_seed: Sequence[Answered], *, samples: int, seed: int, unit: str = "document"
+) -> pd.DataFrame:
     """The mean difference of right minus wrong answers, by layer and measure: of all tasks together, then of each task.
 
-    Together, a wrong answer still counts only beside right ones of its own task. p-values are corrected over layers and
-    measures, those of single tasks over tasks, too.
+    Together, a wrong answer still counts only beside right ones of its own task. All layers and measures of all tasks
+    together are one family; those of the single tasks are another one.
     """
-    together = _rows(model, TOGETHER, by_seed, samples=samples, seed=seed)
+    names = sorted({task_of(each) for answered in by_seed for each in answered.strata})
+    together = [_Side(TOGETHER, by_seed, samples=samples, seed=seed)]
     single = [
-        _rows(model, task, own, samples=samples, seed=seed)
-        for task in sorted({task_of(each) for answered in by_seed for each in answered.strata})
-        if (own := [part for each in by_seed if (part := _of_task(each, task)) is not None])
+        _Side(task, own, samples=samples, seed=seed)
+        for task in names
+        # One task is all of them.
+        if len(names) > 1 and (own := [part for each in by_seed if (part := _of_task(each, task)) is not None])
     ]
-    tables = [together]
-    # One task is all of them.
-    if len({task_of(each) for answered in by_seed for each in answered.strata}) > 1 and single:
-        tables.append(pd.concat(single, ignore_index=True))
-    for table in tables:
-        table["p_adjusted"] = holm(table["p"].tolist())
+    tables = [_tested(sides, model, unit) for sides in (together, single) if sides]
     return pd.concat(tables, ignore_index=True)[list(CONTRAST)]
+
+
+def _tested(sides: Sequence[_Side], model: str, unit: str) -> pd.DataFrame:
+    """The rows of one family."""
+    table = pd.concat([side.rows(model) for side in sides], ignore_index=True)
+    draws = np.concatenate([side.draws for side in sides], axis=1)
+    found = bootstrap_family(table["difference"].to_numpy(float), draws, table["units"].to_numpy(float))
+    table = table.assign(low=found.low, high=found.high, p_adjusted=found.p, needed=found.needed.astype(int), unit=unit)
+    return table[table["difference"].notna()].reset_index(drop=True)
 
 
 def _of_task(answered: Answered, task: str) -> Answered | None:
@@ -126,47 +136,41 @@ def _of_task(answered: Answered, task: str) -> Answered | None:
     return Answered(answered.values[own], answered.right[own], *names)
 
 
-def _rows(model: str, task: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> pd.DataFrame:
-    """Rows of `contrast.csv`, not corrected yet.
+class _Side:
+    """Right and wrong answers of one task (or of all), matched.
 
     Each wrongly answered question is compared with the mean of the rightly answered ones of its document and stratum;
     where its document has none, with those of its stratum in all documents; where there are none either, it is not
     matched. Intervals and tests resample documents, with everything that is matched to them.
     """
-    layers, measures = by_seed[0].values.shape[1:]
-    matches = [_Match(each) for each in by_seed]
-    whole = [match.means(np.ones((1, match.units))) for match in matches]
-    drawn = [match.draws(samples, seed) for match in matches]
-    documents = np.mean([match.documents for match in matches], axis=0).astype(int)
 
-    def spread(of: Callable[[_Matched], np.ndarray]) -> Spread:
-        return over_seeds(np.stack([of(each)[0] for each in whole]), np.stack([of(each) for each in drawn]), documents)
+    def __init__(self, task: str, by_seed: Sequence[Answered], *, samples: int, seed: int) -> None:
+        self._task, self._shape = task, by_seed[0].values.shape[1:]
+        self._matches = [_Match(each) for each in by_seed]
+        whole = [match.means(np.ones((1, match.units))) for match in self._matches]
+        drawn = [match.draws(samples, seed) for match in self._matches]
+        self._sides = {}
+        for side in ("right", "wrong"):
+            values, draws = (np.stack([getattr(each, side) for each in some]) for some in (whole, drawn))
+            self._sides[side] = values[:, 0].mean(0), draws_over_seeds(values[:, 0], draws)
+        self.draws = self._sides["right"][1] - self._sides["wrong"][1]
 
-    right, wrong = spread(lambda means: means.right), spread(lambda means: means.wrong)
-    found = spread(lambda means: means.right - means.wrong)
-    table = pd.DataFrame(
-        {
+    def rows(self, model: str) -> pd.DataFrame:
+        """Rows of `contrast.csv`, not tested yet."""
+        layers, measures = self._shape
+        units = np.mean([match.documents for match in self._matches], axis=0).astype(int)
+        columns: dict[str, object] = {
             "model": model,
-            "task": task,
+            "task": self._task,
             "layer": np.repeat(np.arange(layers), measures),
             "measure": CONTRASTED * layers,
-            "seeds": len(by_seed),
-            "documents": documents,
-            "right": right.value,
-            "right_low": right.low,
-            "right_high": right.high,
-            "wrong": wrong.value,
-            "wrong_low": wrong.low,
-            "wrong_high": wrong.high,
-            "difference": found.value,
-            "low": found.low,
-            "high": found.high,
-            "p": found.p,
-            "p_adjusted": np.nan,
-            **_counts(matches),
+            "seeds": len(self._matches),
         }
-    )
-    return table[table["difference"].notna()].reset_index(drop=True)
+        for side, (value, draws) in self._sides.items():
+            low, high = widened_intervals(value, draws, units)
+            columns |= {side: value, f"{side}_low": low, f"{side}_high": high}
+        difference = self._sides["right"][0] - self._sides["wrong"][0]
+        return pd.DataFrame(columns | {"difference": difference, "units": units, **_counts(self._matches)})
 
 
 def _counts(matches: Sequence[_Match]) -> dict[str, np.ndarray]:
@@ -181,9 +185,10 @@ class _Match:
     """Sums over cells: the questions of one document and stratum."""
 
     def __init__(self, answered: Answered) -> None:
-        names, unit = np.unique(np.asarray(answered.units, str), return_inverse=True)
+        self._documents = Units.of(answered.units, "document")
+        names, unit = self._documents.names, np.array(self._documents.owner)
         kinds, stratum = np.unique(np.asarray(answered.strata, str), return_inverse=True)
-        self._names, self.units, self._strata = names, len(names), len(kinds)
+        self.units, self._strata = len(names), len(kinds)
         cells, cell = np.unique(stratum * len(names) + unit, return_inverse=True)
         self._unit, self._stratum = cells % len(names), cells // len(names)
         values = answered.values.reshape(len(answered.right), -1).astype(float)
@@ -208,8 +213,7 @@ class _Match:
 
     def draws(self, samples: int, seed: int) -> _Matched:
         """Over resampled documents."""
-        drawn = [weights_of(str(name), samples=samples, seed=seed) for name in self._names]
-        weights = np.array(drawn, float).reshape(-1, samples).T
+        weights = self._documents.weights(samples=samples, seed=seed).astype(float)
         parts = [self.means(weights[at : at + _TOGETHER]) for at in range(0, samples, _TOGETHER)]
         return _Matched(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 

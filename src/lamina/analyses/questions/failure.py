@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
-from lamina.analyses.questions.intervals import Spread, over_seeds
-from lamina.analyses.questions.predicting import Cases, Prediction, Predictor, p_of
-from lamina.stats.family import holm
+from lamina.analyses.questions.predicting import Cases, Prediction, Predictor
+from lamina.stats.family import bootstrap_family, permutation_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.seeds import draws_over_seeds
 
-_GAINS = ("gain_auc", "gain_log_loss")
+_MEASURED = ("auc", "gain_auc", "gain_log_loss")
 FAILURE = (
     *("model", "layer", "feature", "count", "documents", "tasks", "seeds"),
-    *("auc", "low", "high", "p", "p_adjusted"),
-    *(column for gain in _GAINS for column in (gain, f"{gain}_low", f"{gain}_high")),
-    *("p_gain", "p_gain_holm"),
-    *(
-        column
-        for lead in ("over_twin", "gain_over_twin")
-        for column in (lead, f"{lead}_low", f"{lead}_high", f"p_{lead}", f"p_{lead}_holm")
-    ),
+    *("auc", "low", "high"),
+    *(column for gain in _MEASURED[1:] for column in (gain, f"{gain}_low", f"{gain}_high")),
 )
 """Columns of `failure.csv`; `layer` is empty for what has none."""
+FAILURE_CONTRASTS = (
+    *("contrast", "layer", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+"""Columns of `failure_contrasts.csv`."""
+CHANCE, OVER_TWIN, OVER_CONFIDENCE = "auc over chance", "auc over twin", "auc over confidence"
+ADDED, ADDED_OVER_TWIN = "added to confidence", "added over twin"
 VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
+_BOUNDS = {CHANCE: (-0.5, 0.5), OVER_TWIN: (-1.0, 1.0), OVER_CONFIDENCE: (-1.0, 1.0)}
 
 
-def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: int) -> pd.DataFrame:
+class Failure(NamedTuple):
+    """Rows of both tables."""
+
+    failure: pd.DataFrame
+    contrasts: pd.DataFrame
+
+
+def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: int, unit: str = "document") -> Failure:
     """How well each layer's vectors predict wrong answers, alone and added to the model's confidence.
 
     Args:
@@ -36,6 +48,7 @@ def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: 
             one, its twin, whose vectors are of the same questions, to be predicted from their words alone.
         samples: resampled documents, and draws of the tests.
         seed: of both.
+        unit: what a document is called.
 
     Questions are compared within their task. A seed whose answers are all right or all wrong is left out; there are no
     rows where that is true of all of them, or where there is only one document.
@@ -43,16 +56,21 @@ def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: 
     every = [Predictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
     kept = [number for number, each in enumerate(every) if each.possible]
     if not kept:
-        return pd.DataFrame(columns=list(FAILURE)).astype({"layer": "Int64"})
+        return Failure(*(_table((), columns) for columns in (FAILURE, FAILURE_CONTRASTS)))
     predictors = [every[number] for number in kept]
     (name, own), *others = [(each, [cases[number] for number in kept]) for each, cases in models.items()]
-    rows = list(_without_layer(name, own, predictors))
-    beside = [_layers(cases, predictors) for _, cases in others]
     layers = _layers(own, predictors)
-    rows += _by_layer(name, layers, own, predictors, beside[0] if beside else None)
-    for (other, cases), predicted in zip(others, beside, strict=True):
-        rows += _by_layer(other, predicted, cases, predictors, None)
-    return pd.DataFrame(rows, columns=list(FAILURE)).astype({"layer": "Int64"})
+    rows = [*_without_layer(name, own, predictors), *_by_layer(name, layers, own, predictors)]
+    beside = None
+    for other, cases in others:
+        beside = _layers(cases, predictors)
+        rows += _by_layer(other, beside, cases, predictors)
+    contrasts = _contrasts(layers, beside, [each.auc_of_confidence for each in predictors], predictors[0].units, unit)
+    return Failure(_table(rows, FAILURE), _table(contrasts, FAILURE_CONTRASTS))
+
+
+def _table(rows: Iterable[tuple], columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame([*rows], columns=list(columns)).astype({"layer": "Int64"})
 
 
 def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
@@ -81,36 +99,23 @@ def _layers(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> list[_La
 
 
 def _by_layer(
-    model: str, layers: list[_Layer], cases: Sequence[Cases], predictors: Sequence[Predictor], twin: list[_Layer] | None
+    model: str, layers: list[_Layer], cases: Sequence[Cases], predictors: Sequence[Predictor]
 ) -> Iterator[tuple]:
-    alone = [_p([each.alone for each in layer]) for layer in layers]
-    added = [_p([each.added for each in layer]) for layer in layers]
-    corrected, gain_corrected = holm(alone), holm(added)
-    ahead = _ahead(layers, twin, predictors)
     for at, layer in enumerate(layers):
-        found = _spread(layer, predictors)
-        yield (
-            *(model, at, VECTORS, *_size(cases, predictors)),
-            *_auc(found),
-            *(alone[at], float(corrected[at])),
-            *_gains(found),
-            *(added[at], float(gain_corrected[at]), *ahead[at]),
-        )
+        yield (model, at, VECTORS, *_size(cases, predictors), *_measured(layer, predictors[0].units))
 
 
 def _without_layer(model: str, cases: Sequence[Cases], predictors: Sequence[Predictor]) -> Iterator[tuple]:
-    """Confidence, and the length of the question; nothing is gained by adding confidence to itself."""
+    """Confidence, and the length of the question."""
     for feature in (CONFIDENCE, LENGTH):
         values = [each.confidence if feature == CONFIDENCE else each.length for each in cases]
         judged = [predictor.judge(each[:, None]) for each, predictor in zip(values, predictors, strict=True)]
         if feature == CONFIDENCE:
             judged = [_of_confidence(each, predictor) for each, predictor in zip(judged, predictors, strict=True)]
-        found = _spread(judged, predictors)
-        gains = (np.nan,) * 7
-        if feature == LENGTH:
-            gains = (*_gains(found), _p([each.added for each in judged]))
-        start = (model, pd.NA, feature, *_size(cases, predictors))
-        yield *start, *_auc(found), _p([each.alone for each in judged]), np.nan, *gains, *(np.nan,) * 11
+        measured = _measured(judged, predictors[0].units)
+        # Nothing is gained by adding confidence to itself.
+        gains = measured[3:] if feature == LENGTH else (np.nan,) * 6
+        yield model, pd.NA, feature, *_size(cases, predictors), *measured[:3], *gains
 
 
 def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
@@ -121,42 +126,87 @@ def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
     return judged._replace(measured=measured, draws=drawn)
 
 
-def _spread(layer: _Layer, predictors: Sequence[Predictor]) -> Spread:
-    values, draws = np.stack([each.measured for each in layer]), np.stack([each.draws for each in layer])
-    return over_seeds(values, draws, predictors[0].units)
+def _measured(layer: _Layer, units: int) -> tuple[float, ...]:
+    """AUC and gains, mean over seeds, each with its interval."""
+    value, draws = _pooled([(each.measured, each.draws) for each in layer])
+    low, high = widened_intervals(value, draws, units)
+    low[0], high[0] = max(0.0, low[0]), min(1.0, high[0])
+    return tuple(float(each) for at in range(len(_MEASURED)) for each in (value[at], low[at], high[at]))
 
 
-def _ahead(layers: list[_Layer], twin: list[_Layer] | None, predictors: Sequence[Predictor]) -> list[tuple[float, ...]]:
-    """By how much the AUC, and its gain, is above the twin's, on the same resampled documents; layer by layer.
+def _pooled(by_seed: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds of values and of draws; from 5 on, seeds vary too."""
+    values, draws = (np.stack([np.asarray(each[part], float) for each in by_seed]) for part in (0, 1))
+    return np.asarray(values.mean(0)), draws_over_seeds(values, draws)
 
-    Tests are two-sided and paired, corrected over layers.
-    """
-    if twin is None:
-        return [(np.nan,) * 10] * len(layers)
-    found = []
-    for own, other in zip(layers, twin, strict=True):
-        gaps = np.stack([one.measured[:2] - two.measured[:2] for one, two in zip(own, other, strict=True)])
-        draws = np.stack([one.draws[:, :2] - two.draws[:, :2] for one, two in zip(own, other, strict=True)])
-        found.append(over_seeds(gaps, draws, predictors[0].units))
-    corrected = [holm([float(each.p[at]) for each in found]) for at in (0, 1)]
-    return [
-        tuple(float(each) for at in (0, 1) for each in (*(part[at] for part in spread), corrected[at][layer]))
-        for layer, spread in enumerate(found)
+
+def _contrasts(
+    layers: list[_Layer],
+    twin: list[_Layer] | None,
+    confidence: Sequence[tuple[float, np.ndarray]],
+    units: int,
+    unit: str,
+) -> list[tuple[Any, ...]]:
+    """Every claim about failures with a contrast of its own; the layers of one contrast are a family."""
+    own = _drawn(layers)
+    beside = None if twin is None else _drawn(twin)
+    sure, drawn = _pooled(confidence)
+    flipped = [
+        np.stack([np.mean([getattr(each, name) for each in layer], axis=0) for layer in layers], 1)
+        for name in ("alone", "added")
     ]
+    half = Drawn(np.full((len(layers), 3), 0.5), np.full((1, len(layers), 3), 0.5))
+    nothing = Drawn(np.zeros((len(layers), 3)), np.zeros((1, len(layers), 3)))
+    confident = Drawn(np.full((len(layers), 3), float(sure)), np.broadcast_to(drawn[:, None, None], own.draws.shape))
+    rows = contrast_rows(CHANCE, own, half, 0, units, unit, flipped=flipped[0])
+    rows += contrast_rows(OVER_CONFIDENCE, own, confident, 0, units, unit)
+    rows += contrast_rows(ADDED, own, nothing, 2, units, unit, flipped=flipped[1])
+    if beside is not None:
+        rows += contrast_rows(OVER_TWIN, own, beside, 0, units, unit)
+        rows += contrast_rows(ADDED_OVER_TWIN, own, beside, 2, units, unit)
+    return rows
 
 
-def _p(by_seed: list[np.ndarray]) -> float:
-    """Of the mean over seeds: documents are turned around alike for all of them."""
-    return p_of(np.mean(by_seed, axis=0))
+class Drawn(NamedTuple):
+    """What the layers of a model measured (AUC, gain in AUC, gain in log loss), and over resampled documents."""
+
+    values: Float[np.ndarray, "layer measure"]
+    draws: Float[np.ndarray, "sample layer measure"]
+
+
+def _drawn(layers: list[_Layer]) -> Drawn:
+    pooled = [_pooled([(each.measured, each.draws) for each in layer]) for layer in layers]
+    return Drawn(np.stack([value for value, _ in pooled]), np.stack([draws for _, draws in pooled], 1))
+
+
+def contrast_rows(
+    name: str,
+    own: Drawn,
+    other: Drawn,
+    at: int,
+    units: int,
+    unit: str,
+    *,
+    flipped: Float[np.ndarray, "sample_and_one layer"] | None = None,
+) -> list[tuple[Any, ...]]:
+    """One measure of all layers minus another, as one family: rows of `failure_contrasts.csv`.
+
+    Two-sided, by resampled documents. Where there are statistics with documents turned around (`flipped`, the first of
+    them as observed), p is from these, one-sided: above chance, or more than the confidence knows; features that lose
+    have a p of 1.
+    """
+    estimates = own.values[:, at] - other.values[:, at]
+    found = bootstrap_family(
+        estimates, own.draws[:, :, at] - other.draws[:, :, at], units, bounds=_BOUNDS.get(name, (-np.inf, np.inf))
+    )
+    p = found.p
+    if flipped is not None:
+        tested = np.where(estimates > 0, permutation_family(flipped[0], flipped[1:]), 1.0)
+        p = np.where(found.needed > 0, np.nan, tested)
+    columns = (own.values[:, at], other.values[:, at], *found[:3], p, found.units, found.needed)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    return [(name, layer, *row, unit) for layer, row in enumerate(numbers)]
 
 
 def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int, int]:
     return len(cases[0].wrong), predictors[0].units, predictors[0].tasks, len(cases)
-
-
-def _auc(found: Spread) -> tuple[float, float, float]:
-    return float(found.value[0]), max(0.0, float(found.low[0])), min(1.0, float(found.high[0]))
-
-
-def _gains(found: Spread) -> tuple[float, ...]:
-    return tuple(float(part[at]) for at in (1, 2) for part in (found.value, found.low, found.high))

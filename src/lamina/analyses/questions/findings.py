@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lamina.analyses.legacy import legacy_finding, status_of
+import pandas as pd
+
 from lamina.analyses.questions.contrast import TOGETHER
-from lamina.analyses.questions.failure import CONFIDENCE, VECTORS
+from lamina.analyses.questions.failure import ADDED, ADDED_OVER_TWIN, CHANCE, OVER_CONFIDENCE, OVER_TWIN
 from lamina.analyses.questions.streaming import ALL, PSEUDO, TWIN
-from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.findings import (
+    Finding,
+    Source,
+    best_in_words,
+    finding,
+    not_tested,
+    number,
+    percent,
+    rows_of,
+)
 from lamina.results import Result
-from lamina.stats.status import NEGLIGIBLE, SURE, Status
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 
 _SMALL_AUC = 0.05
 """A difference of AUCs that means nothing."""
-_SMALL_GAIN = 0.02
-"""A gain in AUC that means nothing."""
-_LOOSE = 2
-"""Where a lead over the twin is itself negligible, so many times a small one may lie in its interval."""
+_SMALL_GAIN = 0.01
+"""Nats per question that mean nothing."""
 
 
 class _Wording(NamedTuple):
-    """How a measure is said: where it holds, where it does not, and where that is open."""
+    """How a measure is said."""
 
-    clear: str
-    null: str
-    open: str
-    measured: str = ""
-    """What the number is."""
-    pseudo: str = ""
-    """What pseudo roles are, for this measure."""
+    higher: str
+    """What it means that it is above a null."""
+    lower: str
+    equal: str
+    nulls: dict[str, str]
+    """Pseudo roles and twin, for this measure."""
 
 
 _ROLES = {
     "answer_apart": _Wording(
-        "The answer stands apart most at layer {layer}:",
-        "The answer hardly stands apart: even at layer {layer}",
-        "Whether the answer stands apart is undecided: at layer {layer}",
-        "its words are {number} farther (cosine) from all other words than those are from each other",
-        "another span of that length",
+        "the answer stands farther apart from all other words than {null}",
+        "the answer stands less far apart from all other words than {null}",
+        "the answer stands as far apart from all other words as {null}",
+        {PSEUDO: "another span of that length", TWIN: "with random weights"},
     ),
     "question_nearer_support": _Wording(
-        "The question is nearest to its supporting sentences at layer {layer}:",
-        "The question is hardly nearer to its supporting sentences: even at layer {layer}",
-        "Whether the question is nearer to its supporting sentences is undecided: at layer {layer}",
-        "it is closer to them than to the other sentences by a cosine of {number}",
-        "another sentence",
+        "the question is nearer to its supporting sentences than {null}",
+        "the question is farther from its supporting sentences than {null}",
+        "the question is as near to its supporting sentences as {null}",
+        {PSEUDO: "to another sentence", TWIN: "with random weights"},
     ),
 }
 """Measure -> how it is said; each is a difference of cosines, 0 where roles make no difference."""
@@ -64,78 +68,126 @@ _CONTRASTS = {
 """Measure -> what it means that it differs between right and wrong answers."""
 
 
-def role_findings(result: Result) -> Iterator[Finding]:
-    """The strongest layer of each difference between roles, beside pseudo roles and the random-weights twin."""
-    table, name = result.tables["phases"], result.provenance.model["name"]
-    for measure, wording in _ROLES.items():
-        own = table[(table["model"] == name) & (table["group"] == ALL) & (table["measure"] == measure)]
-        own = own[own["value"].notna()]
-        if own.empty:
-            continue
-        best = own.loc[own["value"].idxmax()]
-        layer = int(best["layer"])
-        beside = _differences(result, measure, layer)
-        if not beside:
-            continue
-        value, low, high = (float(best[column]) for column in ("value", "low", "high"))
-        status = _role_status(low, high, beside)
-        names = {PSEUDO: wording.pseudo, TWIN: "the random-weights twin"}
-        nulls = "; ".join(
-            f"{names[row['against']]} gives {number(row['null'])} (difference "
-            f"{number(row['difference'], row['low'], row['high'])}, {p_in_words(row['p_adjusted'])})"
-            for row in beside
-        )
-        said = getattr(wording, status).format(layer=layer)
-        measured = wording.measured.format(number=number(value, low, high))
-        against = max(float(row["null"]) for row in beside)
-        yield legacy_finding(f"{said} {measured}; {nulls}.", status, value, low, high, against=against)
-
-
-def _differences(result: Result, measure: str, layer: int) -> list[dict[str, Any]]:
-    table = result.tables["differences"]
-    rows = table[(table["group"] == ALL) & (table["measure"] == measure) & (table["layer"] == layer)]
-    return [row._asdict() for row in rows_of(rows[rows["difference"].notna()])]
-
-
-def _role_status(low: float, high: float, beside: list[dict[str, Any]]) -> Status:
-    """Clear where it is above 0 and above all nulls; null where more than a negligible lead is ruled out."""
-    ends = [(row["low"], row["high"], row["p_adjusted"]) for row in beside]
-    if not all(map(math.isfinite, (low, high, *(each for row in ends for each in row)))):
-        return "open"
-    if min(high, *(end for _, end, _ in ends)) <= NEGLIGIBLE:
-        return "null"
-    return "clear" if low > 0 and all(start > 0 and p < SURE for start, _, p in ends) else "open"
-
-
-def contrast_findings(result: Result) -> Iterator[Finding]:
-    """The measure and layer that tell right from wrong answers best, among matched questions of all tasks together."""
-    table = result.tables.get("contrast")
-    if table is None:
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """Whether the model answers at all; only then, what its phases, its right answers and its failures show."""
+    answering = result.tables.get("answering")
+    if answering is None or answering.empty:
+        reason = "the model has no head that answers these questions"
+        if answering is not None:
+            reason = "no answer is known to be right or wrong"
+        yield _no_phases(reason)
         return
-    # Older results have no tasks: all their rows are of all tasks together.
-    known = table["p_adjusted"].notna() & ((table["task"] == TOGETHER) if "task" in table else True)
-    if not known.any():
+    row = next(rows_of(answering))
+    told = _answers(row)
+    yield told
+    if told.status != "clear" or row.estimate < 0:
+        yield _no_phases("the model was not shown to answer better than always giving a task's most frequent answer")
+        return
+    for measure in _ROLES:
+        yield from _role(result, measure)
+    yield from _right_and_wrong(result)
+    yield from _failures(result)
+
+
+def _no_phases(reason: str) -> Finding:
+    return not_tested(
+        "question, support and answer come together or move apart as the model answers",
+        reason,
+        importance=("answers",),
+    )
+
+
+def _answers(row: Any) -> Finding:
+    always = "always giving a task's most frequent answer"
+    return finding(
+        claim=f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}",
+        whether=f"the model answers more questions than {always} does",
+        absent=f"The model answers no more questions than {always} does",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=Source("answering"),
+        unit=row.unit,
+        importance=("beats control",),
+    )
+
+
+def hardest(rows: pd.DataFrame) -> Any:
+    """The contrast that is least sure: a claim of all of them holds where this one does."""
+    untested = rows["p_adjusted"].isna()
+    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
+    sizes = some["estimate"].abs().to_numpy()
+    return next(rows_of(some.iloc[[int(sizes.argmin())]]))
+
+
+def _strongest(rows: Sequence[Any]) -> Any:
+    """The surest row; of equally sure ones, the largest contrast."""
+    return min(rows, key=lambda row: (row.p_adjusted if row.p_adjusted == row.p_adjusted else 2, -abs(row.estimate)))
+
+
+def _role(result: Result, measure: str) -> Iterator[Finding]:
+    """The layer at which a measure is most surely above (or below) both nulls, and where it can be highest."""
+    table = result.tables["differences"]
+    own = table[(table["group"] == ALL) & (table["measure"] == measure) & table["difference"].notna()]
+    if own.empty:
+        return
+    own = own.rename(columns={"difference": "estimate"})
+    # A claim of both nulls has one direction.
+    alike = [rows for _, rows in own.groupby("layer") if len(set(rows["estimate"] > 0)) == 1]
+    row = _strongest([hardest(rows) for rows in alike or [own]])
+    wording = _ROLES[measure]
+    said = (wording.higher if row.estimate > 0 else wording.lower).format(null=wording.nulls[row.against])
+    at = f"at layer {row.layer} {said}"
+    best = _highest(result.tables["layers"], measure) if row.estimate > 0 else ""
+    source = [Source("differences", {"group": ALL, "measure": measure, "layer": row.layer, "against": row.against})]
+    if best:
+        source.append(Source("layers", {"measure": measure, "among_best": True}))
+    yield finding(
+        claim=f"A{at[1:]}: by a cosine of {number(row.value)} against {number(row.null)}{best}",
+        whether=at,
+        absent=f"At layer {row.layer} {wording.equal.format(null=wording.nulls[row.against])}",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=source,
+        unit=row.unit,
+        importance=("answers", "beats control", "localised"),
+    )
+
+
+def _highest(layers: pd.DataFrame, measure: str) -> str:
+    own = layers[layers["measure"] == measure]
+    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
+    return f"; the highest value is at {among}" if among else "; no layer was shown to be higher than another"
+
+
+def _right_and_wrong(result: Result) -> Iterator[Finding]:
+    """The measure and layer that tell right from wrong answers best, among matched questions of all tasks together."""
+    table = result.tables["contrast"]
+    known = table[table["task"] == TOGETHER] if len(table) else table
+    if known.empty:
         yield from _not_compared(result)
         return
-    every = [row._asdict() for row in rows_of(table[known])]
-    best = min(every, key=lambda row: row["p"])
-    value, low, high, p = (float(best[column]) for column in ("difference", "low", "high", "p_adjusted"))
-    matched = (
-        f"{best['matched']:,} wrong answers, each beside right ones of the same task, question word and length of "
-        f"answer ({best['within_document']:,} in the same document; {best['unmatched']:,} unmatched)"
+    rows = list(rows_of(known.rename(columns={"difference": "estimate"})))
+    # All are nothing only where the widest is: that is the one that is told.
+    some = [row for row in rows if not _is_nothing(row, NEGLIGIBLE)]
+    row = _strongest(some) if some else max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
+    means = _CONTRASTS[row.measure].format(more="more" if row.estimate > 0 else "less")
+    yield finding(
+        claim=f"Where the answer is right, {means}, at layer {row.layer}: {number(row.right)} against "
+        f"{number(row.wrong)}",
+        whether=f"right and wrong answers to similar questions differ (most in {row.measure} at layer {row.layer})",
+        absent="Right and wrong answers to similar questions do not differ by any measure at any layer",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=Source("contrast", {"task": TOGETHER, "layer": row.layer, "measure": row.measure}),
+        unit=row.unit,
+        importance=("answers", "localised"),
+        note=f"{row.matched:,} wrong answers stand beside right ones of the same task, question word and length of "
+        "answer.",
     )
-    numbers = f"{number(best['right'])} against {number(best['wrong'])}, difference {number(value, low, high)}"
-    if p < SURE:
-        means = _CONTRASTS[best["measure"]].format(more="more" if value > 0 else "less")
-        text = f"Where the answer is right, {means}, most clearly at layer {best['layer']}: {numbers}, {p_in_words(p)}"
-        yield legacy_finding(f"{text}; {matched}.", "clear", value, low, high, against=0.0)
-        return
-    text = (
-        f"Right and wrong answers to similar questions are not told apart by any measure at any layer: most by "
-        f"{best['measure']} at layer {best['layer']}, {numbers}, {p_in_words(p)}"
-    )
-    nothing = all(status_of(row["low"], row["high"], 0.0) == "null" for row in every)
-    yield legacy_finding(f"{text}; {matched}.", "null" if nothing else "open", value, low, high, against=0.0)
+
+
+def _is_nothing(row: Any, margin: float) -> bool:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=margin) == "null"
 
 
 def _not_compared(result: Result) -> Iterator[Finding]:
@@ -144,107 +196,110 @@ def _not_compared(result: Result) -> Iterator[Finding]:
     if tasks is None or tasks.empty or tasks["compared"].any():
         return
     said = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
-    yield legacy_finding(f"Right and wrong answers cannot be compared: no task has both ({said}).", "open")
+    yield not_tested("right and wrong answers differ", f"no task has both ({said})", importance=("answers",))
 
 
 def _in_task(task: object) -> str:
     return f" in {task}" if isinstance(task, str) and task else ""
 
 
-def failure_findings(result: Result) -> Iterator[Finding]:
-    """How well the best layer predicts wrong answers, beside the twin, and what it adds to the model's confidence."""
-    table, name = result.tables.get("failure"), result.provenance.model["name"]
+def _failures(result: Result) -> Iterator[Finding]:
+    """How well a layer predicts wrong answers, beside twin and confidence, and what it adds to the confidence."""
+    table = result.tables.get("failure_contrasts")
     if table is None:
         return
-    own = table[(table["feature"] == VECTORS) & table["auc"].notna() & (table["model"] == name)]
-    if own.empty:
-        yield legacy_finding(f"Whether wrong answers can be predicted is unknown: {_reason(result)}.", "open")
+    if table.empty:
+        yield not_tested("wrong answers can be predicted", _reason(result), importance=("answers",))
         return
-    best = own.loc[own["auc"].idxmax()].to_dict()
-    twin = table[(table["model"] == f"{name} ({TWIN})") & (table["layer"] == best["layer"])]
-    yield _alone(best, None if twin.empty else float(twin["auc"].iloc[0]))
-    sure = table[(table["model"] == name) & (table["feature"] == CONFIDENCE)]
-    if len(sure):
-        gains = own[own["gain_auc"].notna()]
-        yield _added(gains.loc[gains["gain_log_loss"].idxmax()].to_dict(), float(sure["auc"].iloc[0]))
+    yield _predicted(table)
+    yield _confidence(table)
+    yield _added(table)
 
 
-class _Lead(NamedTuple):
-    """By how much a layer is ahead of the same layer of its twin, on the same questions."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-    """Corrected over layers; NaN in results of older versions."""
-
-    @classmethod
-    def of(cls, row: dict[str, Any], name: str) -> _Lead:
-        value, low, high = (float(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
-        return cls(value, low, high, float(row.get(f"p_{name}_holm", math.nan)))
-
-    @property
-    def is_sure(self) -> bool:
-        return self.low > 0 and not self.p >= SURE
-
-    def is_nothing(self, small: float) -> bool:
-        """Whether it is no lead: more than a small one is ruled out, or it is negligible and not far from that."""
-        if self.is_sure:
-            return False
-        return self.high <= small or (self.value <= NEGLIGIBLE and self.high <= _LOOSE * small)
-
-    def in_words(self) -> str:
-        test = "" if math.isnan(self.p) else f", {p_in_words(self.p)}"
-        return f"difference {number(self.value, self.low, self.high)}{test}"
+def _at_one_layer(table: pd.DataFrame, contrasts: tuple[str, ...]) -> Any:
+    """The layer that is most surely ahead in all of these contrasts, by the least sure of them."""
+    own = table[table["contrast"].isin(contrasts) & table["estimate"].notna()]
+    layers = [rows for _, rows in own.groupby("layer")]
+    # Ahead in all where it is: a contrast below 0 is never part of such a claim.
+    ahead = [rows for rows in layers if (rows["estimate"] > 0).all()]
+    if ahead:
+        return _strongest([hardest(rows) for rows in ahead])
+    first = own[own["contrast"] == contrasts[0]]
+    layer = first["layer"].iloc[int(first["value"].to_numpy(float).argmax())]
+    rows = own[own["layer"] == layer]
+    return next(rows_of(rows.iloc[[int(rows["estimate"].to_numpy(float).argmin())]]))
 
 
-def _alone(best: dict[str, Any], twin: float | None) -> Finding:
-    layer, auc, low, high = int(best["layer"]), float(best["auc"]), float(best["low"]), float(best["high"])
-    lead = _Lead.of(best, "over_twin")
-    beside = "chance is .50"
-    if twin is not None:
-        beside = f"the random-weights twin reaches {number(twin)} ({lead.in_words()})"
-    chance = high <= 0.5 + _SMALL_AUC
-    as_twin = twin is not None and lead.is_nothing(_SMALL_AUC)
-    status: Status = "open"
-    said = f"Whether wrong answers can be predicted is undecided; best from layer {layer}"
-    if chance or (as_twin and low <= 0.5 + _SMALL_AUC):
-        status, said = "null", f"Wrong answers cannot be predicted from layer {layer}"
-    elif as_twin:
-        status = "null"
-        said = f"Wrong answers can be predicted from layer {layer}, but no better than by an untrained model"
-    elif best["p_adjusted"] < SURE and low > 0.5 and (twin is None or lead.is_sure):
-        status, said = "clear", f"Wrong answers can be predicted from layer {layer}"
-    tasks = int(best.get("tasks", 1))
-    within = f" compared within {tasks} tasks" if tasks > 1 else ""
-    numbers = (
-        f"AUC {number(auc, low, high)} on {int(best['count']):,} questions{within}, {p_in_words(best['p_adjusted'])}"
+def _failing(row: Any, **parts: Any) -> Finding:
+    source = Source("failure_contrasts", {"contrast": row.contrast, "layer": int(row.layer)})
+    return finding(test=Contrast.of(row), source=source, unit=row.unit, **parts)
+
+
+def _predicted(table: pd.DataFrame) -> Finding:
+    row = _at_one_layer(table, (CHANCE, OVER_TWIN))
+    other = "chance" if row.contrast == CHANCE else "the same layer with random weights"
+    beside = (
+        f"; chance is {number(row.other)}" if row.contrast == CHANCE else f", with random weights {number(row.other)}"
     )
-    return legacy_finding(f"{said}: {numbers}; {beside}.", status, auc, low, high, against=max(0.5, twin or 0.5))
-
-
-def _added(best: dict[str, Any], confidence: float) -> Finding:
-    """Of the layer that adds most; a layer that does not help anywhere is the answer too."""
-    layer, gain, low, high = (best[column] for column in ("layer", "gain_auc", "gain_auc_low", "gain_auc_high"))
-    lead = _Lead.of(best, "gain_over_twin")
-    adds = best["p_gain_holm"] < SURE and best["gain_log_loss"] > 0
-    status: Status = "open"
-    said = f"Whether a layer adds to the model's confidence is undecided: at layer {layer}"
-    if adds and lead.is_nothing(_SMALL_GAIN):
-        status = "null"
-        said = f"Layer {layer} adds to the model's confidence in predicting failures, but so does an untrained model"
-    elif adds and (math.isnan(lead.value) or lead.is_sure):
-        status, said = "clear", f"Layer {layer} knows of failures what the model's confidence does not say"
-    elif high <= _SMALL_GAIN:
-        status, said = "null", f"No layer adds to the model's confidence in predicting failures: even layer {layer}"
-    loss = number(best["gain_log_loss"], best["gain_log_loss_low"], best["gain_log_loss_high"], digits=3)
-    numbers = (
-        f"confidence alone has an AUC of {number(confidence)}, the layer's vectors add {number(gain, low, high)}, and "
-        f"{loss} to the log likelihood of a question ({p_in_words(best['p_gain_holm'])})"
+    return _failing(
+        row,
+        claim=f"Layer {row.layer} predicts which answers are wrong with an AUC of {number(row.value)}{beside}",
+        whether=f"layer {row.layer} predicts which answers are wrong better than {other}",
+        absent=f"Layer {row.layer} predicts which answers are wrong no better than {other}",
+        contrast="difference",
+        importance=("answers", "beats control", "localised"),
+        margin=_SMALL_AUC,
     )
-    if not math.isnan(lead.value):
-        numbers += f"; the random-weights twin adds {number(gain - lead.value)} ({lead.in_words()})"
-    return legacy_finding(f"{said}: {numbers}.", status, float(gain), float(low), float(high), against=0.0)
+
+
+def _confidence(table: pd.DataFrame) -> Finding:
+    """One layer ahead of the confidence, or the confidence ahead of all layers."""
+    rows = list(rows_of(table[table["contrast"] == OVER_CONFIDENCE]))
+    ahead = [row for row in rows if row.estimate > 0 and row.p_adjusted < SURE]
+    behind = all(row.estimate < 0 and row.p_adjusted < SURE for row in rows)
+    if behind:
+        row = max(rows, key=lambda row: (row.p_adjusted, row.estimate))
+        claim = (
+            f"The model's confidence predicts wrong answers better than any layer does: AUC {number(row.other)}, "
+            f"layer {row.layer} {number(row.value)}"
+        )
+    else:
+        row = _strongest(ahead) if ahead else max(rows, key=lambda row: row.value)
+        claim = (
+            f"Layer {row.layer} predicts wrong answers better than the model's confidence does: AUC "
+            f"{number(row.value)} against {number(row.other)}"
+        )
+        if row.estimate < 0:
+            claim = (
+                f"Layer {row.layer} predicts wrong answers worse than the model's confidence does: AUC "
+                f"{number(row.value)} against {number(row.other)}"
+            )
+    return _failing(
+        row,
+        claim=claim,
+        whether=f"layer {row.layer} predicts wrong answers better than the model's confidence does",
+        absent=f"Layer {row.layer} predicts wrong answers as well as the model's confidence does",
+        contrast="difference",
+        importance=("beats control",),
+        margin=_SMALL_AUC,
+    )
+
+
+def _added(table: pd.DataFrame) -> Finding:
+    row = _at_one_layer(table, (ADDED, ADDED_OVER_TWIN))
+    more = "" if row.contrast == ADDED else "more than the same layer with random weights "
+    against = "" if row.contrast == ADDED else f", with random weights {number(row.other, digits=3)}"
+    return _failing(
+        row,
+        claim=f"Layer {row.layer} adds to what the model's confidence says of wrong answers: "
+        f"{number(row.value, digits=3)} nats per question{against}",
+        whether=f"layer {row.layer} adds {more}to what the model's confidence says of wrong answers",
+        absent=f"Layer {row.layer} adds nothing {more}to what the model's confidence says of wrong answers",
+        contrast="gain" if row.contrast == ADDED else "difference",
+        importance=("surprises", "beats control"),
+        margin=_SMALL_GAIN,
+        digits=3,
+    )
 
 
 def _reason(result: Result) -> str:

@@ -16,8 +16,8 @@ from lamina.analyses.inputs import QuestionSet
 from lamina.analyses.models import each_of
 from lamina.analyses.questions.answering import SILENT, Judged, judged
 from lamina.analyses.questions.contrast import CONTRAST, CONTRASTED, Answered, contrast_table, stratum_of
-from lamina.analyses.questions.failure import FAILURE, failure_table, time_layer
-from lamina.analyses.questions.findings import contrast_findings, failure_findings, role_findings
+from lamina.analyses.questions.failure import FAILURE, FAILURE_CONTRASTS, failure_table, time_layer
+from lamina.analyses.questions.findings import tell_findings
 from lamina.analyses.questions.planning import Plan
 from lamina.analyses.questions.planning import plan as plan_questions
 from lamina.analyses.questions.predicting import Cases, mixed_tasks
@@ -26,6 +26,7 @@ from lamina.analyses.questions.streaming import (
     ANSWERS,
     COLUMNS,
     DIFFERENCES,
+    LAYERS,
     PHASES,
     RIGHT,
     SURE_WRONG,
@@ -37,6 +38,7 @@ from lamina.analyses.questions.streaming import (
     Turn,
     Watcher,
     difference_lines,
+    layer_lines,
     memberships,
     phase_lines,
 )
@@ -48,6 +50,8 @@ from lamina.encoders import Encoder
 from lamina.findings import Finding, cell
 from lamina.progress import progress
 from lamina.results import Result
+from lamina.stats.family import sign_flip_family
+from lamina.stats.units import MOST_UNITS, Units
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
@@ -57,7 +61,12 @@ _TIMED = 8
 """Questions clustered to estimate how long it takes."""
 _SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
 """Measures that the terminal shows."""
-_TASKS = ("task", "questions", "right", "confident_wrong", "low_confidence", "compared")
+_TASKS = ("task", "questions", "right", "constant", "confident_wrong", "low_confidence", "compared")
+ANSWERING = (
+    *("questions", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+"""Columns of `answering.csv`."""
 _CONTRASTED = [COLUMNS.index(measure) for measure in CONTRASTED]
 
 
@@ -71,12 +80,16 @@ class _Known:
         self.counts: dict[str, Counter[str]] = {}
         """Task -> group of ANSWERS -> questions."""
         self._answered: list[tuple[np.ndarray, bool, str, str]] = []
+        self.judged: list[tuple[str, str, bool, tuple[str, ...]]] = []
+        """Of every answered question: document, task, whether right, and what is accepted."""
 
     def note(self, turn: Turn, values: np.ndarray) -> None:
         """One answered question and its measures."""
         if turn.given is None:
             return
         right, confidence = turn.given
+        accepted = tuple(dict.fromkeys(answer.strip().lower() for answer in turn.question.answers))
+        self.judged.append((turn.unit, turn.question.task, right, accepted))
         self._answered.append((values[:, _CONTRASTED].astype(np.float32), right, turn.unit, stratum_of(turn.question)))
         if turn.place is not None:
             self.known[turn.place], self.wrong[turn.place], self.confidence[turn.place] = True, not right, confidence
@@ -132,37 +145,60 @@ class _Read(NamedTuple):
     reads=QuestionSet(seeds=True),
     # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
     # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
-    version=4,
+    # 5: families by max-T; nothing is told of a model that does not answer; clusters of 20 starts, seen by two seeds.
+    version=5,
     tables={
         "phases": Table(
             "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of pieces "
-            "of words, `count` is of questions. Groups of answers hold different questions, and tasks in different "
-            "shares: compare them in `contrast`.",
+            "of words, `count` is of questions; `stability` of clusters: whether a second seed finds them (adjusted "
+            "Rand index). Groups of answers hold different questions, and tasks in different shares: compare them in "
+            "`contrast`.",
             PHASES,
+        ),
+        "layers": Table(
+            "One row per measure (of all questions) and layer: whether the layer can be the one with the highest value "
+            "(p_beaten: that another layer's is higher, max-T over layers, one-sided).",
+            LAYERS,
         ),
         "differences": Table(
             "One row per null, layer, group of answers and measure: the model minus the null, question by question; "
-            "`p` is two-sided, `p_adjusted` corrected over layers.",
+            "`p_adjusted` and intervals are of one family per group and measure: its layers, against both nulls "
+            "(max-T, bootstrap, two-sided).",
             DIFFERENCES,
         ),
+        "answering": Table(
+            "One row: the share of questions answered exactly, minus that of always giving a task's most frequent "
+            "answer (signs of documents flipped, two-sided). Only for a model that has a head that answers.",
+            ANSWERING,
+            optional=True,
+        ),
         "tasks": Table(
-            "One row per task of the data: how its questions are answered; `compared` where some are answered rightly "
+            "One row per task of the data: how its questions are answered; `constant`: how many are "
+            "by its most frequent answer; `compared` where some are answered rightly "
             "and some wrongly. Of several seeds the mean. Only for a model that answers.",
             _TASKS,
             optional=True,
         ),
         "contrast": Table(
             "One row per task (all: together, each answer beside those of its own task), layer and measure: right "
-            "minus wrong answers, matched; `p` is two-sided, `p_adjusted` corrected over layers and measures (and tasks, "
-            "of single ones). Only for a model that answers.",
+            "minus wrong answers, matched. Of all tasks together, layers and measures are one family; single tasks, "
+            "with their layers and measures, are another one (max-T, bootstrap, two-sided). Only for a model that "
+            "answers.",
             CONTRAST,
             optional=True,
         ),
         "failure": Table(
-            "One row per model, layer and feature that predicts which questions of a task are answered wrongly; `p` "
-            "and `p_gain` are one-sided (better than without the feature), `p_over_twin` two-sided and paired, all by "
-            "documents. Only for a model that answers.",
+            "One row per model, layer and feature that predicts which questions of a task are answered wrongly. Only "
+            "for a model that answers.",
             FAILURE,
+            optional=True,
+        ),
+        "failure_contrasts": Table(
+            "One row per contrast and layer: AUC over chance, over the random-weights twin, over the model's "
+            "confidence; log likelihood (nats per question) added to the confidence, and more than the twin adds. The "
+            "layers of one contrast are a family: by max-T, two-sided, documents resampled; over chance and added: "
+            "one-sided, documents' residuals turned around, the interval being that of resampled documents.",
+            FAILURE_CONTRASTS,
             optional=True,
         ),
     },
@@ -218,23 +254,26 @@ def phases(
     name, ledgers = encoders[0].name, [each.ledger for each in read]
     tables = {
         "phases": pd.DataFrame(phase_lines(name, ledgers), columns=list(PHASES)),
-        "differences": pd.DataFrame(difference_lines(name, ledgers), columns=list(DIFFERENCES)),
+        "layers": pd.DataFrame(layer_lines(ledgers), columns=list(LAYERS)),
+        "differences": pd.DataFrame(difference_lines(name, ledgers, plan.kind), columns=list(DIFFERENCES)),
     }
     answers = all(each.answers for each in read)
     if answers:
         tables["tasks"] = _tasks(read)
-        tables["contrast"] = _contrast(name, read, samples, seed)
+        tables["answering"] = answering_table([each.known.judged for each in read], plan.kind)
+        tables["contrast"] = _contrast(name, read, samples, seed, plan.kind)
         if plan.places:
-            tables["failure"] = _failure(name, read, samples, seed)
+            models = _failing(name, read)
+            tables["failure"], tables["failure_contrasts"] = failure_table(
+                models, samples=samples, seed=seed, unit=plan.kind
+            )
     return Tables(tables, _left_out(plan, read, answers), scored={"questions": plan.size})
 
 
 @phases.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Whether the answer stands apart, how right and wrong answers differ, and whether failures can be predicted."""
-    yield from role_findings(result)
-    yield from contrast_findings(result)
-    yield from failure_findings(result)
+    yield from tell_findings(result)
 
 
 @phases.shows
@@ -351,26 +390,59 @@ def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, co
 
 def _tasks(read: list[_Read]) -> pd.DataFrame:
     counts = [each.known.counts for each in read]
+    constants = _constants(read[0].known.judged)
     rows = []
     for task in dict.fromkeys(task for each in counts for task in each):
         own = [each.get(task, Counter()) for each in counts]
         means = [round(sum(each[group] for each in own) / len(own)) for group in (ALL, RIGHT, SURE_WRONG, UNSURE)]
-        rows.append((task, *means, any(each[RIGHT] and each[WRONG] for each in own)))
+        always = sum(hit for (_, of, *_), hit in zip(read[0].known.judged, constants, strict=True) if of == task)
+        compared = any(each[RIGHT] and each[WRONG] for each in own)
+        rows.append((task, *means[:2], always, *means[2:], compared))
     return pd.DataFrame(rows, columns=list(_TASKS))
 
 
-def _contrast(name: str, read: list[_Read], samples: int, seed: int) -> pd.DataFrame:
+_Judgements = Sequence[tuple[str, str, bool, tuple[str, ...]]]
+"""Of every answered question: document, task, whether right, and what is accepted."""
+
+
+def _constants(judged: _Judgements) -> list[bool]:
+    """Whether the most frequent answer of its task is right for each question."""
+    accepted: dict[str, Counter[str]] = {}
+    for _, task, _, answers in judged:
+        accepted.setdefault(task, Counter()).update(answers)
+    always = {task: counts.most_common(1)[0][0] if counts else None for task, counts in accepted.items()}
+    return [always[task] in answers for _, task, _, answers in judged]
+
+
+def answering_table(by_seed: Sequence[_Judgements], unit: str = "document") -> pd.DataFrame:
+    """Whether the model answers more questions than always giving a task's most frequent answer does."""
+    judged = by_seed[0]
+    if not judged:
+        return pd.DataFrame(columns=list(ANSWERING))
+    right = np.mean([[question[2] for question in each] for each in by_seed], axis=0)
+    always = np.array(_constants(judged), float)
+    # Many documents are flipped in groups.
+    groups = {name: number % MOST_UNITS for number, name in enumerate(sorted({question[0] for question in judged}))}
+    documents = Units.of([str(groups[question[0]]) for question in judged], "document")
+    test = sign_flip_family(
+        documents.sums(right - always)[:, None], documents.sums(np.ones(len(judged))), bounds=(-1.0, 1.0)
+    ).one()
+    row = (len(judged), float(right.mean()), float(always.mean()), *test, unit)
+    return pd.DataFrame([row], columns=list(ANSWERING))
+
+
+def _contrast(name: str, read: list[_Read], samples: int, seed: int, unit: str) -> pd.DataFrame:
     answered = [each.known.answered() for each in read if each.known.both]
     if not answered:
         return pd.DataFrame(columns=list(CONTRAST))
-    return contrast_table(name, answered, samples=samples, seed=seed)
+    return contrast_table(name, answered, samples=samples, seed=seed, unit=unit)
 
 
-def _failure(name: str, read: list[_Read], samples: int, seed: int) -> pd.DataFrame:
+def _failing(name: str, read: list[_Read]) -> dict[str, list[Cases]]:
     models = {name: [each.known.cases(each.watchers[0].vectors) for each in read]}
     if len(read[0].watchers) > 1:
         models[f"{name} ({TWIN})"] = [each.known.cases(each.watchers[1].vectors) for each in read]
-    return failure_table(models, samples=samples, seed=seed)
+    return models
 
 
 def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:

@@ -31,6 +31,11 @@ class Plan(NamedTuple):
     places: dict[int, int]
     """Number of a question -> where its vectors are kept."""
 
+    @property
+    def kind(self) -> str:
+        """What a unit is."""
+        return "document" if self.documents > 1 else "paragraph"
+
     def unit(self, question: Question) -> str:
         """What is resampled: the document; where there is only one, the paragraph. Never the question alone."""
         if self.documents > 1:

@@ -1,8 +1,8 @@
 """Predicting wrong answers: what is said of documents that were not learned from, and whether it beats chance.
 
 Everything is by document. Models are fitted to some documents and judged on others, intervals resample documents, and
-the test turns documents' residuals around as wholes: questions about one document succeed and fail together, and their
-vectors are alike, so that questions are not independent.
+the test statistic is also given for documents' residuals turned around as wholes: questions about one document succeed
+and fail together, and their vectors are alike, so that questions are not independent.
 
 Everything is within tasks. Each task has an intercept of its own, and only questions of one task are compared: which
 task a question belongs to is plain from its words, and tasks differ in how often they are answered rightly.
@@ -19,7 +19,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import eigh
 from scipy.special import expit
 
-from lamina.stats.units import weights_of
+from lamina.stats.family import random_signs
+from lamina.stats.units import Units
 
 AXES = 32
 """Principal axes that features are reduced to, fitted to the documents learned from."""
@@ -73,16 +74,15 @@ class Predictor:
 
     def __init__(self, cases: Cases, *, samples: int, seed: int) -> None:
         self._wrong = cases.wrong.astype(float)
-        names, self._units = np.unique(cases.documents, return_inverse=True)
-        self.units = len(names)
+        documents = Units.of([str(each) for each in cases.documents], "document")
+        self._units, self.units = np.array(documents.owner, int), len(documents)
         tasks = np.zeros(len(cases.wrong), int) if cases.tasks is None else cases.tasks
         named, self._task = np.unique(tasks, return_inverse=True)
         self.tasks = len(named)
         self._confidence = cases.confidence
         self._folds = _folds(self._units, self.units) if self.units > 1 else np.zeros(len(self._units), int)
-        drawn = [weights_of(str(name), samples=samples, seed=seed) for name in names]
-        self._weights = np.array(drawn, float).reshape(-1, samples)[self._units].T
-        self._signs = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], (self.units, samples))
+        self._weights = documents.weights(samples=samples, seed=seed).astype(float)[:, self._units]
+        self._signs = random_signs(self.units, samples=samples, seed=seed).T
 
     @property
     def possible(self) -> bool:
@@ -194,16 +194,6 @@ class _Score:
         scale = np.sqrt((self._variance[:, None] * self._added**2).sum(0))
         product = (self._residuals * self._added).sum(0)
         return np.divide(product, scale, out=np.zeros_like(product), where=scale > 1e-12)
-
-
-def p_of(statistics: Float[np.ndarray, " sample_and_one"]) -> float:
-    """One-sided: the share of draws that reach what was observed.
-
-    Example:
-        >>> p_of(np.array([2.0, 0.0, 1.0, 3.0]))
-        0.5
-    """
-    return float((statistics >= statistics[0] - 1e-12).mean())
 
 
 def log_odds(confidence: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:

@@ -12,8 +12,7 @@ from jaxtyping import Float
 
 from lamina.activations.residence import device_of
 from lamina.analyses.questions.answering import CUT, is_cut
-from lamina.analyses.questions.clusters import AGREEMENTS, agreement, labels_of, pseudo_labels
-from lamina.analyses.questions.intervals import Spread, over_seeds
+from lamina.analyses.questions.clusters import AGREEMENTS, STABILITIES, agreement, labels_of, pseudo_labels
 from lamina.analyses.questions.measures import (
     MEASURES,
     QUESTION,
@@ -32,25 +31,32 @@ from lamina.analyses.questions.roles import GROUPS, groups_of, roles_of
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import ModelError
+from lamina.stats.best import best_set
 from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.family import holm
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.seeds import draws_over_seeds
 from lamina.types import Span, Text
 
 ALL, RIGHT, WRONG, SURE_WRONG, UNSURE = "all", "right", "wrong", "confident wrong", "low confidence"
 ANSWERS = (ALL, RIGHT, WRONG, SURE_WRONG, UNSURE)
 """Groups of questions: by exact match, and of the wrong ones those the model was and was not confident about."""
-COLUMNS = (*MEASURES, *AGREEMENTS)
+COLUMNS = (*MEASURES, *AGREEMENTS, *STABILITIES)
 _ANISOTROPY = COLUMNS.index("anisotropy")
 
 ADJUSTED = "_adjusted"
 """What the name of a similarity minus the layer's anisotropy ends with."""
 PSEUDO, TWIN = "pseudo roles", "random"
 """What a model is compared with: other words of the same shape, and its random-weights twin."""
-PHASES = ("model", "layer", "group", "measure", "seeds", "count", "value", "low", "high")
+PHASES = ("model", "layer", "group", "measure", "seeds", "count", "value", "low", "high", "stability")
 """Columns of `phases.csv`."""
+LAYERS = ("measure", "layer", "value", "low", "high", "p_beaten", "among_best", "units")
+"""Columns of `layers.csv`."""
+RANKED = ("answer_apart", "question_nearer_support")
+"""Measures whose highest layers are looked for."""
 DIFFERENCES = (
-    *("model", "against", "layer", "group", "measure", "seeds", "documents", "count"),
-    *("value", "null", "difference", "low", "high", "p", "p_adjusted"),
+    *("model", "against", "layer", "group", "measure", "seeds", "count"),
+    *("value", "null", "difference", "low", "high", "p_adjusted", "units", "needed", "unit"),
 )
 """Columns of `differences.csv`."""
 
@@ -203,7 +209,7 @@ class Watcher:
         unit = unit_vectors(states, keep)
         sums, counts = add_up(unit, keep, groups)
         before = self._unrelated.before(turn.document)
-        agreed = np.full((len(variants), len(keep[0]), len(AGREEMENTS)), np.nan)
+        agreed = np.full((len(variants), len(keep[0]), len(AGREEMENTS) + len(STABILITIES)), np.nan)
         if turn.clustered:
             labels = [labels_of(turn.question.text, variants[0], roles.sentence)]
             labels += [pseudo_labels(turn.question.text, labels[0], rng) for _ in variants[1:]]
@@ -270,33 +276,36 @@ class Ledger:
         return found
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
+    """One number of one group of questions, at one layer."""
+
     group: int
     layer: int
     measure: str
     questions: int
     units: int
-    found: Spread
+    value: float
+    draws: Float[np.ndarray, " sample"]
 
 
-def _cells(by_seed: Sequence[Means]) -> Iterator[_Cell]:
-    """One per group, layer and measure; similarities also minus the layer's anisotropy."""
+def _cells(by_seed: Sequence[Means]) -> Iterator[Cell]:
+    """One per group, layer and measure; similarities also minus the layer's anisotropy. Means over seeds."""
     values, draws = np.stack([each.values for each in by_seed]), np.stack([each.draws for each in by_seed])
     counts = np.mean([each.counts for each in by_seed], axis=0).round().astype(int)
     # A document is one of any seed's: which answers are right differs from seed to seed.
     units = np.max([each.units for each in by_seed], axis=0)
-    plain = over_seeds(values, draws, units)
     # What unrelated words are like is a fact of the layer, whichever answers are looked at.
     alike, alikes = values[:, :1, :, [_ANISOTROPY]], draws[:, :, :1, :, [_ANISOTROPY]]
-    adjusted = over_seeds(values - alike, draws - alikes, units)
+    sides = [
+        (own.mean(0), draws_over_seeds(own, drawn))
+        for own, drawn in ((values, draws), (values - alike, draws - alikes))
+    ]
     for at in np.ndindex(counts.shape):
         group, layer, column = at
-        if not np.isfinite(plain.value[at]):
-            continue
         name, size = COLUMNS[column], (int(counts[at]), int(units[at]))
-        yield _Cell(group, layer, name, *size, Spread(*(part[at] for part in plain)))
-        if name in SIMILARITIES and np.isfinite(adjusted.value[at]):
-            yield _Cell(group, layer, f"{name}{ADJUSTED}", *size, Spread(*(part[at] for part in adjusted)))
+        for (value, drawn), ending in zip(sides, ("", ADJUSTED), strict=True):
+            if np.isfinite(value[at]) and (not ending or name in SIMILARITIES):
+                yield Cell(group, layer, f"{name}{ending}", *size, float(value[at]), drawn[(slice(None), *at)])
 
 
 def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
@@ -304,58 +313,81 @@ def phase_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
     means = [each.means() for each in by_seed]
     for name in (ALL, *by_seed[0].against):
         called = model if name == ALL else f"{model} ({name})"
-        for cell in _cells([each[name] for each in means]):
-            if name == PSEUDO and cell.measure == "anisotropy":
-                continue
-            value, low, high = (float(each) for each in cell.found[:3])
-            # Student's interval does not know that two clusterings cannot agree more than fully.
-            high = min(high, 1.0) if cell.measure in AGREEMENTS else high
+        cells = list(_cells([each[name] for each in means]))
+        stability = {(cell.group, cell.layer, cell.measure): cell.value for cell in cells}
+        shown = [cell for cell in cells if cell.measure not in STABILITIES]
+        shown = [cell for cell in shown if name != PSEUDO or cell.measure != "anisotropy"]
+        for cell, low, high in zip(shown, *_ends(shown), strict=True):
             start = (called, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions)
-            yield *start, value, low, high
+            # Widened draws do not know that two clusterings cannot agree more than fully.
+            most = 1.0 if cell.measure in AGREEMENTS else np.inf
+            again = stability.get((cell.group, cell.layer, f"{cell.measure}_stability"), np.nan)
+            yield *start, cell.value, low, min(high, most), again
 
 
-def difference_lines(model: str, by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+def _ends(cells: Sequence[Cell]) -> tuple[list[float], list[float]]:
+    """95 % intervals; NaN where fewer than two documents were drawn."""
+    if not cells:
+        return [], []
+    values, units = (np.array([getattr(cell, name) for cell in cells], float) for name in ("value", "units"))
+    low, high = widened_intervals(values, np.stack([cell.draws for cell in cells], 1), units)
+    return low.tolist(), high.tolist()
+
+
+def layer_lines(by_seed: Sequence[Ledger]) -> Iterator[tuple]:
+    """The rows of `layers.csv`: at which layers the measures of the phases can be highest, of all questions."""
+    cells = list(_cells([each.means()[ALL] for each in by_seed]))
+    for name in RANKED:
+        own = [cell for cell in cells if cell.group == ANSWERS.index(ALL) and cell.measure == name]
+        if not own:
+            continue
+        units = min(cell.units for cell in own)
+        values, draws = np.array([cell.value for cell in own]), np.stack([cell.draws for cell in own], 1)
+        found = best_set(values, draws, units)
+        for cell, low, high, p, inside in zip(own, *_ends(own), found.p, found.among, strict=True):
+            yield name, cell.layer, cell.value, low, high, float(p), bool(inside), cell.units
+
+
+def difference_lines(model: str, by_seed: Sequence[Ledger], unit: str = "document") -> Iterator[tuple]:
     """The rows of `differences.csv`: over the questions that both sides were measured for."""
     means = [each.means() for each in by_seed]
     alike = np.mean([each[ALL].values[0, :, _ANISOTROPY] for each in means], axis=0)
-    for against in by_seed[0].against:
-        own = np.mean([each.paired(against) for each in by_seed], axis=0)
-        cells = [each for each in _cells([each[f"minus {against}"] for each in means]) if _differs(each, against)]
-        corrected = _corrected(cells)
-        for cell in cells:
-            plain = cell.measure.removesuffix(ADJUSTED)
-            value = float(own[cell.group, cell.layer, COLUMNS.index(plain)])
-            value -= float(alike[cell.layer]) if plain != cell.measure else 0.0
-            difference, low, high, p = map(float, cell.found)
-            yield (
-                *(
-                    model,
-                    against,
-                    cell.layer,
-                    ANSWERS[cell.group],
-                    cell.measure,
-                    len(by_seed),
-                    cell.units,
-                    cell.questions,
-                ),
-                *(value, value - difference, difference, low, high, p),
-                corrected[cell.group, cell.layer, cell.measure],
-            )
+    own = {name: np.mean([each.paired(name) for each in by_seed], axis=0) for name in by_seed[0].against}
+    cells = [
+        (against, cell)
+        for against in by_seed[0].against
+        for cell in _cells([each[f"minus {against}"] for each in means])
+        if _differs(cell, against)
+    ]
+    for (against, cell), test in zip(cells, family_tests(cells), strict=True):
+        plain = cell.measure.removesuffix(ADJUSTED)
+        value = float(own[against][cell.group, cell.layer, COLUMNS.index(plain)])
+        value -= float(alike[cell.layer]) if plain != cell.measure else 0.0
+        start = (model, against, cell.layer, ANSWERS[cell.group], cell.measure, len(by_seed), cell.questions)
+        yield *start, value, value - cell.value, *test, unit
 
 
-def _differs(cell: _Cell, against: str) -> bool:
+def _differs(cell: Cell, against: str) -> bool:
     """Anisotropy has no roles; the question is the same words among pseudo roles."""
     same = "within_question" if against == PSEUDO else "anisotropy"
-    return cell.measure != "anisotropy" and cell.measure.removesuffix(ADJUSTED) != same
+    told = cell.measure != "anisotropy" and cell.measure not in STABILITIES
+    return told and cell.measure.removesuffix(ADJUSTED) != same
 
 
-def _corrected(cells: Sequence[_Cell]) -> dict[tuple[int, int, str], float]:
-    """By Holm, over the layers of one measure and group."""
-    families: dict[tuple[int, str], list[_Cell]] = {}
-    for cell in cells:
-        families.setdefault((cell.group, cell.measure), []).append(cell)
-    return {
-        (cell.group, cell.layer, cell.measure): float(p)
-        for family in families.values()
-        for cell, p in zip(family, holm([float(each.found.p) for each in family]), strict=True)
-    }
+def family_tests(cells: Sequence[tuple[str, Cell]]) -> list[tuple[float, ...]]:
+    """Difference, simultaneous interval, adjusted p, units and how many are needed, of every cell.
+
+    A family is one measure of one group of questions: its layers, against both nulls.
+    """
+    families: dict[tuple[int, str], list[int]] = {}
+    for number, (_, cell) in enumerate(cells):
+        families.setdefault((cell.group, cell.measure), []).append(number)
+    found: dict[int, tuple[float, ...]] = {}
+    for members in families.values():
+        values, units = (
+            np.array([getattr(cells[at][1], name) for at in members], float) for name in ("value", "units")
+        )
+        tests = bootstrap_family(values, np.stack([cells[at][1].draws for at in members], 1), units)
+        rows = zip(*(column.tolist() for column in tests), strict=True)
+        found |= dict(zip(members, rows, strict=True))
+    return [found[number] for number in range(len(cells))]

@@ -20,6 +20,8 @@ from lamina.analyses.watching import watch
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
+from lamina.stats.family import sign_flip_family
+from lamina.stats.units import Units
 from lamina.types import Text
 
 HEAD, LAYER, BEST, COMBINED = "attention_head", "attention_layer", "attention_best_head", "attention_combined"
@@ -35,6 +37,17 @@ GIVEN, FREE, UNDIRECTED = "gold root", "free root", "no"
 UAS, UUAS = "uas", "uuas"
 TREES = ("source", "layer", "head", "directed", "measure", "value", "low", "high")
 CHOSEN = ("source", "layer", "head", "direction", "train_uas", "chosen")
+TREE_CONTRASTS = (
+    *("source", "against", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+WITHOUT = "distance_words_parser"
+"""The parser that sees no attention."""
+COMPARED = (
+    *((source, against) for source in (BEST, COMBINED, "attention_parser") for against in (RIGHT, OFFSET)),
+    ("attention_words_parser", WITHOUT),
+)
+"""Sources of trees, and what each is compared with: UAS, its root free."""
 DIRECTIONS = ("dependent", "head")
 """Who attends: the dependent to its head, or the head to its dependent."""
 CHOOSING = 200
@@ -106,6 +119,31 @@ class _Counts:
                     estimate = intervals.estimate(Tally(counts[:, at], counts[:, at + 1], flat))
                     rows.append((*place, directed, measure, *estimate))
         return rows
+
+    def contrasts(self, trees: Sequence[GoldTree], *, seed: int) -> list[tuple[Any, ...]]:
+        """`COMPARED` on the same words, with their sums by document."""
+        found = {place[0]: by_key for (place, directed), by_key in self._found.items() if directed == FREE}
+        units = Intervals(trees, samples=1, seed=seed).units
+        sums = {
+            source: units.sums(np.array([found[source].get(tree.key, np.zeros(4)) for tree in trees])[:, :2])
+            for source in {source for pair in COMPARED for source in pair} & found.keys()
+        }
+        return contrast_rows(sums, units)
+
+
+def contrast_rows(sums: Mapping[str, Float[np.ndarray, "unit 2"]], units: Units) -> list[tuple[Any, ...]]:
+    """`COMPARED` as one family, from right heads and words by unit; rows of `tree_contrasts.csv`."""
+    pairs = [(source, against) for source, against in COMPARED if source in sums and against in sums]
+    if not pairs:
+        return []
+    apart = np.stack([sums[source][:, 0] - sums[against][:, 0] for source, against in pairs], 1)
+    counts = np.stack([sums[source][:, 1] for source, _ in pairs], 1)
+    tests = sign_flip_family(apart, counts, bounds=(-1.0, 1.0)).columns()
+    shares = {source: float(own[:, 0].sum() / max(own[:, 1].sum(), 1)) for source, own in sums.items()}
+    return [
+        (*pair, *(shares[source] for source in pair), *(float(column[at]) for column in tests.values()), units.kind)
+        for at, pair in enumerate(pairs)
+    ]
 
 
 def both_ways(maps: Float[np.ndarray, "map word word"]) -> Float[np.ndarray, "2 map word word"]:
@@ -249,6 +287,7 @@ class FromAttention(NamedTuple):
     """Rows of the tables, and what was left out."""
 
     trees: list[tuple[Any, ...]]
+    contrasts: list[tuple[Any, ...]]
     chosen: list[tuple[Any, ...]]
     skipped: Counter[str]
     scored: int
@@ -290,7 +329,9 @@ def trees_from_attention(
     _undirected(scorer.counts, trees, probed)
     skipped: Counter[str] = Counter({f"attention, training: {why}": many for why, many in cut.items()})
     skipped.update({f"attention, scored: {why}": many for why, many in cut_scored.items()})
-    return FromAttention(scorer.counts.rows(trees, samples=samples, seed=seed), chosen.rows, skipped, len(trees))
+    counts = scorer.counts
+    rows, contrasts = counts.rows(trees, samples=samples, seed=seed), counts.contrasts(trees, seed=seed)
+    return FromAttention(rows, contrasts, chosen.rows, skipped, len(trees))
 
 
 def _parsers(encoder: Encoder, seed: int) -> tuple[dict[str, ParserProbe], Encoder | None]:

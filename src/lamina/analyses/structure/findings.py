@@ -3,93 +3,180 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.analyses.structure.attention_trees import BEST, COMBINED, FREE, PARSERS, RIGHT, UAS
-from lamina.analyses.structure.probing import CHAIN, CONTROL, DECAY, MODEL, PROJECTION, TWIN
-from lamina.analyses.structure.scores import DSPR, MEASURES, NSPR, ROOT_ACCURACY, UUAS
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.analyses.structure.attention_trees import BEST, COMBINED, OFFSET, RIGHT, WITHOUT
+from lamina.analyses.structure.scores import (
+    CHAIN,
+    CONTROL,
+    DECAY,
+    DSPR,
+    MEASURES,
+    MODEL,
+    NSPR,
+    PROJECTION,
+    ROOT_ACCURACY,
+    TWIN,
+    UUAS,
+)
+from lamina.findings import (
+    Finding,
+    Source,
+    best_in_words,
+    cell,
+    finding,
+    layers_in_words,
+    not_tested,
+    percent,
+    rows_of,
+)
 from lamina.results import Result
+from lamina.stats.status import SURE, Contrast
+
+_BESIDE = {
+    CHAIN: "words in a row",
+    DECAY: "averaged neighbours",
+    TWIN: "the untrained twin",
+    PROJECTION: "a random projection",
+}
+_ATTENTION = {
+    RIGHT: "always the next word",
+    OFFSET: "the best fixed offset",
+    WITHOUT: "a parser without attention",
+    BEST: "The best attention head",
+    COMBINED: "The best combination of attention heads",
+}
 
 
-def best_layer(training: pd.DataFrame, kind: str = "distance") -> int | None:
-    """The layer whose probe of the largest rank has the lowest loss on stopping, not on scored, sentences."""
-    own = training[(training["of"] == MODEL) & (training["kind"] == kind) & training["converged"].astype(bool)]
-    own = own[own["rank"] == own["rank"].max()]
-    means = own.groupby("layer")["loss"].mean()
-    return int(means.idxmin()) if len(means) else None
+class _Measured(NamedTuple):
+    """What a measure counts."""
+
+    things: str
+    kind: str
+    """Of the probe."""
+
+
+_MEASURED = {
+    UUAS: _Measured("links between words", "distance"),
+    ROOT_ACCURACY: _Measured("roots of sentences", "depth"),
+}
+
+
+def first_layer(best: pd.DataFrame, measure: str) -> int | None:
+    """The layer with the best score: the one that is shown, not one that is proven to be best."""
+    own = best[best["measure"] == measure]
+    return int(own["layer"].iloc[int(own["value"].to_numpy().argmax())]) if len(own) else None
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """Distances, depths, the control, and attention."""
-    table, training = result.tables["structure"], result.tables["training"]
-    for kind, measure, said in (
-        ("distance", UUAS, "Trees are best recovered at layer {layer}: UUAS {number}"),
-        ("depth", ROOT_ACCURACY, "Roots are best found at layer {layer}: accuracy {number}"),
-    ):
-        layer = best_layer(training, kind)
-        if layer is not None:
-            yield from _beside(table, layer, measure, said)
-    layer = best_layer(training)
-    if layer is not None:
-        yield from _control(table, layer)
-    yield from _unfitted(training)
-    if "trees" in result.tables:
-        yield from _attention(result.tables["trees"])
+    """Links and roots beside all baselines, with the layers that can be best; shuffled trees; attention."""
+    for measure in _MEASURED:
+        yield from _beside(result, measure)
+    yield from _below_twin(result)
+    yield from _control(result)
+    yield from _unfitted(result.tables["training"])
+    if "tree_contrasts" in result.tables:
+        yield from _attention(result.tables["tree_contrasts"])
 
 
-def _at(table: pd.DataFrame, of: str, measure: str, layer: int | None = None) -> tuple[float, float, float] | None:
-    """The largest rank's first seed."""
-    own = table[(table["of"] == of) & (table["measure"] == measure)].dropna(subset=["value"])
-    if layer is not None:
-        own = own[own["layer"] == layer]
-    if not len(own):
-        return None
-    own = own.sort_values(["rank", "seed"], ascending=[False, True]) if own["rank"].notna().any() else own
-    row: Any = next(rows_of(own))
-    return float(row.value), float(row.low), float(row.high)
+def hardest(rows: pd.DataFrame) -> Any:
+    """The contrast that is least sure: a claim of all of them holds where this one does."""
+    untested = rows[rows["p_adjusted"].isna()]
+    some = untested if len(untested) else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
+    return next(rows_of(some.sort_values("estimate")))
 
 
-def _beside(table: pd.DataFrame, layer: int, measure: str, said: str) -> Iterator[Finding]:
-    """Compared with the strongest of what stands beside it."""
-    own = _at(table, MODEL, measure, layer)
-    twins = table[(table["of"] == TWIN) & (table["measure"] == measure)].dropna(subset=["value"])
-    named = {
-        "words in a row": _at(table, CHAIN, measure),
-        "averaged neighbours": _at(table, DECAY, measure),
-        "the untrained twin at its best layer": _top(twins),
-        "a random projection": _at(table, PROJECTION, measure, layer),
-    }
-    others = {name: value for name, value in named.items() if value is not None}
-    if own is None or not others:
+def _beside(result: Result, measure: str) -> Iterator[Finding]:
+    """The layer with the best score against the baseline that it is least surely ahead of."""
+    table, best = result.tables["contrasts"], result.tables["best"]
+    things, kind = _MEASURED[measure]
+    layer = first_layer(best, measure)
+    if layer is None:
+        reason = f"no probe of {kind}s with the largest rank had converged"
+        yield not_tested(f"a layer holds {things}", reason, importance=("answers",))
         return
-    strongest = max(others, key=lambda name: others[name][0])
-    against = others[strongest]
-    parts = "; ".join(f"{name} {number(*value[:1])}" for name, value in others.items())
-    text = said.format(layer=layer, number=number(*own)) + f"; {parts}."
-    yield legacy_finding(text, status_of(*own[1:], against[0], against[1:]), *own, against=against[0])
-
-
-def _top(rows: pd.DataFrame) -> tuple[float, float, float] | None:
-    if not len(rows):
-        return None
-    row: Any = next(rows_of(rows.sort_values("value", ascending=False)))
-    return float(row.value), float(row.low), float(row.high)
-
-
-def _control(table: pd.DataFrame, layer: int) -> Iterator[Finding]:
-    own, shuffled = _at(table, MODEL, UUAS, layer), _at(table, CONTROL, UUAS, layer)
-    if own is None or shuffled is None:
+    rows = table[(table["measure"] == measure) & (table["layer"] == layer) & table["against"].isin(list(_BESIDE))]
+    if rows.empty:
         return
-    text = (
-        f"On shuffled trees the probe of layer {layer} reaches UUAS {number(*shuffled)}, on the annotated ones "
-        f"{number(*own)}."
+    row = hardest(rows)
+    other = _BESIDE[row.against]
+    numbers = f"finds {percent(row.value)} of {things}, {other} {percent(row.other)}"
+    yield finding(
+        claim=f"Layer {layer} {numbers}; {_best_layers(best, measure)}",
+        whether=f"layer {layer} finds more {things} than {other}",
+        absent=f"Layer {layer} finds no more {things} than {other}",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=(
+            Source("contrasts", {"measure": measure, "layer": layer, "against": row.against}),
+            Source("best", {"measure": measure, "among_best": True}),
+        ),
+        unit=row.unit,
+        importance=("answers", "beats control", "localised"),
+        note=_missing(result.tables["training"], kind),
     )
-    yield legacy_finding(text, status_of(*own[1:], shuffled[0], shuffled[1:]), *own, against=shuffled[0])
+
+
+def _best_layers(best: pd.DataFrame, measure: str) -> str:
+    """Which layers can be best."""
+    own = best[best["measure"] == measure]
+    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
+    if not among:
+        return "no layer was shown to be better than another" if len(own) > 1 else "no other layer was probed"
+    return f"best {'are' if among.startswith('layers') else 'is'} {among}"
+
+
+def _missing(training: pd.DataFrame, kind: str) -> str:
+    """Layers that have no score."""
+    own = training[(training["of"] == MODEL) & (training["kind"] == kind)]
+    own = own[(own["rank"] == own["rank"].max()) & ~own["converged"].astype(bool)]
+    return f"Probes of {layers_in_words(own['layer'])} had not converged and have no score." if len(own) else ""
+
+
+def _below_twin(result: Result) -> Iterator[Finding]:
+    """Layers at which less is found than with random weights."""
+    table = result.tables["contrasts"]
+    own = table[(table["measure"] == UUAS) & (table["against"] == TWIN)]
+    below = own[(own["estimate"] < 0) & (own["p_adjusted"] < SURE) & (own["high"] < 0)]
+    if below.empty:
+        return
+    row = next(rows_of(below.sort_values(["p_adjusted", "estimate"], ascending=False)))
+    layers = layers_in_words(below["layer"])
+    links = _MEASURED[UUAS].things
+    yield finding(
+        claim=f"{layers[0].upper()}{layers[1:]} find{'s' * (len(below) == 1)} fewer {links} than with random weights",
+        whether=f"{layers} find{'s' * (len(below) == 1)} fewer {links} than with random weights",
+        absent=f"{layers[0].upper()}{layers[1:]} find as many {links} as with random weights",
+        contrast=f"difference at layer {row.layer}",
+        test=Contrast.of(row),
+        source=[
+            Source("contrasts", {"measure": UUAS, "layer": int(layer), "against": TWIN}) for layer in below["layer"]
+        ],
+        unit=row.unit,
+        importance=("localised", "surprises"),
+    )
+
+
+def _control(result: Result) -> Iterator[Finding]:
+    table = result.tables["contrasts"]
+    layer = first_layer(result.tables["best"], UUAS)
+    own = table[(table["measure"] == UUAS) & (table["against"] == CONTROL) & (table["layer"] == layer)]
+    for row in rows_of(own):
+        of = f"the probe of layer {layer}"
+        yield finding(
+            claim=f"{of[0].upper()}{of[1:]} finds {percent(row.value)} of annotated links, of shuffled trees' links "
+            f"{percent(row.other)}",
+            whether=f"{of} finds more annotated links than links of shuffled trees",
+            absent=f"{of[0].upper()}{of[1:]} finds no more annotated links than links of shuffled trees",
+            contrast="difference",
+            test=Contrast.of(row),
+            source=Source("contrasts", {"measure": UUAS, "layer": layer, "against": CONTROL}),
+            unit=row.unit,
+            importance=("beats control",),
+        )
 
 
 def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
@@ -99,33 +186,45 @@ def _unfitted(training: pd.DataFrame) -> Iterator[Finding]:
     for kind, answer in (("distance", "one distance for all pairs of words"), ("depth", "one depth for all words")):
         means = own[own["kind"] == kind].groupby("layer")[["loss", "constant"]].mean()
         above = means[means["loss"] >= means["constant"]]
-        if not len(above):
+        if len(above):
+            reason = f"the probes fit no better than {answer}, so their scores say only how words are ordered"
+            yield not_tested(
+                f"{layers_in_words(above.index)} hold{'s' * (len(above) == 1)} tree {kind}s",
+                reason,
+                source=[Source("training", {"of": MODEL, "kind": kind, "layer": layer}) for layer in above.index],
+            )
+
+
+def _attention(table: pd.DataFrame) -> Iterator[Finding]:
+    """The best head and the best combination, chosen on training sentences; what attention adds to words."""
+    for source in (COMBINED, BEST):
+        own = table[table["source"] == source]
+        if own.empty:
             continue
-        layers = ", ".join(str(layer) for layer in above.index)
-        worst = above["loss"].max()
-        text = (
-            f"At layer{'s' * (len(above) > 1)} {layers} the probe of {kind}s fits no better than {answer} (loss up to "
-            f"{number(worst)}, of the constant {number(above['constant'].iloc[0])}): scores there say only how words "
-            "are ordered."
+        row = hardest(own)
+        name, other = _ATTENTION[source], _ATTENTION[row.against]
+        yield finding(
+            claim=f"{name} gives {percent(row.value)} of words their head, {other} {percent(row.other)}",
+            whether=f"{name[0].lower()}{name[1:]} gives more words their head than {other}",
+            absent=f"{name} gives no more words their head than {other}",
+            contrast="difference",
+            test=Contrast.of(row),
+            source=Source("tree_contrasts", {"source": source, "against": row.against}),
+            unit=row.unit,
+            importance=("answers", "beats control") if source == COMBINED else ("beats control",),
         )
-        yield legacy_finding(text, "null")
-
-
-def _attention(trees: pd.DataFrame) -> Iterator[Finding]:
-    free = trees[(trees["directed"] == FREE) & (trees["measure"] == UAS)].dropna(subset=["value"])
-    by_source = {
-        row.source: (row.value, row.low, row.high) for row in rows_of(free[free["source"] != "structural_probe"])
-    }
-    best, together, right = (by_source.get(source) for source in (BEST, COMBINED, RIGHT))
-    if best is None or together is None or right is None:
-        return
-    parser = by_source.get(next(iter(PARSERS)))
-    more = f", a trained parser over all heads {number(*parser)}" if parser else ""
-    text = (
-        f"Directed trees from attention find {number(*together)} of heads (UAS) with the best combination of heads, "
-        f"{number(*best)} with the best head{more}; the next word as head {number(*right)}."
-    )
-    yield legacy_finding(text, status_of(*together[1:], right[0], right[1:]), *together, against=right[0])
+    for row in rows_of(table[table["against"] == WITHOUT]):
+        yield finding(
+            claim=f"A parser over attention and words gives {percent(row.value)} of words their head, one without "
+            f"attention {percent(row.other)}",
+            whether="attention adds to what a parser knows from words and distances",
+            absent="Attention adds nothing to what a parser knows from words and distances",
+            contrast="difference",
+            test=Contrast.of(row),
+            source=Source("tree_contrasts", {"source": row.source, "against": WITHOUT}),
+            unit=row.unit,
+            importance=("beats control",),
+        )
 
 
 _TITLES = {UUAS: "UUAS", ROOT_ACCURACY: "root", DSPR: "DSpr", NSPR: "NSpr"}

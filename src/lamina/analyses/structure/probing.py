@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,12 +12,18 @@ import torch
 from lamina.activations import Runtime
 from lamina.analyses.structure.gold import GoldTree
 from lamina.analyses.structure.scores import (
+    CHAIN,
+    CONTROL,
+    DECAY,
     DSPR,
+    MODEL,
     NSPR,
+    PROJECTION,
     ROOT_ACCURACY,
     UUAS,
     Estimate,
     Intervals,
+    Score,
     Tally,
     depth_correlations,
     distance_correlations,
@@ -35,8 +42,8 @@ from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.probes.structural import Group, Kind, Sentences, StructuralBank, StructuralSchedule, squared_distances
 from lamina.progress import progress
+from lamina.stats.units import Units
 
-MODEL, TWIN, PROJECTION, CHAIN, DECAY, CONTROL = OF = ("model", "twin", "projection", "chain", "decay", "control")
 TRAINING = ("layer", "rank", "of", "seed", "kind", "loss", "constant", "epochs", "converged")
 STRUCTURE = ("layer", "rank", "of", "seed", "measure", "value", "low", "high")
 BY_KIND: dict[Kind, tuple[str, str]] = {"distance": (UUAS, DSPR), "depth": (ROOT_ACCURACY, NSPR)}
@@ -57,6 +64,8 @@ class Probed(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     training: list[tuple[Any, ...]]
+    scores: dict[tuple[str, int | None, str], list[Score]]
+    """Of the largest rank: what, layer and measure -> one per seed, NaN where a probe had not converged."""
     predicted: dict[tuple[int, Kind], list[np.ndarray]]
     """Layer and kind -> distances or depths of the scored sentences; of the model's largest rank and first seed, where
     the probe converged."""
@@ -68,6 +77,11 @@ class Probing:
     def __init__(self, splits: Splits, trees: Trees, layers: Sequence[int], how: How, runtime: Runtime) -> None:
         self._splits, self._trees, self._layers, self._how, self._runtime = splits, trees, tuple(layers), how, runtime
         self._intervals = Intervals(trees.scored, samples=how.samples, seed=how.seed)
+
+    @property
+    def units(self) -> Units:
+        """What is resampled."""
+        return self._intervals.units
 
     def probe(
         self, encoder: Encoder, of: str, groups: Sequence[Group], *, decay: bool = False, projections: bool = False
@@ -83,14 +97,16 @@ class Probing:
         what = f"structural probes of {encoder.name}" + (" (control)" if of == CONTROL else "")
         with progress(what, self._how.schedule.max_validations) as advance:
             bank.fit(learn, stop, seed=self._how.seed, advance=lambda _: advance(1))
-        names = [(of, layer) for layer in self._layers] + [(DECAY, 0)] * decay
+        names: list[tuple[str, int | None]] = [*((of, layer) for layer in self._layers), *[(DECAY, 0)] * decay]
         rows: list[tuple[Any, ...]] = []
+        scores: dict[tuple[str, int | None, str], list[Score]] = defaultdict(list)
         predicted: dict[tuple[int, Kind], list[np.ndarray]] = {}
         largest = max(group.rank for group in groups)
         for group in groups:
             made = bank.trained_[group]
             values = apply_maps(made.maps, scored, trees.scored, group.kind)
-            rows += self._rows(group, names, values, trees.scored, made.converged)
+            kept = scores if group.rank == largest else defaultdict(list)
+            rows += self._rows(group, names, values, trees.scored, made.converged, kept)
             if of == MODEL and group.rank == largest and group.seed == min(each.seed for each in groups):
                 for at, layer in enumerate(self._layers):
                     if made.converged[at]:
@@ -101,8 +117,8 @@ class Probing:
                 )
                 maps = drawn.to(made.maps.device).expand(len(self._layers), -1, -1)
                 beside = apply_maps(maps, scored[: len(self._layers)], trees.scored, group.kind)
-                names_of = [(PROJECTION, layer) for layer in self._layers]
-                rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool))
+                names_of: list[tuple[str, int | None]] = [(PROJECTION, layer) for layer in self._layers]
+                rows += self._rows(group, names_of, beside, trees.scored, np.ones(len(names_of), bool), kept)
         constants = constant_losses(learn, stop)
         training = [
             (layer, group.rank, name, group.seed, group.kind, loss, constants[group.kind], *numbers)
@@ -111,21 +127,22 @@ class Probing:
                 names, made.losses.tolist(), made.epochs.tolist(), made.converged.tolist(), strict=True
             )
         ]
-        return Probed(rows, training, predicted)
+        return Probed(rows, training, dict(scores), predicted)
 
-    def chain(self) -> list[tuple[Any, ...]]:
+    def chain(self) -> Probed:
         """Words in a row: distances are those in the sentence, depths those from the best place for a root."""
         trees = self._trees
         place = best_place([trees.train[number] for number in trees.learn])
         distances = [chain_distances(len(tree))[None] for tree in trees.scored]
         depths = [chain_depths(len(tree), place)[None] for tree in trees.scored]
         made = [(Group("distance", 0, 0), distances), (Group("depth", 0, 0), depths)]
+        scores: dict[tuple[str, int | None, str], list[Score]] = defaultdict(list)
         rows = [
             row
             for group, values in made
-            for row in self._rows(group, [(CHAIN, 0)], values, trees.scored, np.ones(1, bool))
+            for row in self._rows(group, [(CHAIN, None)], values, trees.scored, np.ones(1, bool), scores)
         ]
-        return [(None, None, CHAIN, None, *row[4:]) for row in rows]
+        return Probed([(None, None, CHAIN, None, *row[4:]) for row in rows], [], dict(scores), {})
 
     def _vectors(self, encoder: Encoder, *, decay: bool) -> tuple[torch.Tensor, torch.Tensor]:
         splits = self._splits
@@ -140,10 +157,11 @@ class Probing:
     def _rows(
         self,
         group: Group,
-        names: Sequence[tuple[str, int]],
+        names: Sequence[tuple[str, int | None]],
         values: Sequence[np.ndarray],
         trees: Sequence[GoldTree],
         converged: np.ndarray,
+        scores: dict[tuple[str, int | None, str], list[Score]],
     ) -> list[tuple[Any, ...]]:
         first, second = BY_KIND[group.kind]
         tallies: tuple[list[Tally], list[Tally]]
@@ -154,9 +172,11 @@ class Probing:
         rows: list[tuple[Any, ...]] = []
         for measure, own in zip((first, second), tallies, strict=True):
             for (of, layer), tally, whole in zip(names, own, converged, strict=True):
+                score = self._intervals.score(tally)
                 # A number that has not converged is not shown as one.
-                estimate = self._intervals.estimate(tally) if whole else Estimate(*[float("nan")] * 3)
+                estimate = self._intervals.of(score) if whole else Estimate(*[float("nan")] * 3)
                 rows.append((layer, group.rank, of, group.seed, measure, *estimate))
+                scores[of, layer, measure].append(score if whole else score._replace(value=float("nan")))
         return rows
 
 

@@ -1,23 +1,35 @@
-"""Scores of predicted distances and depths: UUAS, root accuracy, Spearman correlations by length, with intervals."""
+"""Scores of predicted distances and depths (UUAS, roots, Spearman correlations by length) and their contrasts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 
 from lamina.analyses.attention_maps.parse_probes import spanning_trees
 from lamina.analyses.structure.gold import GoldTree, smallest_tree
-from lamina.stats.units import weights_of
+from lamina.stats.best import best_set
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.ranks import rank_correlation
+from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import Units
 
 UUAS, ROOT_ACCURACY, DSPR, NSPR = MEASURES = ("uuas", "root", "dspr", "nspr")
 SHORTEST, LONGEST = 5, 50
 """Lengths of sentences whose correlations count."""
-_FEWEST = 10
-"""Documents that are resampled; with fewer, sentences are."""
+MODEL, TWIN, PROJECTION, CHAIN, DECAY, CONTROL = OF = ("model", "twin", "projection", "chain", "decay", "control")
+TESTED = (UUAS, ROOT_ACCURACY)
+"""Measures that the model is compared by."""
+BEST = ("measure", "layer", "value", "low", "high", "p_beaten", "among_best", "units")
+"""Columns of `best.csv`."""
+CONTRASTS = (
+    *("measure", "layer", "against", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+"""Columns of `contrasts.csv`."""
 
 
 class Tally(NamedTuple):
@@ -37,39 +49,110 @@ class Estimate(NamedTuple):
     high: float
 
 
-NOTHING = Estimate(float("nan"), float("nan"), float("nan"))
+class Score(NamedTuple):
+    """A score and the same over resampled units; all scores of a split share the draws."""
+
+    value: float
+    draws: Float[np.ndarray, " sample"]
+
+
+Scores = Mapping[tuple[str, int | None, str], Sequence[Score]]
+"""Of what (`OF`), at which layer, by which measure -> one score per seed."""
 
 
 class Intervals:
-    """Bootstrap over documents, or over sentences where documents are few; all scores share the draws."""
+    """Bootstrap over documents; over sentences where all are of one document. All scores share the draws."""
 
     def __init__(self, trees: Sequence[GoldTree], *, samples: int, seed: int) -> None:
-        # A part of the texts may be of a few documents, which hardly show how documents vary.
-        few = len({tree.unit for tree in trees}) < _FEWEST
-        names = [tree.key if few else tree.unit for tree in trees]
-        units = list(dict.fromkeys(names))
-        place = {unit: at for at, unit in enumerate(units)}
-        self._unit = np.array([place[name] for name in names])
-        self._weights = np.stack([weights_of(unit, samples=samples, seed=seed) for unit in units], 1)
+        documents = len({tree.unit for tree in trees}) > 1
+        names = [tree.unit if documents else tree.key for tree in trees]
+        self.units = Units.of(names, "document" if documents else "text")
+        self._weights = self.units.weights(samples=samples, seed=seed).astype(float)
+
+    def score(self, tally: Tally) -> Score:
+        """The score, and its draws; NaN where nothing counts."""
+        strata, stratum = np.unique(tally.strata, return_inverse=True)
+        held = np.arange(len(strata)) == stratum[:, None]
+        hits, of = (self.units.sums(np.where(held, part[:, None], 0.0)) for part in (tally.hits, tally.of))
+        there = of.sum(0) > 0
+        if not there.any():
+            return Score(float("nan"), np.full(len(self._weights), np.nan))
+        hits, of = hits[:, there], of[:, there]
+        drawn, counts = self._weights @ hits, self._weights @ of
+        known = counts > 0
+        ratios = np.divide(drawn, counts, out=np.zeros_like(drawn), where=known)
+        # A sample that drew no sentence of a length has no score for it.
+        many = known.sum(1)
+        draws = np.divide(ratios.sum(1), many, out=np.full(len(many), np.nan), where=many > 0)
+        return Score(float((hits.sum(0) / of.sum(0)).mean()), draws)
 
     def estimate(self, tally: Tally) -> Estimate:
         """The score, and its interval."""
-        counted = np.flatnonzero(tally.of > 0)
-        if not len(counted):
-            return NOTHING
-        strata, stratum = np.unique(tally.strata[counted], return_inverse=True)
-        sums = np.zeros((2, self._weights.shape[1], len(strata)))
-        np.add.at(sums[0], (self._unit[counted], stratum), tally.hits[counted])
-        np.add.at(sums[1], (self._unit[counted], stratum), tally.of[counted])
-        value = float((sums[0].sum(0) / sums[1].sum(0)).mean())
-        drawn, counts = self._weights @ sums[0], self._weights @ sums[1]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ratios = np.where(counts > 0, drawn / counts, np.nan)
-        some = ratios[~np.isnan(ratios).all(1)]
-        if not len(some):
-            return Estimate(value, float("nan"), float("nan"))
-        low, high = np.quantile(np.nanmean(some, 1), [0.025, 0.975])
-        return Estimate(value, float(low), float(high))
+        return self.of(self.score(tally))
+
+    def of(self, score: Score) -> Estimate:
+        """A score with its interval."""
+        low, high = widened_intervals(np.array(score.value), score.draws, len(self.units))
+        return Estimate(score.value, float(low), float(high))
+
+
+def pooled(by_seed: Sequence[Score]) -> Score:
+    """The mean over seeds; from 5 on, seeds vary too."""
+    values, draws = (np.array([score[part] for score in by_seed]) for part in (0, 1))
+    return Score(float(values.mean()), draws_over_seeds(values, draws))
+
+
+def best_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
+    """Which layers of the model can be the best, by every measure; rows of `best.csv`.
+
+    A layer without a score (its probe had not converged) is left out.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for measure in MEASURES:
+        layers = {layer: pooled(own) for (of, layer, by), own in scores.items() if of == MODEL and by == measure}
+        known = {layer: score for layer, score in layers.items() if np.isfinite(score.value)}
+        if not known:
+            continue
+        values, draws = np.array([score.value for score in known.values()]), _columns(known.values())
+        found = best_set(values, draws, len(units))
+        low, high = widened_intervals(values, draws, len(units))
+        parts = zip(known, values, low, high, found.p, found.among, strict=True)
+        rows += [
+            (measure, layer, float(value), float(start), float(end), float(p), bool(inside), len(units))
+            for layer, value, start, end, p, inside in parts
+        ]
+    return rows
+
+
+def contrast_rows(scores: Scores, units: Units) -> list[tuple[Any, ...]]:
+    """Every layer of the model minus all that is beside it, as one family; rows of `contrasts.csv`."""
+    pairs = [
+        (measure, layer, against, pooled(scores[MODEL, layer, measure]), pooled(beside))
+        for measure in TESTED
+        for layer in sorted(layer for of, layer, by in scores if of == MODEL and by == measure and layer is not None)
+        for against in (CHAIN, DECAY, TWIN, PROJECTION, CONTROL)
+        if (beside := _beside(scores, against, layer, measure)) is not None
+    ]
+    pairs = [pair for pair in pairs if np.isfinite([pair[3].value, pair[4].value]).all()]
+    if not pairs:
+        return []
+    estimates = np.array([own.value - other.value for *_, own, other in pairs])
+    draws = _columns([Score(0.0, own.draws - other.draws) for *_, own, other in pairs])
+    tests = bootstrap_family(estimates, draws, len(units), bounds=(-1.0, 1.0)).columns()
+    return [
+        (*place, own.value, other.value, *(float(column[at]) for column in tests.values()), units.kind)
+        for at, (*place, own, other) in enumerate(pairs)
+    ]
+
+
+def _beside(scores: Scores, against: str, layer: int, measure: str) -> Sequence[Score] | None:
+    """Words in a row have no layer; averaged neighbours are of layer 0."""
+    place = {CHAIN: None, DECAY: 0}.get(against, layer)
+    return scores.get((against, place, measure))
+
+
+def _columns(scores: Any) -> Float[np.ndarray, "sample score"]:
+    return np.stack([score.draws for score in scores], 1)
 
 
 def links_tally(distances: Sequence[np.ndarray], trees: Sequence[GoldTree]) -> list[Tally]:
@@ -135,7 +218,4 @@ def _row_correlations(
     predicted: Float[np.ndarray, "probe row word"], gold: Int[np.ndarray, "row word"]
 ) -> Float[np.ndarray, "probe row"]:
     """Spearman's correlation of each row; 0 where a prediction is the same for all words, which tells nothing."""
-    one, other = rankdata(predicted, axis=-1), rankdata(gold, axis=-1)[None]
-    one, other = (each - each.mean(-1, keepdims=True) for each in (one, other))
-    size = np.sqrt((one**2).sum(-1) * (other**2).sum(-1))
-    return (one * other).sum(-1) / np.where(size > 0, size, 1)
+    return np.nan_to_num(rank_correlation(predicted, np.broadcast_to(gold, predicted.shape)))

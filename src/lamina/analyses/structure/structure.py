@@ -14,11 +14,28 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.inputs import TrainedTexts
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
-from lamina.analyses.structure.attention_trees import CHOSEN, TREES, FromAttention, trees_from_attention
+from lamina.analyses.structure.attention_trees import (
+    CHOSEN,
+    TREE_CONTRASTS,
+    TREES,
+    FromAttention,
+    trees_from_attention,
+)
 from lamina.analyses.structure.examples import EXAMPLES, example_rows
-from lamina.analyses.structure.findings import best_layer, describe, tell_findings
+from lamina.analyses.structure.findings import describe, first_layer, tell_findings
 from lamina.analyses.structure.gold import refuse_without_heads
-from lamina.analyses.structure.probing import CONTROL, MODEL, STRUCTURE, TRAINING, TWIN, How, Probed, Probing
+from lamina.analyses.structure.probing import STRUCTURE, TRAINING, How, Probed, Probing
+from lamina.analyses.structure.scores import (
+    BEST,
+    CONTRASTS,
+    CONTROL,
+    MODEL,
+    TWIN,
+    UUAS,
+    Score,
+    best_rows,
+    contrast_rows,
+)
 from lamina.analyses.structure.words import Trees, read_trees
 from lamina.analyses.watching import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
@@ -43,12 +60,24 @@ FULL, SOME, POWERS = "full", "some", "powers"
     ),
     cites=("Hewitt and Manning 2019", "Raganato and Tiedemann 2018"),
     reads=TrainedTexts(),
-    version=1,
+    # 2: best layers are confidence sets; contrasts with all baselines are tested; documents are resampled throughout.
+    version=2,
     tables={
         "structure": Table(
             "One row per layer, rank, seed, measure and what is probed; of: model, twin (random weights), projection "
             "(random map), chain (words in a row), decay (layer 0 averaged over neighbours), control (shuffled trees).",
             STRUCTURE,
+        ),
+        "best": Table(
+            "One row per measure and layer of the model at the largest rank, mean over seeds; p_beaten: that another "
+            "layer is better (max-T over the other layers, one-sided); among_best: at least .05, so that the layer can "
+            "be the best.",
+            BEST,
+        ),
+        "contrasts": Table(
+            "One row per measure (UUAS, root accuracy), layer and what stands beside the model: model minus other on "
+            "the same texts; p_adjusted and intervals are of one family (max-T over all rows, bootstrap, two-sided).",
+            CONTRASTS,
         ),
         "training": Table(
             "One row per probe: lowest loss on stopping sentences, the loss of one distance (depth) for all, epochs, "
@@ -59,6 +88,13 @@ FULL, SOME, POWERS = "full", "some", "powers"
             "One row per source of trees and measure, all on the same sentences; directed: with the gold root given, "
             "with a free root, or not.",
             TREES,
+            optional=True,
+        ),
+        "tree_contrasts": Table(
+            "One row per source of trees and what it is compared with: UAS with a free root on the same sentences, "
+            "source minus other; p_adjusted and intervals are of one family (max-T over all rows, signs of documents "
+            "flipped, two-sided).",
+            TREE_CONTRASTS,
             optional=True,
         ),
         "chosen": Table(
@@ -142,14 +178,21 @@ def structure(
         made.append(probing.probe(encoder.random_twin(seed), TWIN, largest))
     if control:
         made.append(probing.probe(encoder, CONTROL, largest))
-    rows = [row for each in made for row in each.rows] + probing.chain()
+    made.append(probing.chain())
+    rows = [row for each in made for row in each.rows]
+    scores: dict[tuple[str, int | None, str], list[Score]] = {}
+    for each in made:
+        scores |= each.scores
     training = pd.DataFrame([row for each in made for row in each.training], columns=list(TRAINING))
     table = pd.DataFrame(rows, columns=list(STRUCTURE)).astype({"layer": "Int64", "rank": "Int64", "seed": "Int64"})
-    best = best_layer(training)
+    best = pd.DataFrame(best_rows(scores, probing.units), columns=list(BEST))
+    shown = first_layer(best, UUAS)
     tables = {
         "structure": table,
+        "best": best,
+        "contrasts": pd.DataFrame(contrast_rows(scores, probing.units), columns=list(CONTRASTS)),
         "training": training,
-        "examples": pd.DataFrame(example_rows(trees.scored, own.predicted, best, seed=seed), columns=list(EXAMPLES)),
+        "examples": pd.DataFrame(example_rows(trees.scored, own.predicted, shown, seed=seed), columns=list(EXAMPLES)),
     }
     skipped: Counter[str] = Counter()
     skipped["probes that did not converge"] = int((~training["converged"].astype(bool)).sum())
@@ -165,6 +208,7 @@ def structure(
         )
         placed = {"layer": "Int64", "head": "Int64"}
         tables["trees"] = pd.DataFrame(found.trees, columns=list(TREES)).astype(placed)
+        tables["tree_contrasts"] = pd.DataFrame(found.contrasts, columns=list(TREE_CONTRASTS))
         tables["chosen"] = pd.DataFrame(found.chosen, columns=list(CHOSEN)).astype(placed)
         skipped.update(found.skipped)
         scored["sentences with trees from attention"] = found.scored
