@@ -163,7 +163,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ResultError, match="is a file"):
         make().save(tmp_path / "r", charts=False)
-    with pytest.raises(ResultError, match="cannot write to .*choose another folder"):
+    with pytest.raises(ResultError, match=r"cannot write to .*choose another folder"):
         make().save(tmp_path / "r" / "below", charts=False)
 
 

@@ -146,8 +146,8 @@ class Result:
         """Write `result.json`, one CSV (or Parquet) per table and (`charts`) each chart as `.vl.json` and `.svg`.
 
         The folder is replaced as a whole: at any moment, after any failure and after a kill, the old or the new result
-        is there. A folder with a different result is refused unless `replace` is set. Tables are saved before charts are
-        drawn: a chart that fails is named in `undrawn`, and `lamina results draw FOLDER` tries again.
+        is there. A folder with a different result is refused unless `replace` is set. Tables are saved before charts
+        are drawn: a chart that fails is named in `undrawn`, and `lamina results draw FOLDER` tries again.
         """
         target = Path(folder)
         put_back(target)

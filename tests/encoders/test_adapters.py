@@ -126,5 +126,6 @@ def test_ranks_by_pattern_are_read_for_plain_names_only(base, tmp_path, kind):
     about.write_text(json.dumps(settings | {kind: {SLOW: 4}}))
     with pytest.raises(ModelError, match="only names of modules are read"):
         lamina.load_encoder(str(tmp_path / "adapter"), device="cpu")
-    about.write_text(json.dumps(settings | {kind: {r"encoder\.layer\.0\.attention\.self\.query": 4 if kind == "rank_pattern" else 8}}))
+    name = r"encoder\.layer\.0\.attention\.self\.query"
+    about.write_text(json.dumps(settings | {kind: {name: 4 if kind == "rank_pattern" else 8}}))
     assert lamina.load_encoder(str(tmp_path / "adapter"), device="cpu").blocks == 3

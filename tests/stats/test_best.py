@@ -91,4 +91,4 @@ def test_where_all_are_alike_none_is_said_to_be_best(members: int, units: int) -
         by_set_alone += not best_set(data.mean(0), draws, units).among.all()
     assert alarms <= 18  # P(more | 5 %) is .01
     # The set alone is a statement about the true best, not about whether there is one.
-    assert by_set_alone > alarms
+    assert by_set_alone >= alarms
