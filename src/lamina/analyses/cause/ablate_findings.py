@@ -217,7 +217,7 @@ def _agreement(result: Result) -> Iterator[Finding]:
         return
     against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
     yield finding(
-        claim=f"Gradient importance {against} on {plain(row.target)} ({row.heads} heads)",
+        claim=f"Gradient importance {against} on {plain(row.target)}",
         whether=whether,
         absent=f"Gradient importance does not predict the effect of ablating a head on {plain(row.target)}",
         contrast="rank correlation",
