@@ -344,7 +344,7 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
         truth = both.truth(hits)
         for cut, own in zip(cuts, truth, strict=True):
             (one, draws), (other, beside) = a.at(cut), b.at(cut)
-            apart = difference_family([paired.Drawn(one - other, draws - beside, a.count)], least=2).one()
+            apart = difference_family([PairedDraws(one - other, draws - beside, a.count)], least=2).one()
             found.add("difference of two models (compare)", own[0] - own[1], apart.low, apart.high)
     yield from found.rows(f"{world.texts} texts, {_count(world.seeds)}")
 

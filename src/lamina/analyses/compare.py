@@ -204,6 +204,8 @@ class Layers(NamedTuple):
     difference: Contrast
     """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them.
     Neither interval nor p where a probe had not converged."""
+    unit: str
+    """What is resampled: document or text."""
 
 
 def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[Layers]:
@@ -222,7 +224,7 @@ def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Itera
         difference = Contrast(other.value - one.value, np.nan, np.nan, np.nan, one.units)
         if tested and tests is not None:
             difference, member = _contrast(tests, member), member + 1
-        yield Layers(task, layer, one.estimate, other.estimate, difference)
+        yield Layers(task, layer, one.estimate, other.estimate, difference, one.unit)
 
 
 @dataclass(frozen=True, eq=False)
