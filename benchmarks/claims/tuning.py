@@ -129,8 +129,8 @@ def _orders(rng: np.random.Generator, planted: bool) -> bool:
     level = rng.normal(0.9, 0.02, 40)
     found = []
     for by in ("importance", "effect", "random", "top", "bottom"):
-        share = 0.3 if planted and by == "importance" else 0.2
-        hits = level[:, None] - 0.03 * (points / 10 > share + 1e-9) + rng.normal(0, 0.012, (40, 11))
+        share = 0.5 if planted and by == "importance" else 0.2
+        hits = level[:, None] - 0.03 * (points / 10 > share + 1e-9) + rng.normal(0, 0.0165, (40, 11))
         hits[:, 0] = level
         scores = [Scores(each, np.ones(40)) for each in hits.T]
         value = valued(scores, [f"d{at}" for at in range(40)], samples=300, seed=0)
@@ -188,7 +188,7 @@ def _heads(kept: bool, rng: np.random.Generator, planted: bool) -> bool:
     ahead = truth + rng.normal(0, 0.04, (DOCUMENTS, 72))
     if kept and planted:
         # The hardest of them, that all others are clear of.
-        ahead[:, 40] -= 0.1 - 0.052
+        ahead[:, 40] -= 0.1 - 0.035
     tests = sign_flip_family(ahead, np.ones(DOCUMENTS))
     rows = [
         _tested(
