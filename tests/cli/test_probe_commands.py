@@ -64,7 +64,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kept runs in a cache of our own, and a preset that is over at once."""
     patience = {"halve_after": 1, "stop_after": 2, "min_gain": 0.05, "min_learning_rate": 3e-3}
-    short = Schedule(learning_rate=1e-2, validate_every=5, max_validations=40, **patience, batch_texts=16, hidden=16)
+    rates = {"learning_rate": 1e-2, "mixing_rate": 10.0}
+    short = Schedule(**rates, validate_every=5, max_validations=40, **patience, batch_texts=16, hidden=16)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMINA_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setitem(PRESETS, "quick", replace(PRESETS["quick"], schedule=short, small=short))
@@ -107,7 +108,7 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
     assert (out / "mixing.csv").read_text().startswith("task,seed,tuning_seed,upto,layer,weight,gamma,norm\n")
     assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,difference,low,high,")
     training = pd.read_csv(out / "training.csv")
-    assert training["converged"].all()
+    assert (training["converged"] | training["overfitted"]).all()
     assert set(training["of"]) == {"model", "random", "control"}
     assert set(pd.read_csv(out / "steps.csv")["probe"]) == {"cumulative", "layer"}
     assert pd.read_parquet(out / "texts.parquet")["corpus"].nunique() == 1
