@@ -15,9 +15,9 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from benchmarks.bars import Bar
-from lamina.analyses.probing import paired
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
 from lamina.analyses.probing.paired import Answers, difference_family, resample
+from lamina.analyses.probing.paired import Drawn as PairedDraws
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,

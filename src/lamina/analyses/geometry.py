@@ -29,7 +29,7 @@ from lamina.results import Result
 from lamina.stats.best import best_set
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.family import bootstrap_family
-from lamina.stats.intervals import intervals
+from lamina.stats.intervals import column_intervals
 from lamina.stats.status import Contrast
 from lamina.stats.units import Units, document_of
 
@@ -341,7 +341,7 @@ def _measures(
 
 def _rows(model: str, layer: int, measures: Mapping[str, Drawn]) -> Iterator[tuple]:
     """Samples that drew one text alone, or texts of one word only, have no pair to measure and are left out."""
-    low, high = intervals(np.stack([each.draws for each in measures.values()], 1))
+    low, high = column_intervals(np.stack([each.draws for each in measures.values()], 1))
     for at, (measure, (value, _)) in enumerate(measures.items()):
         yield model, layer, measure, value, float(low[at]), float(high[at])
 

@@ -20,7 +20,7 @@ from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.progress import progress
 from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
-from lamina.stats.intervals import intervals
+from lamina.stats.intervals import column_intervals
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
 from lamina.stats.units import Halves, UnitSums, unit_of
 from lamina.types import Text
@@ -151,7 +151,7 @@ def jackknife_draws(measure: LeftOut, *, samples: int, seed: int) -> Float[np.nd
         >>> rows = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
         >>> groups = [Likeness.of(part, part @ part.T @ part) for part in rows.split(5)]
         >>> drawn = jackknife_draws(leave_out(groups), samples=1000, seed=0)
-        >>> low, high = (float(each[0]) for each in intervals(drawn[:, None]))
+        >>> low, high = (float(each[0]) for each in column_intervals(drawn[:, None]))
         >>> bool(low < leave_out(groups).value < high)
         True
     """
@@ -393,7 +393,7 @@ def compare_heads(
         draws = (drawn[..., :-1] / drawn[..., -1:]).swapaxes(0, 1)
     value, baseline = values.mean(0).reshape(2, *shape)
     over = draws_over_seeds(values, draws).clip(-1, 1).reshape(samples, 2, *shape)
-    low, high = intervals(over[:, 0])
+    low, high = column_intervals(over[:, 0])
     apart = _apart(tables, values, draws, shape)
     return HeadSimilarity(value, low, high, baseline, apart, skipped)
 

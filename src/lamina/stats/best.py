@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from lamina.stats.family import Contrasts, bootstrap_family
-from lamina.stats.intervals import widening
+from lamina.stats.intervals import as_normal
 from lamina.stats.status import LEAST_UNITS, SURE
 from lamina.stats.units import CHOOSING, SCORED
 
@@ -46,7 +44,7 @@ def best_set(
         draws: the same from resampled units, the same draws for all members.
         units: how many units were resampled.
         higher: whether higher scores are better.
-        widen: whether to make up for few units (see `widening`).
+        widen: whether to make up for few units (see `as_normal`).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -62,10 +60,9 @@ def best_set(
     if not len(known):
         return BestSet(np.zeros(len(values), bool), p, -1)
     first = int(known[values[known].argmax()])
-    wider = widening(units) if widen else 1.0
     remaining, surest = known, 0.0
     while len(remaining):
-        reached, null = _leads(values[remaining], drawn[:, remaining], wider)
+        reached, null = _leads(values[remaining], drawn[:, remaining], units if widen else None)
         order = np.argsort(-reached)
         # Of each draw the largest of the members from each on, in this order.
         largest = np.maximum.accumulate(null[:, order][:, ::-1], 1)[:, ::-1]
@@ -83,7 +80,7 @@ def best_set(
 
 
 def _leads(
-    values: Float[np.ndarray, " member"], drawn: Float[np.ndarray, "sample member"], wider: float
+    values: Float[np.ndarray, " member"], drawn: Float[np.ndarray, "sample member"], units: int | None
 ) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, "sample member"]]:
     """The largest standardised lead of another member over each, and the same of centred draws."""
     reached, null = np.full(len(values), -np.inf), np.full(drawn.shape, -np.inf)
@@ -100,8 +97,8 @@ def _leads(
         null[:, member] = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
         # A lead that never varies is sure.
         sure = bool((lead[~moving] > 0).any())
-        reached[member] = np.inf if sure else np.where(moving, lead / scale / wider, -np.inf).max()
-    return reached, null
+        reached[member] = np.inf if sure else np.where(moving, lead / scale, -np.inf).max()
+    return reached if units is None else as_normal(reached, units), null
 
 
 class Leads(NamedTuple):
@@ -111,7 +108,7 @@ class Leads(NamedTuple):
     """All members where none was shown to be better than any other."""
     contrasts: Contrasts
     """Of the first minus each member (so that it is above 0 whatever is better), simultaneous over the others; p: that
-    some other member is better than this one, and that any is better than any. NaN for the first itself."""
+    some other member is better than this one. NaN for the first itself."""
 
 
 def leads(
@@ -124,9 +121,7 @@ def leads(
 ) -> Leads:
     """A confidence set and the contrasts behind it, for the claim that some members are best and the others are not.
 
-    The set has the true best in 95 % of samples. Where all members are alike they all are the best, and of many the
-    last leaves the set more often than that: so all pairs are compared first (max-T), and the set is told only where
-    some member is better than some other.
+    Where all members are alike they all are the best, and in 95 % of samples none leaves the set.
 
     Args:
         scores: of the members; NaN where one has none.
@@ -149,33 +144,11 @@ def leads(
     apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
     drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
     found = bootstrap_family(apart, drawn, units, least=least)
-    known = units >= least and bool((best.p < SURE).any())
-    some = known and _some_pair_differs(scores[scored], draws[:, scored], units)
+    known = units >= least
     return Leads(
-        best._replace(among=best.among if some else scored),
-        found._replace(p=np.where(others & (found.needed == 0), best.p if some else np.fmax(best.p, SURE), np.nan)),
+        best._replace(among=best.among if known else scored),
+        found._replace(p=np.where(others & (found.needed == 0), best.p, np.nan)),
     )
-
-
-def _some_pair_differs(
-    scores: Float[np.ndarray, " member"], draws: Float[np.ndarray, "sample member"], units: int
-) -> bool:
-    """Whether any two members differ: all pairs by max-T; those that differ in no draw, but do, count as well.
-
-    Student's quantile of the largest statistic counts, not a common widening: among many pairs it lies far out.
-    """
-    one, other = np.triu_indices(len(scores), 1)
-    apart, drawn = scores[one] - scores[other], draws[:, one] - draws[:, other]
-    error = np.nanstd(drawn, axis=0)
-    moving = error > 1e-12
-    if (np.abs(apart[~moving]) > 1e-12).any():
-        return True
-    if not moving.any():
-        return False
-    null = np.nanmax(np.abs(drawn - apart)[:, moving] / error[moving], axis=1)
-    reached = np.max(np.abs(apart[moving]) / error[moving]) * np.sqrt((units - 1) / units)
-    as_normal = norm.isf(student.sf(reached, units - 1))
-    return bool((1 + (null >= as_normal).sum()) / (1 + len(null)) < SURE)
 
 
 class CrossFit(NamedTuple):

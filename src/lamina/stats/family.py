@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
 
-from lamina.stats.intervals import widening
+from lamina.stats.intervals import as_normal, from_normal
 from lamina.stats.status import LEAST_UNITS, SURE, Contrast
 
 Alternative = Literal["two-sided", "greater"]
@@ -234,7 +234,7 @@ def bootstrap_family(
         alternative: `greater` asks whether the contrast is above 0.
         bounds: what the contrast lies between.
         least: fewer units are untested.
-        widen: whether to make up for few units (see `widening`); not where draws follow Student's t already.
+        widen: whether to make up for few units (see `as_normal`); not where draws follow Student's t already.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -253,17 +253,15 @@ def bootstrap_family(
     moved = np.isfinite(estimate) & (error > 1e-12)
     enough = count >= least
     known = moved & enough
-    wider = np.array([widening(int(each)) if widen else 1.0 for each in count])
-    scale = np.where(moved, error * wider, 1)
-    reached = np.where(known, estimate / scale, 0)
+    reached = np.where(known, estimate / np.where(moved, error, 1), 0)
+    reached = as_normal(reached, count) if widen else reached
     centred = np.where(finite & known, (drawn - estimate) / np.where(moved, error, 1), 0)
     below, largest = _step_down(reached, known, lambda rows: centred[rows], samples, alternative)
     p = np.where(known, (below + 1) / (samples + 1), np.nan)
     critical = _critical(largest, complete=False) if known.any() else np.nan
-    low = np.where(known, estimate - critical * scale, np.nan)
-    high = (
-        np.where(known, estimate + critical * scale, np.nan) if alternative == "two-sided" else np.full(len(p), np.inf)
-    )
+    reach = error * (from_normal(critical, count) if widen else critical)
+    low = np.where(known, estimate - reach, np.nan)
+    high = np.where(known, estimate + reach, np.nan) if alternative == "two-sided" else np.full(len(p), np.inf)
     low, high = (np.where(known, ends.clip(*bounds), np.nan) for ends in (low, high))
     needed = np.where(np.isfinite(estimate) & ~enough, least, 0).astype(float)
     return Contrasts(*(each.reshape(shape) for each in (estimate, low, high, p, count, needed)))

@@ -22,15 +22,15 @@ def interval(draws: Real[np.ndarray, " sample"]) -> tuple[float, float]:
         >>> interval(np.array([1.0, 2.0, 3.0, np.nan]))
         (1.05, 2.95)
     """
-    low, high = intervals(np.asarray(draws, float)[:, None])
+    low, high = column_intervals(np.asarray(draws, float)[:, None])
     return float(low[0]), float(high[0])
 
 
-def intervals(draws: Real[np.ndarray, " sample *kinds"]) -> tuple[np.ndarray, np.ndarray]:
+def column_intervals(draws: Real[np.ndarray, " sample *kinds"]) -> tuple[np.ndarray, np.ndarray]:
     """The middle 95 % over samples of each kind; draws that do not exist (NaN) are left out.
 
     Example:
-        >>> low, high = intervals(np.array([[0.5, np.nan], [1.0, np.nan], [np.nan, np.nan]]))
+        >>> low, high = column_intervals(np.array([[0.5, np.nan], [1.0, np.nan], [np.nan, np.nan]]))
         >>> low.round(4).tolist(), high.round(4).tolist()
         ([0.5125, nan], [0.9875, nan])
     """
@@ -60,7 +60,7 @@ def ratio_intervals(
     sums = np.asarray(sums, float)
     shape = np.shape(counts)
     counts = np.asarray(counts, float).reshape(*shape, *[1] * (sums.ndim - len(shape)))
-    return intervals(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+    return column_intervals(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
 
 
 @cache
@@ -98,8 +98,33 @@ def widened_intervals(
     several = counts > 1
     unique, place = np.unique(np.where(several, counts, 2), return_inverse=True)
     wider = np.array([widening(int(count)) for count in unique])[place].reshape(values.shape)
-    low, high = intervals(values + (np.asarray(draws, float) - values) * wider)
+    low, high = column_intervals(values + (np.asarray(draws, float) - values) * wider)
     return np.where(several, low, np.nan), np.where(several, high, np.nan)
+
+
+def as_normal(statistic: Real[np.ndarray, "*member"], units: Real[np.ndarray, "*counted"] | int) -> np.ndarray:
+    """Estimates over their bootstrap errors, as far out on the normal scale as Student's distribution says they are.
+
+    With few units a bootstrap's errors are too small and vary. Far out, where the largest of many statistics lies, a
+    common factor (`widening`) is not enough.
+
+    Example:
+        >>> as_normal(np.array([2.0, 4.0]), 10).round(2).tolist(), as_normal(np.array([4.0]), 10**6).round(2).tolist()
+        ([1.71, 2.96], [4.0])
+    """
+    n = np.maximum(units, 2)
+    return norm.isf(student.sf(np.abs(statistic) * np.sqrt((n - 1) / n), n - 1)) * np.sign(statistic)
+
+
+def from_normal(critical: float, units: Real[np.ndarray, "*counted"] | int) -> np.ndarray:
+    """The inverse of `as_normal`: how many bootstrap errors an interval reaches.
+
+    Example:
+        >>> bool(np.isclose(as_normal(from_normal(2.5, 8), 8), 2.5))
+        True
+    """
+    n = np.maximum(units, 2)
+    return student.isf(norm.sf(critical), n - 1) * np.sqrt(n / (n - 1))
 
 
 def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lamina.encoders.lens import layer_states, lens_logits
 from lamina.progress import progress
-from lamina.stats.intervals import intervals, share_interval
+from lamina.stats.intervals import column_intervals, share_interval
 
 if TYPE_CHECKING:
     from lamina.encoders.language_model import LanguageModel
@@ -155,7 +155,7 @@ def intervals_of(
         1.0
     """
     found = []
-    for own, low, high in zip(value.tolist(), *(ends.tolist() for ends in intervals(samples)), strict=True):
+    for own, low, high in zip(value.tolist(), *(ends.tolist() for ends in column_intervals(samples)), strict=True):
         if exact and low == high and own in (0, 1):
             low, high = share_interval(round(own) * units, units)
         found.append((own, low, high))

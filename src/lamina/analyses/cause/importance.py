@@ -20,7 +20,7 @@ from lamina.encoders.batch_size import is_out_of_memory
 from lamina.encoders.interventions import Interventions
 from lamina.progress import progress
 from lamina.stats.family import bootstrap_family, permutation_family
-from lamina.stats.intervals import intervals
+from lamina.stats.intervals import column_intervals
 from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import SURE
 from lamina.stats.units import Units
@@ -109,7 +109,7 @@ def importance_rows(gradients: GateGradients, *, samples: int, seed: int) -> lis
     blocks = _blocks(gradients)
     value = layer_normalised(gradients.sums.sum(0), blocks)
     drawn = gradients.drawn(samples=samples, seed=seed)
-    low, high = intervals(layer_normalised(drawn, blocks))
+    low, high = column_intervals(layer_normalised(drawn, blocks))
     return [
         (block + 1, head + 1, *numbers)
         for (block, head), *numbers in zip(gradients.heads, value.tolist(), low.tolist(), high.tolist(), strict=True)

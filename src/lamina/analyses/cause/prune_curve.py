@@ -16,7 +16,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import Removed
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import Contrasts, bootstrap_family
-from lamina.stats.intervals import intervals
+from lamina.stats.intervals import column_intervals
 from lamina.stats.seeds import draws_over_seeds
 from lamina.stats.units import Units
 
@@ -40,7 +40,7 @@ class Value(NamedTuple):
     @property
     def interval(self) -> tuple[Float[np.ndarray, " *points"], Float[np.ndarray, " *points"]]:
         """95 %; not available where nothing was drawn."""
-        return intervals(self.drawn)
+        return column_intervals(self.drawn)
 
     def minus(self, other: Value) -> Value:
         """The difference from another score of the same documents, draw by draw."""

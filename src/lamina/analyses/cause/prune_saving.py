@@ -32,7 +32,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import PRUNED, Removed, kept_removed, save_pruned, save_weights
 from lamina.errors import InputError
 from lamina.files.writing import write_text
-from lamina.stats.intervals import intervals
+from lamina.stats.intervals import column_intervals
 from lamina.training.provenance import ABOUT, TEXTS, folder_of, is_among, read_about, text_hash, used_texts
 from lamina.training.retraining import Schooling, train_on
 from lamina.types import Text
@@ -189,7 +189,7 @@ def _saved(model: Interventions, removed: Removed) -> tuple[HuggingFaceEncoder, 
 def _row(found: Value) -> tuple[float, ...]:
     """Before, after with its interval, and the difference with its own."""
     (before, after), (low, high) = found.value, found.interval
-    moved = intervals(found.drawn[:, 1] - found.drawn[:, 0])
+    moved = column_intervals(found.drawn[:, 1] - found.drawn[:, 0])
     return tuple(map(float, (before, after, low[1], high[1], after - before, *moved)))
 
 
