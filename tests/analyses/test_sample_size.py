@@ -10,7 +10,7 @@ import pytest
 
 import lamina
 from lamina import Edge, Result, Span, Text, corpus_from
-from lamina.analyses.legacy import DIFFERENCE
+from lamina.analyses.attention_maps.relations import BEST
 from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
 from lamina.findings import Finding
@@ -99,12 +99,9 @@ def test_what_is_made_of_small_results_warns_too(small: Result) -> None:
 
 
 def test_a_rare_relation_among_many_dependencies_says_so() -> None:
-    best = pd.DataFrame(
-        [("nsubj", 2, 1, 40, 0.6, 0.5, 0.7, -1, 0.3, 0.3, 0.2, 0.4, 0.001)],
-        columns=[
-            "relation", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy", *DIFFERENCE,
-        ],
-    )  # fmt: skip
+    tested = (0.3, 0.2, 1.0, 0.001, 20, 0)
+    row = ("nsubj", "dependent", 2, 1, 40, 0.6, 0.5, 0.7, -1, 0.3, *tested)
+    best = pd.DataFrame([(*row, "document", "relation", True, 0.6, 0.5, 0.7, 0.3, True)], columns=list(BEST))
     corpus = {"name": "c", "fingerprint": "g", "scored": {"dependencies": 10_000}}
     result = Result("heads", {"best": best}, Provenance({"name": "m", "fingerprint": "f"}, corpus, {}))
 
