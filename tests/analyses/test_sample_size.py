@@ -9,6 +9,7 @@ import pytest
 
 import lamina
 from lamina import Edge, Result, Span, Text, corpus_from
+from lamina.analyses.attention_maps.relations import BEST
 from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
 from lamina.findings import Finding
@@ -93,3 +94,14 @@ def test_findings_of_a_small_result_say_so() -> None:
 
 def test_what_is_made_of_small_results_warns_too(small: Result) -> None:
     assert sample_of([[small]], {}).warnings() == small.provenance.warnings
+
+
+def test_a_rare_relation_among_many_dependencies_says_so() -> None:
+    tested = (0.3, 0.2, 1.0, 0.001, 20, 0)
+    row = ("nsubj", "dependent", 2, 1, 40, 0.6, 0.5, 0.7, -1, 0.3, *tested)
+    best = pd.DataFrame([(*row, "document", "relation", True, 0.6, 0.5, 0.7, 0.3, True)], columns=list(BEST))
+    corpus = {"name": "c", "fingerprint": "g", "scored": {"dependencies": 10_000}}
+    result = Result("heads", {"best": best}, Provenance({"name": "m", "fingerprint": "f"}, corpus, {}))
+
+    (found,) = lamina.heads.findings(result)
+    assert found.text.endswith("Small sample: 40 targets.")

@@ -110,10 +110,10 @@ def as_normal(statistic: Real[np.ndarray, "*member"], units: Real[np.ndarray, "*
 
     Example:
         >>> as_normal(np.array([2.0, 4.0]), 10).round(2).tolist(), as_normal(np.array([4.0]), 10**6).round(2).tolist()
-        ([1.71, 2.96], [4.0])
+        ([1.69, 2.86], [4.0])
     """
     n = np.maximum(units, 2)
-    return norm.isf(student.sf(np.abs(statistic) * np.sqrt((n - 1) / n), n - 1)) * np.sign(statistic)
+    return np.asarray(norm.isf(student.sf(np.abs(statistic) * np.sqrt((n - 1) / n), n - 1)) * np.sign(statistic))
 
 
 def from_normal(critical: float, units: Real[np.ndarray, "*counted"] | int) -> np.ndarray:
@@ -124,7 +124,7 @@ def from_normal(critical: float, units: Real[np.ndarray, "*counted"] | int) -> n
         True
     """
     n = np.maximum(units, 2)
-    return student.isf(norm.sf(critical), n - 1) * np.sqrt(n / (n - 1))
+    return np.asarray(student.isf(norm.sf(critical), n - 1) * np.sqrt(n / (n - 1)))
 
 
 def student_interval(values: Float[np.ndarray, " unit"]) -> tuple[float, float]:

@@ -416,7 +416,8 @@ def _gradient(row: Any, place: str, unit: str) -> Finding:
 
 def _most(table: pd.DataFrame, kinds: Collection[str]) -> Iterable[Any]:
     """The row with the largest difference; of equals, that of the first kind. What could not vary is left out."""
-    tested = table[table["p_adjusted"].notna() | (table["needed"] > 0)]
+    varies = table["p_adjusted"].notna() & (table["diff_high"] > table["diff_low"])
+    tested = table[varies | (table["needed"] > 0)]
     parts = [tested[tested["kind"] == kind].dropna(subset=["difference"]) for kind in kinds]
     if not any(len(part) for part in parts):
         return

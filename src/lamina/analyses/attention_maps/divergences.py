@@ -206,8 +206,8 @@ def most_alike(table: pd.DataFrame) -> Iterable[Finding]:
 
     Example:
         >>> rows = [
-        ...     (1, 1, 1, 2, 3.0, 0.003, 0.0023, 0.004, 0.1785, 0.17, 0.19, 0.002, 20, 0, True),
-        ...     (1, 1, 2, 1, 360.0, 0.36, 0.34, 0.38, -0.1785, -0.19, -0.17, 0.002, 20, 0, False),
+        ...     (1, 1, 1, 2, 3.0, 0.003, 0.0023, 0.004, 0.179, 0.17, 0.19, 0.002, 20, 0, True),
+        ...     (1, 1, 2, 1, 360.0, 0.36, 0.34, 0.38, -0.179, -0.19, -0.17, 0.002, 20, 0, False),
         ... ]
         >>> [found.text for found in most_alike(pd.DataFrame(rows, columns=list(DIVERGENCES)))]
         ['Heads 1-1 and 1-2 attend alike: their divergence is .0030 nats per token, less than that of two heads on \
