@@ -15,8 +15,9 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from benchmarks.bars import Bar
+from lamina.analyses.probing import paired
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose
-from lamina.analyses.probing.paired import Answers, difference_of, resample
+from lamina.analyses.probing.paired import Answers, difference_family, resample
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
@@ -336,11 +337,14 @@ def paired(world: World, sets: int, seed: int = 4) -> Iterator[Row]:
     for number, (rng, hits, _) in enumerate(blocks(both, sets, seed)):
         sums = f1_sums(hits, rng)
         tallies = [tuple(Tally("f1", own[:, :, at]) for own in sums) for at in (0, 1)]
-        answers = [Answers("pos", "simulated", names, "same", cuts, own, tuple(range(len(own)))) for own in tallies]
+        answers = [
+            Answers("pos", "simulated", names, names, "same", cuts, own, tuple(range(len(own)))) for own in tallies
+        ]
         a, b = resample(answers, samples=SAMPLES, seed=number)
         truth = both.truth(hits)
         for cut, own in zip(cuts, truth, strict=True):
-            apart = difference_of(a.at(cut), b.at(cut))
+            (one, draws), (other, beside) = a.at(cut), b.at(cut)
+            apart = difference_family([paired.Drawn(one - other, draws - beside, a.count)], least=2).one()
             found.add("difference of two models (compare)", own[0] - own[1], apart.low, apart.high)
     yield from found.rows(f"{world.texts} texts, {_count(world.seeds)}")
 

@@ -2,7 +2,7 @@
 
 In the planted language one head has to copy the subject's number to the verb. Which head of a trained model does, its
 attention and weights say; ablating every head should name the same one. Models trained on the language with verbs in a
-number of their own have no such head: there, hardly any set of pairs should show an effect after Holm's correction.
+number of their own have no such head: there, hardly any set of pairs should show an effect, all heads tested together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     """(block, head), from 0, without which agreement suffers most."""
     effect: float
     smallest_p: float
-    """Of all heads, corrected by Holm."""
+    """Of all heads, adjusted for their family."""
 
 
 def ablated(seed: int, *, dependent: bool = True, pairs: int = PAIRS, drawn: int = 0) -> Found:
@@ -64,5 +64,5 @@ def bars() -> Iterator[Bar]:
     alarms = [
         ablated(seed, dependent=False, drawn=drawn).smallest_p < SURE for seed in range(SEEDS) for drawn in range(SETS)
     ]
-    what = f"ablate: false alarms after Holm without the dependency, {SEEDS} models, {SETS} sets of pairs each"
+    what = f"ablate: false alarms over all heads without the dependency, {SEEDS} models, {SETS} sets of pairs each"
     yield Bar(what, sum(alarms) / len(alarms), SURE, at_least=False)

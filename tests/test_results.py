@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lamina.errors import ResultError
 from lamina.files.checking import json_text
-from lamina.findings import Finding, strongest_first
+from lamina.findings import Finding, Source, strongest_first
 from lamina.results import FORMAT, Provenance, Result, answer_key, check_result, question_key, read_head
 
 PROVENANCE = Provenance(
@@ -163,7 +163,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ResultError, match="is a file"):
         make().save(tmp_path / "r", charts=False)
-    with pytest.raises(ResultError, match="was not saved: cannot write"):
+    with pytest.raises(ResultError, match=r"cannot write to .*choose another folder"):
         make().save(tmp_path / "r" / "below", charts=False)
 
 
@@ -207,20 +207,32 @@ def test_the_key_tells_questions_apart() -> None:
 
 
 def test_findings_version_and_question_come_back(tmp_path: Path) -> None:
-    found = (Finding("Layer 3 is best.", "clear", 0.9, 0.89, 0.91, 0.51, "layers"), Finding("Open.", "open", np.nan))
+    best = Finding("Layer 3 is best", "lead", "clear", 0.9, 0.89, 0.91, 0.01, source=(Source("t", {"layer": 3}),))
+    found = (best, Finding("it holds", "lead", "open", np.nan))
     result = Result("demo", {}, PROVENANCE, findings=found, version=3, asked="the question")
 
     back = Result.load(result.save(tmp_path / "r", charts=False))
 
     assert (back.version, back.question, back.key) == (3, "the question", result.key)
     assert back.findings[0] == found[0]
-    assert back.findings[1].value is None, "NaN becomes null"
+    assert back.findings[1].estimate is None, "NaN becomes null"
     assert "NaN" not in (tmp_path / "r" / "result.json").read_text()
 
 
 def test_clear_findings_come_first() -> None:
-    said = [Finding("a", "null"), Finding("b", "open"), Finding("c", "clear"), Finding("d", "clear")]
-    assert [each.text for each in strongest_first(said)] == ["c", "d", "b", "a"]
+    statuses = ("untested", "null", "open", "clear", "clear")
+    listed = [Finding(name, "", status) for name, status in zip("abcde", statuses, strict=True)]
+    assert [finding.claim for finding in strongest_first(listed)] == ["d", "e", "b", "c", "a"]
+
+
+def test_findings_of_older_formats_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    folder = make().save(tmp_path / "r", charts=False)
+    head = read_head(folder)
+    head |= {"format": 3, "findings": [{"text": "Layer 6 is best.", "status": "clear", "value": 0.3}]}
+    (folder / "result.json").write_text(json.dumps(head))
+    back = Result.load(folder)
+    assert back.findings == ()
+    assert back.provenance.warnings[-1].startswith("Findings of an older lamina are left out; ")
 
 
 def test_a_result_of_another_question_is_not_replaced(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ TABLE = pd.DataFrame({"layer": [0, 1, 2], "label": ["a", "b", ""], "value": [0.5
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "weights").write_bytes(bytes(range(256)) * 8)
-    findings = (Finding("Layer 0 is best.", "clear", 0.5),)
+    findings = (Finding("Layer 0 is best", "lead", "clear", 0.5),)
     files = {"model.safetensors": tmp_path / "weights"}
     result = Result("demo", {"scores": TABLE}, PROVENANCE, files, findings)
     return result.save(tmp_path / "r", charts=False)
@@ -46,7 +46,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(
     place_of = tmp_path_factory.getbasetemp()
     (place_of / "weights").write_bytes(b"weights" * 20)
     files = {"w": place_of / "weights"}
-    made = Result("demo", {"scores": TABLE}, PROVENANCE, files, (Finding("So.", "open", 0.5),))
+    made = Result("demo", {"scores": TABLE}, PROVENANCE, files, (Finding("it is so", "lead", "open", 0.5),))
     folder = made.save(place_of / "flipped", charts=False, replace=True)
     content = bytearray((folder / name).read_bytes())
     content[place % len(content)] ^= 1 << bit

@@ -6,10 +6,14 @@ of .9 has to be found. `python -m benchmarks claims` prints the table of docs/me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import NamedTuple
 
 import numpy as np
+
+from benchmarks.bars import Bar
 
 DRAWS = 400
 MOST_ALARMS = 29
@@ -40,8 +44,24 @@ class Rates(NamedTuple):
 
 def rates(simulation: Simulation, draws: int = DRAWS, *, seed: int = 0) -> Rates:
     """Simulate without and with an effect."""
-    counts = []
-    for planted in (False, True):
+
+    def count(planted: bool) -> int:
         rngs = (np.random.default_rng([seed, number, planted]) for number in range(draws))
-        counts.append(sum(bool(simulation.clear(rng, planted)) for rng in rngs))
-    return Rates(*counts, draws)
+        return sum(bool(simulation.clear(rng, planted)) for rng in rngs)
+
+    return Rates(count(False), count(True), draws)
+
+
+def simulations() -> list[Simulation]:
+    """Those of all analyses."""
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    return [simulation for module in modules for simulation in module.SIMULATIONS]
+
+
+def bars() -> Iterator[Bar]:
+    """Two bars per family of claims."""
+    for simulation in simulations():
+        what = f"{simulation.analysis}: {simulation.family}"
+        alarms, found, draws = rates(simulation)
+        yield Bar(f"{what}, clear without an effect", alarms, MOST_ALARMS, at_least=False, unit=f" of {draws}")
+        yield Bar(f"{what}, clear with one", found, LEAST_FOUND, at_least=True, unit=f" of {draws}")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.encoders.series import Series, load_series
     from lamina.errors import LaminaError
-    from lamina.findings import Finding
+    from lamina.findings import Finding, Source, finding
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
     from lamina.results import Provenance, Result
@@ -62,6 +62,7 @@ _HOME = {
     "Series": "lamina.encoders.series",
     "Sentence": "lamina.analyses.inputs",
     "Setting": "lamina.analyses.settings",
+    "Source": "lamina.findings",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
     "Table": "lamina.analyses.declaration",
@@ -76,6 +77,7 @@ _HOME = {
     "analysis": "lamina.analyses.declaration",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
+    "finding": "lamina.findings",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
     "load_questions": "lamina.corpora",

@@ -42,7 +42,7 @@ class Source:
         """Its rows of the table of that name."""
         keep = [True] * len(table)
         for column, value in self.where.items():
-            same = table[column].isna() if value is None else table[column] == value
+            same = table[column].isna() if value is None else (table[column] == value).fillna(False)
             keep = [before and bool(now) for before, now in zip(keep, same, strict=True)]
         return table[keep]
 
@@ -166,7 +166,9 @@ def not_tested(
         >>> not_tested("layer 3 is best", "2 of 7 probes had not converged").text
         'It was not tested whether layer 3 is best: 2 of 7 probes had not converged.'
     """
-    return Finding(whether, "", "untested", note=reason, source=tuple(source), importance=tuple(importance))
+    return Finding(
+        whether, "", "untested", note=f"{reason.rstrip('.')}.", source=tuple(source), importance=tuple(importance)
+    )
 
 
 def saved_finding(found: Finding) -> dict[str, Any]:
@@ -200,7 +202,7 @@ def sentence(found: Finding) -> str:
         '5 documents are too few to test whether heads differ; at least 6 are needed.'
     """
     if found.status == "untested" and not found.needed:
-        return f"It was not tested whether {found.claim}: {found.note.rstrip('.') or 'no reason was recorded'}."
+        return f"It was not tested whether {found.claim}: {found.note or 'no reason was recorded.'}"
     after = f" {found.note}" if found.note else ""
     if found.status == "untested":
         counted = f"{found.n:,} {found.unit}{'' if found.n == 1 else 's'} {'is' if found.n == 1 else 'are'}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,7 +26,7 @@ WITH_CONTRASTS = 4
 """From this format on, findings name the contrast that was tested."""
 _READABLE = (1, 2, 3, FORMAT)
 """Format 1 had neither findings nor versions; before format 3, every table was CSV."""
-_LARGEST_HEAD = 64 * 1024**2
+_LARGEST_HEAD = 8 * 1024**2
 """Most bytes of a `result.json`; those of real results have a few thousand."""
 _NOT_A_NAME = re.compile(r"[/\\\0]|^\.{0,2}$")
 _OLDER_SAVE = re.compile(r"[a-z0-9_]{8}")
@@ -156,6 +158,7 @@ def refuse_foreign(target: Path) -> None:
 def refuse_other(target: Path, question: str, *, replace: bool = False) -> None:
     """Raise an error if the folder holds a result of another model, data or settings, unless `replace` is set."""
     refuse_foreign(target)
+    refuse_unwritable(target)
     if replace or not (target / HEAD).exists():
         return
     try:
@@ -168,6 +171,19 @@ def refuse_other(target: Path, question: str, *, replace: bool = False) -> None:
             f"{target} holds another result ({head.get('analysis')}: {model} on {corpus}, or with other settings); "
             "give another folder, or use --replace (replace=True) to overwrite it"
         )
+
+
+def refuse_unwritable(target: Path) -> None:
+    """Raise an error where no folder can be written: known before the work, not after it."""
+    there = next((path for path in (target, *target.absolute().parents) if path.exists()), Path("/"))
+    try:
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(there))
+        # Permissions alone do not tell: some file systems take no files from anybody.
+        with tempfile.TemporaryDirectory(dir=there, prefix=".lamina-"):
+            pass
+    except OSError as error:
+        raise ResultError(f"cannot write to {target}: {there}: {error.strerror}; choose another folder") from error
 
 
 def answer_key(question: str, version: int) -> str:

@@ -31,6 +31,8 @@ NAME = r"^[A-Za-z0-9_-]{1,100}$"
 
 _HELD = 32
 """Results kept in memory."""
+_HEADS = 4096
+"""Heads of results kept in memory; one has a few kilobytes."""
 _ANALYSIS = r"^[A-Za-z0-9_.-]{1,100}$"
 _FILE = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
 """Names of files: in the folder, or in one below it."""
@@ -194,8 +196,7 @@ def _read(folder: Path, name: Path) -> Entry | PassedOver:
         state = os.lstat(folder / HEAD)
         if not stat.S_ISREG(state.st_mode):
             raise ResultError(f"its {HEAD} is a link or no regular file")
-        head = without_nan(read_head(folder))
-        _check(head)
+        head = _head(folder, (state.st_ino, state.st_mtime_ns, state.st_size))
         _check_links(folder, head)
     except LaminaError as error:
         return PassedOver(_shown(name), _shown(error))
@@ -204,6 +205,14 @@ def _read(folder: Path, name: Path) -> Entry | PassedOver:
         return PassedOver(_shown(name), _shown(f"its {HEAD} cannot be read ({type(error).__name__}: {error})"))
     id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
     return Entry(id, folder, shown, head, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=_HEADS)
+def _head(folder: Path, _state: tuple[int, int, int]) -> dict[str, Any]:
+    """The head of a result, read once as long as its file is the same."""
+    head = without_nan(read_head(folder))
+    _check(head)
+    return head
 
 
 def _readable(name: Path) -> str:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pandas
 
 _TEXT = ("str", "string", "object")
+_LARGE, _PACKED, _MOST = 2**28, 100, 2**31
+"""Bytes that a Parquet table may unpack to: a few hundred megabytes, or this many times its size, but never more."""
+_BATCH = 8192
+"""Rows that are unpacked at once."""
 _DTYPES = re.compile(rf"{'|'.join(_TEXT)}|category|bool|boolean|[Uu]?[Ii]nt(8|16|32|64)|[Ff]loat(16|32|64)")
 """What a column can be read back as."""
 
@@ -93,10 +97,19 @@ def _read_parquet(file: str, content: bytes, dtypes: Mapping[str, str]) -> panda
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    most = min(_MOST, max(_LARGE, _PACKED * len(content)))
+    batches: list[pa.RecordBatch] = []
     try:
-        stored = pq.read_table(pa.BufferReader(content))
+        with pq.ParquetFile(pa.BufferReader(content)) as stored_file:
+            schema = stored_file.schema_arrow
+            for batch in stored_file.iter_batches(_BATCH, use_threads=False):
+                batches.append(batch)
+                most -= batch.nbytes
+                if most < 0:
+                    raise ValueError(f"{file} unpacks to far more than its {len(content) >> 10:,} KB")
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{file} is not a Parquet table ({error})") from error
+    stored = pa.Table.from_batches(batches, schema)
     _expect_columns(file, stored.column_names, dtypes)
     return stored.to_pandas(ignore_metadata=True).astype(dict(dtypes))
 

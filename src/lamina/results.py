@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from dataclasses import replace as replace_fields
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
@@ -107,6 +108,8 @@ class Result:
     """The question's key, if the runner computed it."""
     parquet: tuple[str, ...] = ()
     """The tables that are saved as Parquet instead of CSV: those with one row per item."""
+    undrawn: Mapping[str, str] = field(default_factory=dict)
+    """Chart (or `charts`, for all) -> why it could not be drawn when the result was saved."""
 
     @property
     def question(self) -> str:
@@ -143,15 +146,23 @@ class Result:
         """Write `result.json`, one CSV (or Parquet) per table and (`charts`) each chart as `.vl.json` and `.svg`.
 
         The folder is replaced as a whole: at any moment, after any failure and after a kill, the old or the new result
-        is there. A folder with a different result is refused unless `replace` is set.
+        is there. A folder with a different result is refused unless `replace` is set. Tables are saved before charts
+        are drawn: a chart that fails is named in `undrawn`, and `lamina results draw FOLDER` tries again.
         """
         target = Path(folder)
         put_back(target)
         refuse_other(target, self.question, replace=replace)
+        # A link stays a link: what it points to is replaced.
+        real = Path(os.path.realpath(target))
         try:
-            # A link stays a link: what it points to is replaced.
-            with fresh_folder(Path(os.path.realpath(target))) as fresh:
-                self._write_into(fresh, charts=charts)
+            with fresh_folder(real) as fresh:
+                self._write_into(fresh, {})
+            if charts:
+                drawn, undrawn = _drawn(self)
+                if drawn or undrawn:
+                    whole = replace_fields(self, undrawn=undrawn, files={name: real / name for name in self.files})
+                    with fresh_folder(real) as fresh:
+                        whole._write_into(fresh, drawn)
         except WriteError as error:
             raise ResultError(f"the result was not saved: {error}") from error
         except OSError as error:
@@ -160,7 +171,8 @@ class Result:
             ) from error
         return target
 
-    def _write_into(self, folder: Path, *, charts: bool) -> None:
+    def _write_into(self, folder: Path, drawn: Mapping[str, str]) -> None:
+        """Write tables, files, drawn charts (file name -> content) and the head."""
         refuse_names(self.tables, Path(self.analysis))
         refuse_names(self.files, Path(self.analysis), nested=True)
         kept = {"parquet": [name for name in self.tables if name in self.parquet]}
@@ -170,13 +182,8 @@ class Result:
                 raise ResultError(f"{path}, a file of the result, is gone; run the same command again")
             (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(path, folder / name)
-        if charts:
-            from lamina.figures import spec_of, to_svg
-
-            for name, chart in self.charts().items():
-                spec = spec_of(chart)
-                (folder / f"{name}.vl.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
-                (folder / f"{name}.svg").write_text(to_svg(spec), encoding="utf-8")
+        for name, content in drawn.items():
+            (folder / name).write_text(content, encoding="utf-8")
         head = {
             "format": FORMAT,
             "analysis": self.analysis,
@@ -187,6 +194,7 @@ class Result:
             "tables": columns,
             **kept,
             "files": [*self.files],
+            "undrawn": dict(self.undrawn),
             "provenance": asdict(self.provenance),
             "hashes": list_files(folder),
         }
@@ -231,9 +239,10 @@ class Result:
                 # They were not told as they were tested.
                 findings = ()
                 left_out = f"Findings of an older lamina are left out; {made_again(head)}."
-                provenance = replace(provenance, warnings=(*provenance.warnings, left_out))
+                provenance = replace_fields(provenance, warnings=(*provenance.warnings, left_out))
             about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
             about["parquet"] = tuple(head.get("parquet", ()))
+            about["undrawn"] = {str(name): str(why) for name, why in head.get("undrawn", {}).items()}
             return cls(head["analysis"], tables, provenance, files, **about)
         except (
             OSError,
@@ -257,6 +266,27 @@ class Result:
         for name, table in self.tables.items():
             parts.append(f"<h4>{name}</h4>{table.to_html(index=False, max_rows=20)}")
         return "\n".join(parts)
+
+
+def _drawn(result: Result) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of all charts that can be drawn, and why the others cannot."""
+    from lamina.figures import spec_of, to_svg
+
+    drawn: dict[str, str] = {}
+    undrawn: dict[str, str] = {}
+    try:
+        charts = result.charts()
+    except Exception as error:  # a chart must not cost the tables, whatever is wrong with it
+        return {}, {"charts": f"{type(error).__name__}: {error}"}
+    for name, chart in charts.items():
+        try:
+            spec = spec_of(chart)
+            files = {f"{name}.vl.json": json.dumps(spec, indent=2) + "\n", f"{name}.svg": to_svg(spec)}
+        except Exception as error:  # as above
+            undrawn[name] = f"{type(error).__name__}: {error}"
+        else:
+            drawn |= files
+    return drawn, undrawn
 
 
 def check_result(folder: Path) -> list[str]:

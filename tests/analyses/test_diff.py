@@ -12,14 +12,16 @@ import pytest
 import torch
 
 from lamina.analyses import similarity as head_similarity
-from lamina.analyses.diff import Difference, _probes, diff
+from lamina.analyses.diff import Difference, _probes, _tested, best_table, changed_layers, diff
 from lamina.analyses.probing.probe import probe
-from lamina.analyses.similarity import Likeness, word_vectors
+from lamina.analyses.similarity import LeftOut, Likeness, grouped, jackknife_draws, word_vectors
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Corpus, corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.results import Provenance, Result
+from lamina.stats import sign_flip_family
 from lamina.testing import TinyEncoder
 from lamina.training import provenance as unseen_module
 from lamina.training.provenance import TEXTS, refuse_seen, text_hash, unseen
@@ -74,7 +76,10 @@ def vectors(encoder: Encoder, corpus: Corpus, layer: int) -> list[torch.Tensor]:
 def test_layers_and_heads_are_what_plain_computation_says(a, b, corpus, tmp_path):
     result = diff(a, b, corpus, samples=200, store=tmp_path)
 
-    assert ",".join(result.tables["diff"].columns) == "layer,head,measure,value,low,high,baseline,seeds"
+    assert ",".join(result.tables["diff"].columns) == (
+        "layer,head,measure,value,low,high,baseline,difference,diff_low,diff_high,p_adjusted,units,needed,unit,seeds"
+    )
+    assert not check_findings(result)
     cka, cosine, heads = (rows(result, name) for name in ("cka", "cosine", "attention_similarity"))
     for layer in range(3):
         one, other, random = (vectors(each, corpus, layer) for each in (a, b, a.random_twin(0)))
@@ -244,84 +249,124 @@ def test_a_difference_is_saved_and_read_back(a, b, corpus, tmp_path):
     assert read.tables["diff"]["head"].isna().sum() == 6
 
 
-def made(rows: list[tuple]) -> Result:
-    """A result by hand: layer, head, measure, value, low, high, baseline."""
-    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
-    return Result("diff", {"diff": table}, Provenance({"name": "a and b"}, {"name": "c"}, {}))
-
-
 NAN = float("nan")
 
 
-def test_findings_name_the_layer_that_changed_most():
-    layers = [(0, 0.99, 0.98, 1.0), (1, 0.90, 0.88, 0.92), (2, 0.71, 0.68, 0.74)]
-    (found,) = diff.findings(made([(at, None, "cka", *rest, 0.31) for at, *rest in layers]))
+def made(
+    layers: list[float] | None = None,
+    heads: np.ndarray | None = None,
+    probes: dict[str, list[tuple[float, float, float, float]]] | None = None,
+    *,
+    documents: int = 30,
+    spread: float = 0.01,
+) -> Result:
+    """A result of these CKA by layer, of cosines of heads beside the others [document, head], of probes by layer."""
+    rng = np.random.default_rng(0)
+    best = pd.DataFrame(columns=list(diff.tables["best"].columns))
+    rows: list[Difference] = []
+    if layers is not None:
+        without = np.array(layers) + rng.normal(0, spread / 19, (20, len(layers)))
+        left = [LeftOut(value, without[:, at]) for at, value in enumerate(layers)]
+        draws = np.stack([jackknife_draws(each, samples=500, seed=0) for each in left], 1)
+        tests = changed_layers(np.array(layers), draws, documents)
+        rows += [
+            _tested(Difference(at, None, "cka", value, NAN, NAN, 0.3), tests, at, "document")
+            for at, value in enumerate(layers)
+        ]
+        best = best_table(np.array(layers), draws, documents, "document")
+    if heads is not None:
+        tests = sign_flip_family(heads, np.ones(len(heads)))
+        rows += [
+            _tested(Difference(1, at + 1, "attention_similarity", 0.5 + own, NAN, NAN, 0.5), tests, at, "document")
+            for at, own in enumerate(tests.estimate)
+        ]
+    for task, own in (probes or {}).items():
+        rows += [
+            Difference(
+                at, None, f"probe_difference:{task}", value, low, high, 0.0, value, low, high, p, 30, 0, "document"
+            )
+            for at, (value, low, high, p) in enumerate(own)
+        ]
+    table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"})
+    result = Result("diff", {"diff": table, "best": best}, Provenance({"name": "a and b"}, {"name": "c"}, {}))
+    result = replace(result, findings=diff.findings(result))
+    assert not check_findings(result)
+    return result
+
+
+def test_findings_name_the_layers_that_can_have_changed_most():
+    (found,) = made([0.99, 0.90, 0.71]).findings
     assert found.status == "clear"
-    assert found.text == (
-        "Layer 2 changed most: CKA before and after is lowest at layer 2, .71 [.68, .74]; unchanged is 1, a "
-        "random-weights twin has .31."
+    assert found.text.startswith("Layer 2 changed most: CKA before and after is .71 at layer 2, .90 at layer 1 (differ")
+    (tied,) = made([0.99, 0.90, 0.71, 0.712]).findings
+    assert tied.text.startswith("Layers 2 and 3 changed most: CKA before and after is .71 at layer 2, .90 at layer 1")
+    (unsure,) = made([0.70, 0.705, 0.71], spread=0.1).findings
+    assert (unsure.status, unsure.claim) == ("open", "fine-tuning changed one layer more than another")
+
+
+def test_layers_that_did_not_change():
+    (found,) = made([0.995, 0.999, 1.0], spread=0.001).findings
+    assert found.status == "null"
+    assert found.text.startswith("No layer changed: CKA before and after is lowest at layer 0, .995 (1 - CKA .005")
+    (same,) = made([1.0, 1.0], spread=0.0).findings
+    assert (same.status, same.estimate) == ("null", 0.0)
+
+
+def ahead(*means: float, documents: int = 30, spread: float = 0.02) -> np.ndarray:
+    return np.random.default_rng(1).normal(means, spread, (documents, len(means)))
+
+
+def test_wrong_12_that_no_head_changed_its_role_needs_all_heads():
+    (kept,) = made(heads=ahead(0.3, 0.2, 0.1)).findings
+    assert kept.status == "clear"
+    assert kept.claim.startswith("All 3 heads are more like themselves before than like the other heads of their layer")
+    # One head of which that is not known is enough not to say it of all.
+    (unsure,) = made(heads=ahead(0.3, 0.2, 0.002)).findings
+    assert unsure.status == "open"
+    assert unsure.text.startswith(
+        "It is not known whether all 3 heads are more like themselves before than like the other heads of their layer "
+        "(difference of head 1-3 .00"
     )
-    assert (found.value, found.low, found.high, found.against) == (0.71, 0.68, 0.74, 0.31)
-    wide = [*layers, (3, 0.73, 0.70, 0.76)]
-    (tied,) = diff.findings(made([(at, None, "cka", *rest, NAN) for at, *rest in wide]))
-    assert tied.text.startswith("Layers 2-3 changed most")
-    assert "twin" not in tied.text
+    (few,) = made(heads=ahead(0.3, 0.2, 0.1, documents=5)).findings
+    assert few.status == "untested"
 
 
-@pytest.mark.parametrize(
-    ("low", "status", "said"),
-    [(0.985, "null", "No layer changed"), (0.9, "open", "Whether any layer changed is undec")],
-)
-def test_layers_that_did_not_change(low, status, said):
-    (found,) = diff.findings(made([(1, None, "cka", 0.99, low, 1.0, 0.3)]))
-    assert found.status == status
-    assert found.text.startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("heads", "status", "said"),
-    [
-        (
-            [(0.21, 0.19, 0.23, 0.4), (0.9, 0.8, 1.0, 0.4)],
-            "clear",
-            "1 of 2 heads changed role, most clearly: head 1-1 ",
-        ),
-        ([(0.35, 0.25, 0.45, 0.4), (0.9, 0.8, 1.0, 0.4)], "open", "Whether a head changed its role is undecided: "),
-        (
-            [(0.6, 0.5, 0.7, 0.4), (0.9, 0.8, 1.0, 0.4)],
-            "null",
-            "No head changed its role: head 1-1 has a cosine of .60",
-        ),
-    ],
-)
-def test_findings_name_heads_that_changed_role(heads, status, said):
-    (found,) = diff.findings(made([(1, at, "attention_similarity", *each) for at, each in enumerate(heads, start=1)]))
-    assert found.status == status
-    assert found.text.startswith(said)
-    assert found.against == 0.4
+def test_findings_name_heads_that_changed_role():
+    (one,) = made(heads=ahead(-0.2, 0.3)).findings
+    assert one.text.startswith(
+        "One of 2 heads changed its role: head 1-1 is more like the other heads of its layer before than like itself "
+        "before, cosine .50 against .30 (difference of head 1-1 -.20 ["
+    )
+    (several,) = made(heads=ahead(-0.2, -0.3, 0.3)).findings
+    assert several.claim.startswith("Heads 1-1 and 1-2 changed their role")
 
 
 def test_findings_say_what_probes_read_better_or_worse():
-    rows = [
-        (0, None, "probe_difference:pos", 0.0, -0.05, 0.05, 0.0),
-        (1, None, "probe_difference:pos", -0.1, -0.15, -0.05, 0.0),
-        (0, None, "probe_difference:ner", 0.01, -0.04, 0.06, 0.0),
-        (0, None, "probe_difference:sup", 0.001, -0.01, 0.01, 0.0),
-    ]
-    worse, unknown, same = diff.findings(made(rows))
-    assert [each.status for each in (worse, unknown, same)] == ["clear", "open", "null"]
-    assert worse.text == (
-        "pos is read worse after fine-tuning at 1 of 2 layers: F1 changes most at layer 1, by -.10 [-.15, -.05]; "
-        "unchanged is 0."
+    worse, same, unknown = made(
+        probes={
+            "pos": [(0.0, -0.05, 0.05, 1.0), (-0.1, -0.15, -0.05, 0.001)],
+            "ner": [(0.01, -0.04, 0.06, 0.8)],
+            "sup": [(0.001, -0.01, 0.01, 0.9)],
+        }
+    ).findings
+    assert [each.status for each in (worse, same, unknown)] == ["clear", "null", "open"]
+    assert (
+        worse.text == "pos is read worse after fine-tuning at layer 1 (difference in F1 at layer 1 -.10 [-.15, -.05])."
     )
-    assert unknown.text.startswith("ner may or may not be read as well")
-    assert same.text.startswith("sup is read as well after fine-tuning as before")
+    assert unknown.text.startswith("It is not known whether ner is read as well after fine-tuning as before")
+    assert same.text.startswith("sup is read as well after fine-tuning as before at all 1 layers")
 
 
 def test_findings_say_nothing_without_numbers():
-    rows = [(0, None, "cka", NAN, NAN, NAN, 0.3), (1, 1, "attention_similarity", 0.5, 0.4, 0.6, NAN)]
-    assert diff.findings(made(rows)) == ()
-    assert diff.findings(made([])) == ()
+    assert made().findings == ()
+    assert made([NAN, NAN]).findings == ()
+
+
+def test_documents_are_left_out_and_resampled_whole():
+    assert grouped(["a", "b", "a"]) == [[0, 2], [1]]
+    many = grouped([f"d{at // 3}" for at in range(300)])
+    assert len(many) == 20
+    assert all(at // 3 * 3 in group and at // 3 * 3 + 2 in group for group in many for at in group)
 
 
 def test_a_dry_run_counts_passes_and_probing(a, b, splits, tmp_path):

@@ -2,104 +2,143 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import lamina
 from lamina.analyses.finetune import _CURVE, finetune
+from lamina.analyses.verification import check_findings
 from lamina.findings import Finding
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
-from lamina.training.objective import COLUMNS
+from lamina.training.objective import Outcome, Sum, contrast_table, drawn_score, means, score_contrasts, score_table
 from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans
 
 CURVE = [(5, 0.5, "select", "f1", 0.4), (10, 1.0, "select", "f1", 0.6), (15, 1.5, "select", "f1", 0.5)]
 
 
+def outcomes(hits: dict[str, float], documents: int, items: int = 10, metric: str = "f1") -> list[Outcome]:
+    """Task -> share of hits, in every document alike but for one item."""
+    return [
+        Outcome(f"d{document}", {metric: Sum(share * items + (document % 2) * 0.5, items, items)}, task)
+        for task, share in hits.items()
+        for document in range(documents)
+    ]
+
+
 def learned(
-    *scores: tuple[str, str, float, float, float],
-    baseline: float | None = 0.2,
+    hits: dict[str, float],
+    constant: dict[str, float],
+    *,
+    documents: int = 12,
     curve: list[tuple] = CURVE,
     task: str = "babi",
+    metric: str = "f1",
 ) -> Result:
-    rows = [("scored", of, metric, 100, 1, value, low, high) for of, metric, value, low, high in scores]
+    """What a fine-tuning says of these shares of hits, by task of the data."""
+    own, other = outcomes(hits, documents, metric=metric), outcomes(constant, documents, metric=metric)
     tables = {
-        "scores": pd.DataFrame(rows, columns=list(COLUMNS)),
+        "scores": score_table("scored", own, seed=0),
+        "contrasts": contrast_table([own], other, "document", seed=0),
         "curve": pd.DataFrame([(0, *row) if len(row) == 5 else row for row in curve], columns=list(_CURVE)),
+        "baseline": pd.DataFrame(means(other).items(), columns=["metric", "value"]),
     }
-    if baseline is not None:
-        tables["baseline"] = pd.DataFrame([(rows[0][2], baseline)], columns=["metric", "value"])
     model, corpus = {"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}
-    return Result("finetune", tables, Provenance(model, corpus, {"task": task}))
+    result = Result("finetune", tables, Provenance(model, corpus, {"task": task}))
+    made = replace(result, findings=finetune.findings(result))
+    assert not check_findings(made)
+    return made
 
 
 def only(result: Result) -> Finding:
-    (one,) = finetune.findings(result)
+    (one,) = result.findings
     return one
 
 
-def test_a_score_is_compared_with_what_is_most_frequent() -> None:
-    clear = only(learned(("all", "f1", 0.8, 0.75, 0.85)))
-    assert (clear.status, clear.value, clear.against) == ("clear", 0.8, 0.2)
-    assert clear.text == (
-        "The model learned babi: F1 .80 [.75, .85] on 100 scored questions; always answering what is most frequent in "
-        "training gives .20."
+def test_wrong_12_a_low_score_is_told_beside_the_constant_answer_and_nothing_is_said_to_be_learned() -> None:
+    low = only(learned({"": 0.3}, {"": 0.2}))
+    assert low.status == "clear"
+    assert low.text == (
+        "The fine-tuned model does better on babi than always answering what is most frequent in training: F1 .33 "
+        "against .23 on 120 scored questions (difference .10 [.10, .10])."
     )
-    unsure = only(learned(("all", "f1", 0.25, 0.15, 0.35)))
-    assert unsure.status == "open"
-    assert "undecided" in unsure.text
-    nothing = only(learned(("all", "accuracy", 0.2, 0.19, 0.21), task="pos"))
-    assert nothing.status == "null"
-    assert "learned no more than what is most frequent" in nothing.text
-    worse = only(learned(("all", "f1", 0.05, 0.02, 0.08)))
-    assert "learned no more than what is most frequent" in worse.text
-    assert worse.status != "open"
+    assert "learned" not in low.text
+
+
+def test_a_score_is_compared_with_the_constant_answer_document_by_document() -> None:
+    assert only(learned({"": 0.2}, {"": 0.2})).status == "null"
+    worse = only(learned({"": 0.05}, {"": 0.2}))
+    assert (worse.status, worse.claim.startswith("The fine-tuned model does worse on babi")) == ("clear", True)
+    few = only(learned({"": 0.8}, {"": 0.2}, documents=5))
+    assert (few.status, few.n, few.needed) == ("untested", 5, 6)
+    assert few.text.startswith("5 documents are too few to test whether the fine-tuned model does better on babi")
+
+
+def test_overlapping_intervals_do_not_hide_a_paired_difference() -> None:
+    draw = np.random.default_rng(0)
+    level = draw.random(20)
+    runs = [
+        [
+            Outcome(f"d{at}", {"f1": Sum(10 * each + more + draw.normal(0, 0.1), 20, 20)})
+            for at, each in enumerate(level)
+        ]
+        for more in (0.8, 0.0)
+    ]
+    one, other = (drawn_score(each, "f1", seed=0).interval for each in runs)
+    assert one[0] < other[1], "the intervals overlap"
+    found = score_contrasts([([runs[0]], [runs[1]])], "f1", seed=0).one()
+    assert found.p < 0.001
+    assert 0.03 < found.low < found.estimate < found.high < 0.05
 
 
 def test_a_loss_is_better_when_lower() -> None:
     rows = [(step, 1.0, "select", "loss", value) for step, value in ((5, 3.0), (10, 2.0), (15, 2.5))]
-    one = only(learned(("all", "loss", 2.1, 2.0, 2.2), baseline=5.0, curve=rows, task="mlm"))
-    assert one.text.startswith("The model learned mlm: loss 2.10 [2.00, 2.20] on 100 scored hidden pieces")
+    one = only(learned({"": 2.1}, {"": 5.0}, curve=rows, task="mlm", metric="loss"))
+    assert one.text.startswith(
+        "The fine-tuned model does better on mlm than always answering what is most frequent in training: loss 2.12 "
+        "against 5.03 on 120 scored hidden pieces"
+    )
 
 
-def test_tasks_of_the_data_are_compared() -> None:
-    whole = ("all", "f1", 0.5, 0.45, 0.55)
-    far = learned(whole, ("qa1", "f1", 0.9, 0.85, 0.95), ("qa2", "f1", 0.2, 0.1, 0.3))
-    assert [each.status for each in finetune.findings(far)] == ["clear", "clear"]
-    assert finetune.findings(far)[1].text == "It does best on qa1 (.90 [.85, .95]) and worst on qa2 (.20 [.10, .30])."
-    near = learned(whole, ("qa1", "f1", 0.55, 0.4, 0.7), ("qa2", "f1", 0.5, 0.4, 0.6))
-    assert finetune.findings(near)[1].status == "open"
-    assert "the intervals overlap" in finetune.findings(near)[1].text
+def test_tasks_of_the_data_are_one_family() -> None:
+    both = learned({"qa1": 0.9, "qa2": 0.4}, {"qa1": 0.2, "qa2": 0.2}).findings
+    assert [each.status for each in both] == ["clear", "clear"]
+    assert both[1].text == (
+        "All 2 tasks are done better than by always answering what is most frequent in training; qa2 has the least "
+        "sure difference (difference in F1 of qa2 .20 [.20, .20])."
+    )
+    one = learned({"qa1": 0.9, "qa2": 0.2}, {"qa1": 0.2, "qa2": 0.2}).findings
+    assert one[1].claim.startswith("Of 2 tasks, qa1 is done better")
+    none = learned({"qa1": 0.2, "qa2": 0.2}, {"qa1": 0.2, "qa2": 0.2}).findings
+    assert [each.status for each in none] == ["null", "null"]
 
 
 def test_where_the_last_step_is_the_best_that_is_said() -> None:
     rows = [*CURVE, (20, 2.0, "select", "f1", 0.7)]
-    _, still = finetune.findings(learned(("all", "f1", 0.8, 0.75, 0.85), curve=rows))
-    assert (still.status, still.value) == ("open", 0.7)
-    assert "last step (20)" in still.text
+    still = only(learned({"": 0.8}, {"": 0.2}, curve=rows))
+    assert still.note == "The last step (20) was the best on the selection set: longer training may do better."
 
 
 def test_seeds_that_still_learn_are_counted() -> None:
     longer = [*CURVE, (20, 2.0, "select", "f1", 0.7)]
     rows = [(seed, *row) for seed, value in enumerate((0.7, 0.8, 0.1)) for row in (*CURVE, (*longer[-1][:4], value))]
-    _, still = finetune.findings(learned(("all", "f1", 0.8, 0.75, 0.85), curve=rows))
-    assert "was the best on the selection set for 2 of 3 seeds (F1 .53)" in still.text
+    assert "was the best on the selection set for 2 of 3 seeds" in only(learned({"": 0.8}, {"": 0.2}, curve=rows)).note
     few = [(seed, *row) for seed, value in enumerate((0.7, 0.1, 0.1)) for row in (*CURVE, (*longer[-1][:4], value))]
-    assert only(learned(("all", "f1", 0.8, 0.75, 0.85), curve=few)).status == "clear"
+    assert not only(learned({"": 0.8}, {"": 0.2}, curve=few)).note
 
 
 def test_what_is_missing_does_not_stop_it() -> None:
-    # Folders of older versions have neither a baseline nor columns for seeds and, for most tasks, for tasks.
-    old = learned(("all", "f1", 0.8, 0.75, 0.85), baseline=None)
+    # Folders of older versions have neither contrasts nor columns for seeds and, for most tasks, for tasks.
+    old = learned({"": 0.8}, {"": 0.2})
     scores, curve = old.tables["scores"].drop(columns=["task", "seeds"]), old.tables["curve"].drop(columns="seed")
-    old = Result("finetune", {**old.tables, "scores": scores, "curve": curve}, old.provenance)
-    assert only(old).status == "open"
+    old = Result("finetune", {"scores": scores, "curve": curve}, old.provenance)
+    assert finetune.findings(old) == ()
     assert list(finetune.overview(old))
-    nan = float("nan")
-    assert finetune.findings(learned(("all", "f1", nan, nan, nan))) == ()
-    assert only(learned(("all", "f1", 0.5, nan, nan), curve=CURVE[:1])).status == "open"
+    assert only(learned({"": 0.5}, {"": 0.2}, curve=CURVE[:1])).status == "clear"
 
 
 def test_what_is_declared_is_what_comes(model_folder, tmp_path) -> None:

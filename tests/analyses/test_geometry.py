@@ -14,6 +14,8 @@ import torch
 from sklearn.metrics.pairwise import cosine_similarity
 
 from lamina import geometry
+from lamina.analyses.geometry import Drawn, layer_contrasts
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Corpus, corpus_from, load_corpus
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.errors import AssetError, CorpusError, InputError
@@ -279,34 +281,81 @@ def test_minilm_on_real_sentences(real_encoder: Encoder, tmp_path: Path) -> None
     assert wide["max_explainable_variance"].gt(0).all()
 
 
-def by_hand(*rows: tuple[str, int, float, float, float], measure: str = "self_similarity_adjusted") -> Result:
-    """A measure of a model and its twin, by layer."""
-    made = [(model, layer, measure, *numbers) for model, layer, *numbers in rows]
-    table = pd.DataFrame(made, columns=["model", "layer", "measure", "value", "low", "high"])
-    return Result("geometry", {"layers": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
+def by_hand(
+    own: list[float],
+    twin: list[float] | None,
+    *,
+    measure: str = "self_similarity_adjusted",
+    spread: float = 0.01,
+    units: int = 60,
+) -> Result:
+    """A measure of a model and its twin by layer, with normal draws."""
+    rng = np.random.default_rng(0)
+
+    def drawn(values: list[float]) -> list[Drawn]:
+        return [Drawn(value, value + rng.normal(0, spread, 600)) for value in values]
+
+    table = layer_contrasts(measure, drawn(own), None if twin is None else drawn(twin), units)
+    about = {"name": "c", "drawn": {"documents": 300, "word types": units}}
+    return Result("geometry", {"contrasts": table}, Provenance({"name": "m"}, about, {}))
 
 
-def test_findings_say_what_the_intervals_carry() -> None:
-    twin = ("m (random)", 1, 0.8, 0.79, 0.81), ("m (random)", 2, 0.7, 0.69, 0.71)
-    (clear,) = geometry.findings(by_hand(("m", 1, 0.6, 0.59, 0.61), ("m", 2, 0.4, 0.39, 0.41), *twin))
+def test_each_layer_is_tested_against_the_twin_and_the_measure_is_named() -> None:
+    """Raw self-similarity fell to layer 6, and "least alike at layer 5" was the adjusted one, which was not said."""
+    (clear,) = geometry.findings(by_hand([0.7, 0.6, 0.4], [0.72, 0.7, 0.7]))
     assert clear.status == "clear"
-    assert clear.text == (
-        "Two occurrences of a word are least alike at layer 2: mean cosine .40 [.39, .41] above that of different "
-        "texts; the random-weights twin has .70 [.69, .71]."
+    assert clear.text.startswith(
+        "At layer 2 two occurrences of a word are less alike than in the random-weights twin: self-similarity adjusted "
+        "for anisotropy .40, twin .70; it is lowest at layer 2 (difference -.30 [-."
     )
-    (tied,) = geometry.findings(by_hand(("m", 1, 0.41, 0.38, 0.44), ("m", 2, 0.4, 0.37, 0.43), *twin))
-    assert "at layer 2 (not clearly more so than layer 1)" in tied.text
-    (wide,) = geometry.findings(by_hand(("m", 2, 0.6, 0.4, 0.8), *twin))
-    assert wide.status == "open"
-    (alike,) = geometry.findings(by_hand(("m", 2, 0.7, 0.695, 0.705), *twin))
+    assert (clear.unit, clear.n) == ("word type", 60)
+    (variance,) = geometry.findings(by_hand([0.3, 0.2], [0.1, 0.1], measure="max_explainable_variance_adjusted"))
+    assert variance.text.startswith(
+        "At layer 1 one static vector explains more of a word's occurrences than in the random-weights twin: "
+        "explainable variance above that of random words .20, twin .10; it is lowest at layer 1"
+    )
+
+
+def test_the_lowest_layers_are_a_set_not_a_list_of_overlaps() -> None:
+    (tied,) = geometry.findings(by_hand([0.7, 0.41, 0.4], [0.72, 0.7, 0.7]))
+    assert "; it is lowest at layers 1 and 2 (" in tied.text
+    (equal,) = geometry.findings(by_hand([0.41, 0.4], [0.7, 0.7]))
+    assert "; no layer was shown to have the lowest (" in equal.text
+
+
+def test_statuses_follow_the_paired_contrast() -> None:
+    (wide,) = geometry.findings(by_hand([0.6, 0.59], [0.7, 0.7], spread=0.2))
+    assert wide.text.startswith(
+        "It is not known whether the self-similarity adjusted for anisotropy of layer 1 differs"
+    )
+    (alike,) = geometry.findings(by_hand([0.7, 0.698], [0.7, 0.7], spread=0.001))
     assert alike.status == "null"
-    (alone,) = geometry.findings(by_hand(("m", 2, 0.4, 0.39, 0.41)))
-    assert alone.text.endswith("no likeness would be .00.")
-    assert geometry.findings(by_hand(("m", 2, float("nan"), float("nan"), float("nan")), *twin)) == ()
-    (variance,) = geometry.findings(
-        by_hand(("m", 1, 0.3, 0.29, 0.31), ("m", 2, 0.2, 0.19, 0.21), measure="max_explainable_variance_adjusted")
-    )
-    assert variance.text == (
-        "One static vector per word explains least at layer 2: a share of the variance .20 [.19, .21] above that of as "
-        "many random words; no likeness would be .00."
-    )
+    (few,) = geometry.findings(by_hand([0.6, 0.4], [0.7, 0.7], units=5))
+    assert few.text.startswith("5 word types are too few to test whether the self-similarity adjusted for anisotropy")
+    (alone,) = geometry.findings(by_hand([0.6, 0.4], None))
+    assert alone.text.startswith("At layer 1 the self-similarity adjusted for anisotropy is above 0: ")
+    assert geometry.findings(by_hand([float("nan")] * 2, [0.7, 0.7])) == ()
+    (still,) = geometry.findings(by_hand([0.6, 0.4], None, spread=0.0))
+    assert still.text.endswith("it does not vary between the units that are resampled.")
+
+
+def test_findings_are_borne_out_by_their_tables(tmp_path: Path) -> None:
+    result = geometry(ENCODER, spoken(60), store=tmp_path, samples=200)
+    assert len(result.findings) == 3
+    assert check_findings(result) == []
+    assert check_findings(Result.load(result.save(tmp_path / "out", charts=False))) == []
+
+
+def test_documents_are_resampled_not_their_texts(ask) -> None:
+    """Texts of one document are drawn together; a document that is there twice as two texts adds no certainty."""
+    draw = np.random.default_rng(0)
+    known = list("abcdefghij")
+    lines = [[str(word) for word in draw.choice(known[3 * (at % 3) :][:4], 6)] for at in range(12)]
+    twice = [Text(f"{at}-{copy}", tuple(words), doc=f"d{at}") for at, words in enumerate(lines) for copy in range(4)]
+    alone = [Text(text.id, text.words, doc=text.id) for text in twice]
+    widths = {}
+    for name, texts in (("documents", twice), ("texts", alone)):
+        table = ask(ENCODER, corpus_from(texts, name=name), twin=False)
+        rows = table[(table["measure"] == "intra_similarity") & (table["layer"] == 1)]
+        widths[name] = float((rows["high"] - rows["low"]).iloc[0])
+    assert widths["documents"] > 1.5 * widths["texts"]

@@ -58,6 +58,7 @@ def test_layers_of_two_models_are_compared_the_same(corpus: Corpus, tmp_path: Pa
         compare_layer(
             *(Runtime(tmp_path / str(keep), keep=keep).extract(TinyEncoder(seed=seed), corpus) for seed in range(3)),
             layer=1,
+            documents=[text.id for text in corpus],
             samples=5,
             seed=0,
         )
@@ -66,7 +67,7 @@ def test_layers_of_two_models_are_compared_the_same(corpus: Corpus, tmp_path: Pa
     for measure, found in stored.items():
         # Held texts are summed together, stored ones one by one.
         assert held[measure].value == pytest.approx(found.value, rel=1e-5)
-        assert held[measure].sampled == pytest.approx(found.sampled, rel=1e-5)
+        assert held[measure].draws == pytest.approx(found.draws, rel=1e-5)
         assert held[measure].baseline == pytest.approx(found.baseline, rel=1e-5)
 
 

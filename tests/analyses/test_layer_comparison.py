@@ -11,11 +11,13 @@ from scipy.stats import ttest_rel
 
 import lamina
 from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
-from lamina.analyses.layer_comparison import HIGHEST, LAST, MEAN, UNPAIRED, why_unpaired
+from lamina.analyses.layer_comparison import HIGHEST, MEAN, UNPAIRED, why_unpaired
+from lamina.analyses.verification import check_findings
 from lamina.analyses.watching import watch
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
 from lamina.results import Result
+from lamina.stats import drawn_contrast
 from lamina.testing import TinyEncoder
 from tests.language_models import tiny_causal, tiny_masked
 
@@ -31,8 +33,8 @@ def named(name: str, **shape: int) -> TinyEncoder:
 @pytest.fixture(scope="module")
 def geometries() -> list[Result]:
     return [
-        lamina.geometry(named("small", blocks=2), TEXTS, samples=10),
-        lamina.geometry(named("deep", blocks=4), TEXTS, samples=10),
+        lamina.geometry(named("small", blocks=2), TEXTS, samples=200),
+        lamina.geometry(named("deep", blocks=4), TEXTS, samples=200),
     ]
 
 
@@ -70,7 +72,7 @@ def test_what_only_one_model_has_is_left_out_and_counted():
 
 
 def test_what_cannot_be_put_side_by_side_is_refused(geometries):
-    attention = lamina.attention(named("other"), TEXTS, samples=10)
+    attention = lamina.attention(named("other"), TEXTS, samples=200)
     with pytest.raises(InputError, match="these are of geometry and attention"):
         lamina.compare(geometries[0], attention)
     with pytest.raises(InputError, match="give results of different models; these are of small, small"):
@@ -83,17 +85,24 @@ def test_what_cannot_be_put_side_by_side_is_refused(geometries):
 def test_differences_are_of_the_same_draws(geometries):
     result = lamina.compare(*geometries)
     table = result.tables["differences"].set_index(["task", "statistic"])
-    small, deep = (each.tables["draws"].query("measure == 'anisotropy'") for each in geometries)
+    drawn = [each.tables["draws"].query("measure == 'anisotropy'") for each in geometries]
+    small, deep = drawn
     apart = small.groupby("sample")["value"].mean() - deep.groupby("sample")["value"].mean()
     row = table.loc[("Anisotropy", MEAN)]
-    np.testing.assert_allclose(row[["low", "high"]].astype(float), np.quantile(apart, [0.025, 0.975]), atol=1e-6)
-    assert row["low"] <= row["difference"] <= row["high"]
-    last = small.query("layer == 2")["value"].to_numpy() - deep.query("layer == 4")["value"].to_numpy()
-    row = table.loc[("Anisotropy", LAST)]
-    np.testing.assert_allclose(row[["low", "high"]].astype(float), np.quantile(last, [0.025, 0.975]), atol=1e-6)
-    assert (table["p_adjusted"] >= table["p"]).all()
+    values = (
+        result.tables["compare"].query(f"task == 'Anisotropy' and statistic == '{MEAN}'").set_index("model")["value"]
+    )
+    assert row["difference"] == pytest.approx(values["small"] - values["deep"])
+    # Simultaneous over the measures that can be tested: at least as wide as alone.
+    assert (row["units"], row["unit"]) == (12, "text")
+    alone = drawn_contrast(row["difference"], apart.to_numpy(float), 12)
+    assert row["low"] <= alone.low + 1e-6 <= row["difference"] <= alone.high - 1e-6 <= row["high"]
+    # Too few word types.
+    few = table.loc[("Adjusted self-similarity", MEAN)]
+    assert (few["units"], few["unit"], few["needed"]) == (4, "word type", 6)
+    assert np.isnan(few["p_adjusted"])
     # What is true of this result: the draws are those of geometry, not the setting of compare.
-    assert result.provenance.corpus["bootstrap"] == 10
+    assert result.provenance.corpus["bootstrap"] == 200
     assert result.provenance.corpus["drawn"] == {"texts": 12, "word types": 4}
 
 
@@ -111,12 +120,17 @@ def test_differences_are_those_of_a_paired_test():
     by_text = [[_to_self(model, text) for text in texts] for model in models]
     expected = ttest_rel(*by_text)
     assert row["difference"].item() == pytest.approx(expected.statistic * _error(by_text), abs=1e-6)
-    # 2,000 draws tell a standard error to a few per cent.
+    # Nothing that is not paired is as narrow: both models find the same texts hard. It is one of a family.
     ends = expected.confidence_interval()
-    width = ends.high - ends.low
-    assert row["high"].item() - row["low"].item() == pytest.approx(width, rel=0.12)
-    # Nothing that is not paired is as narrow: both models find the same texts hard.
-    assert row["p"].item() == pytest.approx(expected.pvalue, rel=0.5, abs=1e-3)
+    width = (row["high"].item() - row["low"].item()) / (ends.high - ends.low)
+    assert 0.95 < width < 1.6
+    drawn = [
+        result.tables["draws"].query("measure == 'to_self'").groupby("sample")["value"].mean() for result in results
+    ]
+    alone = drawn_contrast(row["difference"].item(), (drawn[0] - drawn[1]).to_numpy(float), 60)
+    # 2,000 draws tell a standard error to a few per cent.
+    assert alone.high - alone.low == pytest.approx(ends.high - ends.low, rel=0.12)
+    assert alone.p == pytest.approx(expected.pvalue, rel=0.5, abs=1e-3)
 
 
 def _to_self(model: TinyEncoder, text: lamina.Text) -> float:
@@ -131,11 +145,12 @@ def _error(by_text: list[list[float]]) -> float:
 
 
 def test_findings_say_the_difference_and_what_pairs_it(geometries):
-    found = lamina.compare(*geometries).findings
-    assert found[0].status == "clear"
-    assert "; paired by " in found[0].text
-    assert "(Holm, 4 tests)" in found[0].text
-    assert found[0].text.endswith("differences are clear.")
+    result = lamina.compare(*geometries)
+    told = {found.status: found.text for found in result.findings}
+    assert "Paired by " in told["clear"]
+    assert "(difference " in told["clear"]
+    assert "differences are clear." in told["clear"]
+    assert check_findings(result) == []
     first = geometries[0]
     table = first.tables["layers"]
     again = replace(
@@ -143,24 +158,36 @@ def test_findings_say_the_difference_and_what_pairs_it(geometries):
         tables={**first.tables, "layers": table.assign(model=table["model"].replace("small", "again"))},
         provenance=replace(first.provenance, model={"name": "again", "fingerprint": "x"}),
     )
-    (same,) = lamina.compare(first, again).findings
-    assert same.status == "null"
-    assert same.text.startswith("No measure differs clearly between models.")
-    assert (same.value, same.low, same.high) == (0, 0, 0)
+    same = lamina.compare(first, again)
+    # What is the same in every draw has no interval.
+    assert {found.status for found in same.findings} <= {"open", "untested"}
+    assert check_findings(same) == []
+
+
+def test_a_difference_is_told_of_who_is_higher_only_where_it_is_clear(geometries):
+    result = lamina.compare(*geometries)
+    table = result.tables["differences"].assign(low=-0.5, high=0.5, p_adjusted=0.7, needed=0)
+    told = lamina.analyses.get_analysis("compare").findings(
+        replace(result, tables={**result.tables, "differences": table})
+    )
+    assert [found.status for found in told] == ["open"]
+    assert "is higher in small or in deep" in told[0].text
 
 
 def test_what_is_not_paired_says_so_and_is_not_tested(geometries):
     older = replace(geometries[1], tables={"layers": geometries[1].tables["layers"]})
     result = lamina.compare(geometries[0], older)
-    assert result.tables["differences"]["p"].isna().all()
+    assert result.tables["differences"]["p_adjusted"].isna().all()
     assert result.provenance.skipped[UNPAIRED] == 4
     (said,) = result.findings
-    assert said.status == "open"
-    assert said.text.startswith("small and deep: not paired: a result of an older version keeps no draws")
-    assert "Nothing is tested" in said.text
+    assert said.status == "untested"
+    assert said.text == (
+        "It was not tested whether measures differ between small and deep: a result of an older version keeps no "
+        "draws; ask again. They are put side by side."
+    )
     assert result.provenance.corpus["bootstrap"] == 0
     assert list(lamina.figures.draw(result)) == ["depth"]
-    seeded = lamina.geometry(named("other", blocks=2), TEXTS, samples=10, seed=1)
+    seeded = lamina.geometry(named("other", blocks=2), TEXTS, samples=200, seed=1)
     assert why_unpaired(geometries[0], seeded) == "their settings differ (seed)"
 
 
@@ -173,7 +200,7 @@ def test_a_lens_on_the_next_piece_is_not_paired_with_one_on_hidden_words():
     ]
     result = lamina.compare(*lenses)
     apart = result.tables["differences"]
-    assert apart.query("a == 'tiny gpt2' and b == 'other'")["p"].notna().all()
+    assert apart.query("a == 'tiny gpt2' and b == 'other'")["p_adjusted"].notna().all()
     # By definition the last layer agrees with itself: it is no part of the mean.
     assert set(apart["statistic"]) == {MEAN}
     other = apart[apart["reason"] != ""]
@@ -182,7 +209,8 @@ def test_a_lens_on_the_next_piece_is_not_paired_with_one_on_hidden_words():
         "not paired: they are asked different things (causal language model: the next piece; masked language model: a "
         "hidden word)"
     }
-    assert any(each.text.count("not paired: they are asked different things") for each in result.findings)
+    assert any(": they are asked different things" in each.text for each in result.findings)
+    assert check_findings(result) == []
 
 
 def _renamed(encoder, name):

@@ -11,7 +11,7 @@ import lamina
 from lamina.analyses import all_analyses
 from lamina.analyses.attention_maps.induction import INDUCTION
 from lamina.analyses.declaration import Chapter
-from lamina.analyses.overview import CHAPTERS, ability_layers, by_chapter, chapter_of, head_roles
+from lamina.analyses.overview import ABILITIES, CHAPTERS, _Line, ability_layers, by_chapter, chapter_of, head_roles
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
 from lamina.results import Provenance, Result
@@ -53,8 +53,21 @@ def test_a_score_is_told_above_the_larger_of_its_baselines():
     table = ability_layers([probed()])
     assert table["above"].round(6).tolist() == [0.3, 0.5, 0.19]
     assert table["peak"].tolist() == [False, True, False]
-    # .79 - .01 and .80 + .01 overlap; .50 does not reach.
+    # Overlapping intervals are no comparison: without a confidence set nothing is told of ties.
+    assert not table["among_best"].any()
+    assert table["peak_low"].isna().all()
+
+
+def test_layers_that_can_be_the_best_are_those_of_the_results_confidence_set():
+    scores = pd.DataFrame(
+        [("m", layer, "all", value, value - 0.1, value + 0.1) for layer, value in enumerate([0.5, 0.8, 0.79, 0.7])],
+        columns=["representation", "layer", "class", "value", "low", "high"],
+    )
+    line = _Line("Classes", "F1", scores, {}, 0.2, "static vectors", among_best=(1, 2))
+    table = pd.DataFrame(line.rows("contextualize"), columns=list(ABILITIES))
+    assert table["among_best"].tolist() == [False, True, True, False]
     assert set(zip(table["peak_low"], table["peak_high"], strict=True)) == {(1, 2)}
+    assert "highest at layer 1 (layers 1 and 2 can be the best): F1 .80" in describe_abilities(table)
 
 
 def test_probes_that_had_not_converged_have_no_peak():
@@ -94,7 +107,7 @@ def test_an_induction_head_is_clear_above_the_share_and_the_unrepeated_control()
     table = repeated(
         (1, 0.8, 0.7, 0.6, 0.001),
         (2, 0.4, 0.25, 0.2, 0.001),
-        (3, 0.8, 0.7, -0.1, 0.001),
+        (3, 0.8, 0.7, 0.6, float("nan")),
         (4, 0.8, 0.7, 0.6, 0.2),
         (5, 0.2, 0.1, 0.1, 0.001),
     )
@@ -107,10 +120,9 @@ def test_an_induction_head_is_clear_above_the_share_and_the_unrepeated_control()
     assert own[["head", "role", "clear", "named"]].values.tolist() == [
         [1, "induction", True, True],
         [2, "induction", False, True],
-        [3, "induction", False, True],
-        [4, "induction", False, True],
         [5, "other", False, True],
     ]
+    assert not {3, 4} & set(found.loc[found["role"] == "induction", "head"]), "not more than without a copy for sure"
     assert own.iloc[0][["value", "low", "over"]].tolist() == [0.8, 0.7, 0.3]
     # The role is drawn with its own mark.
     assert BEHAVIOUR_LOOKS["induction"].colour in str(roles(found).to_dict())
@@ -121,7 +133,7 @@ def test_a_map_of_a_decoders_heads_names_its_induction_heads():
     decoder = TinyEncoder(causal=True, blocks=2)
     result = lamina.headmap(decoder, texts, samples=5)
     measured = lamina.attention(decoder, texts, samples=5).tables["induction"]
-    enough = measured[(measured["value"] > 0.3) & (measured["difference"] > 0)]
+    enough = measured[measured["induction"]]
     own = result.tables["behaviours"].query("behaviour == 'induction'")
     assert own[["layer", "head"]].values.tolist() == enough[["layer", "head"]].values.tolist()
     assert own["value"].tolist() == pytest.approx(enough["value"].tolist())
@@ -129,18 +141,13 @@ def test_a_map_of_a_decoders_heads_names_its_induction_heads():
     assert "induction" not in set(lamina.headmap(TinyEncoder(), texts, samples=5).tables["behaviours"]["behaviour"])
 
 
-def test_ties_are_drawn_layer_by_layer():
-    result = probed()
-    scores = result.tables["scores"]
-    # Layer 1 is clearly worse than 0 and 2, which are tied.
-    scores.loc[(scores["of"] == "model") & (scores["probe"] == "layer"), ["value", "low", "high"]] = [
-        (0.8, 0.78, 0.82), (0.5, 0.48, 0.52), (0.79, 0.77, 0.81)
-    ]  # fmt: skip
-    table = ability_layers([result])
+def test_layers_that_can_be_best_are_drawn_one_by_one():
+    # Layer 1 is worse than 0 and 2.
+    table = ability_layers([probed()]).assign(among_best=[True, False, True])
     spec = abilities(table).to_dict()
     (ties,) = [each for each in spec["layer"] if each["mark"]["type"] == "rule"]
     assert [row["layer"] for row in spec["datasets"][ties["data"]["name"]]] == [0, 2]
-    assert "best at layer 0 (not clearly better than layer 2)" in describe_abilities(table)
+    assert "(layers 0 and 2 can be the best)" in describe_abilities(table)
 
 
 def test_every_analysis_is_in_one_of_five_chapters():

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, r2_score
 
-from lamina.analyses.probing.paired import Answers, Cut, difference_of, read_answers, resample
+from lamina.analyses.probing.paired import Answers, Cut, Drawn, difference_family, read_answers, resample
 from lamina.errors import ResultError
 from lamina.probes.tallies import Tally
+from lamina.stats import Contrast, widening
 
 from .saved_predictions import LABELS, write_predictions
 
@@ -119,8 +120,13 @@ def simulated(rng: np.random.Generator, *, seeds: int = 1, lift: float = 0.0, te
             ten = np.full_like(right, 10)
             sums.append(Tally("f1", np.stack([right, ten, ten])))
         ids = tuple(f"t{at}" for at in range(texts))
-        made.append(Answers("pos", "", ids, "same", (Cut("layer", 0),), tuple(sums), tuple(range(len(sums)))))
+        made.append(Answers("pos", "", ids, ids, "same", (Cut("layer", 0),), tuple(sums), tuple(range(len(sums)))))
     return made
+
+
+def difference_of(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], units: int = 40) -> Contrast:
+    """a - b, a family of one."""
+    return difference_family([Drawn(a[0] - b[0], a[1] - b[1], units)], least=6).one()
 
 
 def test_the_paired_interval_covers_as_often_as_it_says_and_is_narrower():
@@ -174,3 +180,48 @@ def test_draws_without_any_text_do_not_count():
     one, _ = simulated(np.random.default_rng(0), texts=2)
     (sampled,) = resample([one], samples=500, seed=0)
     assert 0.05 < np.isnan(sampled.draws).mean() < 0.25, "e to the power of -2"
+
+
+def test_documents_are_resampled_not_their_texts() -> None:
+    # Texts of a document are alike: 40 texts of 8 documents know as much as 8 texts.
+    rng = np.random.default_rng(5)
+    right = np.repeat(rng.binomial(10, 0.7, 8), 5)[None].astype(float)
+    ten = np.full_like(right, 10)
+    ids = tuple(f"t{at}" for at in range(40))
+    documents = tuple(f"d{at // 5}" for at in range(40))
+    one = Answers(
+        "pos", "", ids, documents, "same", (Cut("layer", 0),), (Tally("f1", np.stack([right, ten, ten])),), (0,)
+    )
+    (by_document,), (by_text,) = (resample([each], samples=1000, seed=0) for each in (one, replace(one, documents=ids)))
+    assert (by_document.count, by_document.kind) == (8, "document")
+    assert (by_text.count, by_text.kind) == (40, "text")
+    ratio = np.nanstd(by_document.draws) / np.nanstd(by_text.draws)
+    assert ratio == pytest.approx(5**0.5 * widening(8) / widening(40), rel=0.15)
+    # One of two results may be of a version that did not name the documents.
+    older, newer = resample([replace(one, documents=ids), one], samples=10, seed=0)
+    assert (older.kind, newer.kind) == ("document", "document")
+    alone = replace(one, documents=("d",) * 40)
+    assert alone.sampled.kind == "text"
+
+
+def test_intervals_of_few_documents_are_as_wide_as_those_of_probe() -> None:
+    # REVIEW: `compare` resampled without the small-sample widening that `probe` has.
+    (one, _) = simulated(np.random.default_rng(0), texts=8)
+    (sampled,) = resample([one], samples=2000, seed=0)
+    weights = one.sampled.weights(samples=2000, seed=0)
+    bare = one.seeds[0].value(weights.astype(float))[:, 0]
+    kept = np.isfinite(sampled.draws[:, 0])
+    assert (sampled.draws[kept, 0] - one.value()[0]).std() == pytest.approx(
+        widening(8) * (bare[kept] - one.value()[0]).std(), rel=1e-6
+    )
+
+
+def test_the_file_names_the_documents(tmp_path: Path) -> None:
+    rows = [
+        {"text_id": f"t{at}", "doc": f"d{at // 2}", "gold": ["A"], "unseen": 0, "seed": 0, "probe": "layer",
+         "layer": 0, "probabilities": [0.9, 0.1, 0.1, 0.1]}
+        for at in range(6)
+    ]  # fmt: skip
+    answers = read_answers(write_predictions(tmp_path / "x.predictions.parquet", rows), "f1")
+    assert answers.documents == ("d0", "d0", "d1", "d1", "d2", "d2")
+    assert len(answers.sampled) == 3

@@ -9,7 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.analyses.similarity import LeftOut, Likeness, Moments, hsic, jackknife, leave_out
+from lamina.analyses.similarity import (
+    LeftOut,
+    Likeness,
+    Measured,
+    Moments,
+    hsic,
+    jackknife_draws,
+    leave_out,
+    over_models,
+)
+from lamina.stats import interval
 
 
 def unbiased_hsic(k: np.ndarray, m: np.ndarray) -> float:
@@ -85,8 +95,9 @@ def test_the_interval_covers_the_value_of_many_words():
     for seed in range(100):
         x, y = both(seed, 400)
         groups = [Likeness.of(*part) for part in zip(x.split(20), y.split(20), strict=True)]
-        value, low, high = jackknife([leave_out(groups)])
-        assert low < value < high
+        whole = leave_out(groups)
+        low, high = interval(jackknife_draws(whole, samples=1000, seed=seed))
+        assert low < whole.value < high
         inside += low <= truth <= high
     assert inside / 100 == pytest.approx(0.95, abs=0.04)
 
@@ -94,17 +105,24 @@ def test_the_interval_covers_the_value_of_many_words():
 def test_what_has_no_spread_has_no_similarity():
     flat = torch.ones(10, 3)
     assert np.isnan(Likeness.of(flat, drawn(0, 10, 3)).cka())
-    assert np.isnan(jackknife([leave_out([Likeness.of(drawn(0, 3, 3), drawn(1, 3, 3))])])).all()
+    few = leave_out([Likeness.of(drawn(0, 3, 3), drawn(1, 3, 3))])
+    assert np.isnan(few.value)
+    assert np.isnan(jackknife_draws(few, samples=10, seed=0)).all()
 
 
-def test_from_five_models_on_the_interval_is_over_models_too():
+def test_draws_are_the_jackknifes_and_from_five_models_on_over_models_too():
     groups, models = 0.01 * drawn(0, 20, 1).numpy()[:, 0], np.array([0.5, 0.52, 0.6, 0.44, 0.54])
-    every = [LeftOut(value, value + groups) for value in models]
-    value, _, high = jackknife(every)
-    assert value == pytest.approx(models.mean())
+    every = [
+        Measured(value, jackknife_draws(LeftOut(value, value + groups), samples=100_000, seed=0), 0.3)
+        for value in models
+    ]
     by_text, by_seed = 19 * groups.var(), models.var(ddof=1) / 5
-    freedom = (by_text + by_seed) ** 2 / (by_text**2 / 19 + by_seed**2 / 4)
-    assert high - value == pytest.approx(scipy.stats.t.ppf(0.975, freedom) * (by_text + by_seed) ** 0.5)
     # With fewer models, what they differ by says too little: the interval holds for these models.
-    few = jackknife(every[:4])
-    assert few[2] - few[0] == pytest.approx(scipy.stats.t.ppf(0.975, 19) * by_text**0.5)
+    few = over_models(every[:4])
+    low, high = interval(few.draws)
+    assert few.value == pytest.approx(models[:4].mean())
+    assert high - low == pytest.approx(2 * scipy.stats.t.ppf(0.975, 19) * by_text**0.5, rel=0.02)
+    many = over_models(every)
+    # Student's t of four degrees of freedom has twice the variance, of nineteen 19 / 17.
+    assert many.draws.std() ** 2 == pytest.approx(by_text * 19 / 17 + by_seed * 2, rel=0.1)
+    assert many.baseline == pytest.approx(0.3)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Told
 
+from lamina.analyses.verification import check_findings
 from lamina.cli.main import app
 from lamina.corpora import load_corpus
 from lamina.errors import CorpusError, InputError, ModelError
@@ -57,7 +58,10 @@ def test_what_changed_is_where_weights_changed(bert, tuned, treebank, store, tmp
     assert told.stdout.splitlines()[-1] == str(out)
     assert "in brackets: the baseline" in told.stdout
     table = pd.read_csv(out / "diff.csv")
-    assert ",".join(table.columns) == "layer,head,measure,value,low,high,baseline,seeds"
+    assert ",".join(table.columns) == (
+        "layer,head,measure,value,low,high,baseline,difference,diff_low,diff_high,p_adjusted,units,needed,unit,seeds"
+    )
+    assert not check_findings(Result.load(out))
     cosine = table[table["measure"] == "cosine"].set_index("layer")["value"]
     assert cosine[[0, 1]].tolist() == pytest.approx([1, 1], abs=1e-4)
     assert cosine[2] < 0.999

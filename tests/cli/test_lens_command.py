@@ -30,8 +30,18 @@ def test_tables_of_a_corpus_and_a_typed_text(run: Run, speaker: Path, sentences:
     header = "token,index,layer,lens,rank,piece,probability,probability_of_actual,kl"
     assert (out / "tokens.csv").read_text().splitlines()[0] == header
     result = Result.load(out)
-    assert set(result.tables) == {"lens", "gain", "reached", "depth", "twin", "draws", "baseline", "tokens"}
-    assert "final answer is reached at layer" in said
+    assert set(result.tables) == {
+        "lens",
+        "gain",
+        "reached",
+        "depth",
+        "contrasts",
+        "twin",
+        "draws",
+        "baseline",
+        "tokens",
+    }
+    assert "final answer" in said
     assert result.provenance.model["head"] == "causal language model"
 
 

@@ -42,9 +42,10 @@ def test_a_table_of_ones_own_is_a_suite(run: Callable[..., Done], speaker: Path,
     words.write_text("The dog barked .\nthe cat ran .\n" * 20)
     done = run("pairs", speaker, "--suite", own, "--ngrams", words, "--order", 2, "--samples", 20, "--out", out)
     assert done.exit_code == 0, done.output
-    assert "of own right (mean over 3 paradigms); chance is .50." in done.output
+    assert "own right more often than chance" in done.output
     assert "a bigram model of" in done.output
-    head = "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_adjusted"
+    head = "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,"
+    head += "difference,diff_low,diff_high,p_adjusted,units,needed,beside_chance"
     assert (out / "pairs.csv").read_text().splitlines()[0] == head
     table = pd.read_csv(out / "pairs.csv")
     assert table.groupby("score")["paradigm"].apply(list).to_dict() == {

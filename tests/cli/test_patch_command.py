@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lamina.analyses.cause.patch_pairs import EFFECTS, GAPS
 from lamina.figures import to_svg
 from lamina.figures.patch import draw
 from lamina.results import Result
@@ -56,8 +57,8 @@ def test_minimal_pairs_by_layer_and_position(
     )
     assert done.exit_code == 0, done.output
     assert "Change of the difference of log-probabilities" in done.output
-    assert (out / "pairs.csv").read_text().splitlines()[0] == "layer,position,effect,low,high,n"
-    assert (out / "gaps.csv").read_text().splitlines()[0] == "words,gap,low,high,n"
+    assert (out / "pairs.csv").read_text().splitlines()[0] == ",".join(EFFECTS)
+    assert (out / "gaps.csv").read_text().splitlines()[0] == ",".join(GAPS)
     table = pd.read_csv(out / "pairs.csv")
     assert set(table["layer"]) == {0, 2}
     assert table[table["position"] == "before"]["effect"].abs().max() < 1e-4, "a causal model has read the same"

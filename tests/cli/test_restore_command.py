@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lamina.analyses.verification import check_findings
 from lamina.cli import main
 from lamina.figures import to_svg
 from lamina.figures.restore import draw
@@ -63,10 +64,11 @@ def test_layers_go_back_and_models_are_tuned_again(tuned: Path, tmp_path: Path, 
     # The recipe is the tuned model's own, so that it is not trained once more to be compared with.
     assert set(result.tables["references"]["what"]) == {"tuned", "most frequent answer"}
     assert result.tables["effects"]["how"].unique().tolist() == ["restore", "random", "freeze", "reset", "transfer"]
-    assert set(result.tables) == {"restore", "random", "effects", "references", "transfer", "transfer_twin"}
+    assert set(result.tables) == {"restore", "random", "effects", "best", "references", "transfer", "transfer_twin"}
     assert result.provenance.corpus["as_tuned"] is True
     assert result.provenance.model["before"]["name"] == "tinybert"
-    assert 1 <= len(result.findings) <= 4
+    assert 1 <= len(result.findings) <= 7
+    assert not check_findings(result)
     assert not list(out.glob("*.safetensors")), "models are not kept"
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "nothing is left beside the result"
     (chart,) = draw(result).values()

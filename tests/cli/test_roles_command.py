@@ -8,12 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lamina.analyses.cause.roles_effects import ROLES
 from tests.cli.conftest import Done
 from tests.language_models import save
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import conllu, treebank
 
-COLUMNS = "layer,head,role,finds,target,effect,low,high,others,difference,diff_low,diff_high,p_adjusted"
+COLUMNS = ",".join(ROLES)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_the_head_that_copies_the_number_matters_for_its_role(
     done = run("roles", model, "--corpus", corpus, "--suite", suite, "--items", 60, "--samples", 20, "--out", out)
     assert done.exit_code == 0, done.output
     block, head = copying_head(planted(0))
-    assert f"most of all head {block + 1}-{head + 1}, which finds" in " ".join(done.output.split())
+    assert f"Head {block + 1}-{head + 1}, which finds nsubj, matters for it more" in " ".join(done.output.split())
     for name in ("roles", "controls", "twin"):
         assert (out / f"{name}.csv").read_text().splitlines()[0] == COLUMNS
     table = pd.read_csv(out / "roles.csv")

@@ -81,8 +81,10 @@ def output(*args: object) -> str:
 def test_revisions_are_told_drawn_and_saved(probed, tmp_path) -> None:
     told = output("trace", probed, "--shuffles", 99, "--samples", 50, "--out", tmp_path / "out")
 
-    assert re.search(r"│ pos +│ dep +│ +120 │ 1\.000 \[1\.000, 1\.000\] │ 0\.\d{3} +│ 0\.020", told)
-    assert re.search(r"^clear +Part of speech: last revision after that of dependencies in 1\.00", told, re.MULTILINE)
+    assert re.search(r"│ pos +│ dep +│ +120 │ 1\.000 \[1\.000, 1\.000\] │ 0\.\d{3} +│ 0\.010", told)
+    assert re.search(
+        r"^clear +Part of speech is last revised at a later layer than Dependencies more often", told, re.MULTILINE
+    )
     after = pd.read_csv(tmp_path / "out" / "revised_after.csv")
     assert set(after["measure"]) == {"after_settled", "after_revised", "same_layer"}
     revisions = pd.read_csv(tmp_path / "out" / "revisions.csv")

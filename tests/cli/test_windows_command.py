@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lamina
+from lamina.analyses.verification import check_findings
 from lamina.cli import main
 from lamina.errors import InputError
 from lamina.figures import to_svg
@@ -63,8 +64,8 @@ def test_one_row_per_window_and_seed(done: tuple[Path, str]) -> None:
     assert ((scores["low"] <= scores["value"]) & (scores["value"] <= scores["high"])).all()
     wide = scores.pivot_table(index="window", columns="seed", values="value")
     assert np.allclose(wide["all"], (wide["0"] + wide["1"]) / 2)
-    lacks = result.tables["differences"].set_index("window")["difference"]
-    assert lacks["0"] == pytest.approx(wide["all"]["0"] - wide["all"]["all"])
+    lacks = result.tables["differences"].set_index(["against", "window"])["difference"]
+    assert lacks["all", 0] == pytest.approx(wide["all"]["0"] - wide["all"]["all"])
     # Labels looked up by word: all but `it`, half of which are nouns; letters that training lacks are X as well.
     words = scores["count"].iloc[0]
     baseline = result.tables["baseline"].set_index("baseline")["value"]
@@ -72,6 +73,7 @@ def test_one_row_per_window_and_seed(done: tuple[Path, str]) -> None:
     assert baseline["most frequent label"] < baseline["most frequent label of the word"]
     assert set(result.tables["curve"]["window"]) == {"0", "1", "all"}
     assert 1 <= len(result.findings) <= 4
+    assert not check_findings(result)
     assert "words seen" in told
     assert not list(out.glob("*.safetensors")), "models are not kept"
     assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left beside the result"

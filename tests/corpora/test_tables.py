@@ -304,3 +304,35 @@ def test_checking_says_which_column_is_what(tmp_path: Path) -> None:
     assert "one text per row: text in 'text'; stars: a class of the whole text" in read.output
     wrong = runner.invoke(app, ["data", "check", str(path), "--format", "table:text=nothing"])
     assert (wrong.exit_code, "there is no column 'nothing'" in wrong.output) == (1, True)
+
+
+def test_a_sorted_table_keeps_its_labels(tmp_path):
+    path = tmp_path / "genres.csv"
+    rows = [
+        f"{genre},a sentence number {at} of {genre} text" for genre in ("news", "prose", "web") for at in range(1200)
+    ]
+    path.write_text("\n".join(["genre,text", *rows]) + "\n")
+    texts = list(tables.read(path))
+    assert {text.edges["genre"][0].labels for text in texts} == {("news",), ("prose",), ("web",)}
+    assert "genre: a class of the whole text" in tables.explain(path)
+
+
+def test_a_rare_fraction_late_in_a_table_makes_its_column_graded(tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = [f"{at % 5},a sentence number {at} here" for at in range(1500)] + ["2.5,the last sentence here"]
+    path.write_text("\n".join(["rating_given,text", *rows]) + "\n")
+    assert "rating_given: a graded value of the whole text" in tables.explain(path)
+
+
+def test_a_column_that_really_has_one_value_says_so(tmp_path):
+    path = tmp_path / "same.csv"
+    path.write_text("\n".join(["source,text", *(f"web,a sentence number {at} here" for at in range(1500))]) + "\n")
+    notes = Notes()
+    list(tables.read(path, noted=notes))
+    assert "it has one value only" in str(vars(notes))
+
+
+def test_a_limit_larger_than_any_corpus_takes_all(tmp_path):
+    path = tmp_path / "same.csv"
+    path.write_text("label,text\na,one two three\nb,four five six\n")
+    assert len([*load_corpus(str(path), split="all", limit=10**21)]) == 2

@@ -102,3 +102,30 @@ def test_what_cannot_be_merged_is_refused_in_words(base, model_folder, tmp_path,
     assert "holds both a model and an adapter" in refusal(both)
     monkeypatch.setitem(sys.modules, "peft", None)
     assert "pip install 'lamina[peft]'" in refusal(tmp_path / "sound")
+
+
+SLOW = r"((\w+\.?)+)+X"
+"""A pattern that searches for longer than anyone waits on the names of a model's modules."""
+
+
+def test_a_pattern_that_never_ends_is_not_searched_with(base, tmp_path):
+    train(base, tmp_path / "adapter")
+    plain = lamina.load_encoder(str(tmp_path / "adapter"), device="cpu").fingerprint
+    about = tmp_path / "adapter" / "adapter_config.json"
+    settings = json.loads(about.read_text())
+    about.write_text(json.dumps(settings | {"target_modules": SLOW, "exclude_modules": SLOW}))
+    # Which modules are changed is read from the weights.
+    assert lamina.load_encoder(str(tmp_path / "adapter"), device="cpu").fingerprint == plain
+
+
+@pytest.mark.parametrize("kind", ["rank_pattern", "alpha_pattern"])
+def test_ranks_by_pattern_are_read_for_plain_names_only(base, tmp_path, kind):
+    train(base, tmp_path / "adapter")
+    about = tmp_path / "adapter" / "adapter_config.json"
+    settings = json.loads(about.read_text())
+    about.write_text(json.dumps(settings | {kind: {SLOW: 4}}))
+    with pytest.raises(ModelError, match="only names of modules are read"):
+        lamina.load_encoder(str(tmp_path / "adapter"), device="cpu")
+    name = r"encoder\.layer\.0\.attention\.self\.query"
+    about.write_text(json.dumps(settings | {kind: {name: 4 if kind == "rank_pattern" else 8}}))
+    assert lamina.load_encoder(str(tmp_path / "adapter"), device="cpu").blocks == 3

@@ -16,7 +16,7 @@ from lamina.analyses.attention_maps.attention import attention
 from lamina.analyses.attention_maps.loss_gradients import GradientMeter
 from lamina.analyses.attention_maps.surface import MEASURES
 from lamina.corpora import corpus_from
-from lamina.encoders import Tokens
+from lamina.encoders import SPECIAL, Tokens
 from lamina.encoders.gradients import Gradients, OwnLoss
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
@@ -93,7 +93,9 @@ def test_every_kind_of_head_has_gradients(name: str, with_head):
     result = attention(with_head(name), corpus, gradients=True, samples=10)
     table = result.tables["gradients"]
     assert table.columns.tolist() == ["layer", "head", "target", "value", "low", "high"]
-    assert len(table) == 3 * 2 * 3
+    targets = {"first", "punctuation", "other"} | ({"separator"} if name != "gpt2" else set())
+    assert set(table["target"]) == targets
+    assert len(table) == 3 * 2 * len(targets)
     # What the head does not read, the last block's attention may not change.
     assert (table["value"] >= 0).all()
     assert (table.loc[table["layer"] == 1, "value"] > 0).all()
@@ -124,7 +126,21 @@ def test_a_decoder_has_no_weights_for_what_comes_later():
     values = dict(zip(*(meter.table()[column] for column in ("target", "value")), strict=True))
     assert values["first"] == pytest.approx((1 + 2 + 4) / 3)
     assert values["other"] == pytest.approx((3 + 5 + 6) / 3)
-    assert np.isnan(values["punctuation"])
+    assert set(values) == {"first", "other"}, "what no text has is left out"
+
+
+def test_wrong_16_the_first_special_token_is_a_sink_of_its_own_and_no_other_token():
+    encoder = TinyEncoder(blocks=1, heads=1)
+    meter = GradientMeter(encoder)
+    # [CLS] word word [SEP]
+    weights = torch.tensor([[8.0, 1, 2, 4]]).expand(4, 4)[None, None]
+    tokens = Tokens(np.array([1, 8, 9, 2]), np.array([SPECIAL, 0, 1, SPECIAL]))
+    meter.update(TEXT, Gradients(tokens, 0.0, weights))
+    values = dict(zip(*(meter.table()[column] for column in ("target", "value")), strict=True))
+    assert values == {"first": 8.0, "separator": 4.0, "other": 1.5}
+    layers = meter.layers().set_index("kind")
+    assert layers.loc["first", "beside"] == layers.loc["separator", "beside"] == 1.5
+    assert layers.loc["first", "difference"] == 6.5
 
 
 def test_one_token_has_nothing_to_predict_and_is_counted(with_head):

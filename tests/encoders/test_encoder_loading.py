@@ -206,3 +206,8 @@ def test_only_the_encoder_of_an_encoder_decoder_is_loaded(model_folder, tmp_path
     assert made.states.shape == (len(made.tokens.ids), 3, 16)
     (random,) = encoder.random_twin(1, keep_embeddings=True).encode([Text("t", ("the", "dog"))])
     assert random.states[:, 0].equal(made.states[:, 0])
+
+
+def test_a_misspelt_alias_is_told_at_once() -> None:
+    with pytest.raises(ModelError, match="there is no model 'minilmm'; did you mean minilm\\?"):
+        lamina.load_encoder("minilmm")

@@ -27,7 +27,7 @@ def made(layers: int = 3, heads: int = 4, *, decoder: bool = False, gradients: b
             targets = [name for name in TARGETS if name != ("separator" if decoder else FIRST)]
             slopes += [(layer, head, name, rng.random() / 100, 1e-4, 1e-2) for name in targets]
     tables = {
-        "surface": pd.DataFrame(rows, columns=list(SURFACE)),
+        "surface": pd.DataFrame(rows, columns=list(SURFACE[:7])),
         "patterns": pd.DataFrame(kinds, columns=list(SHARE_OF_TEXTS)),
     }
     if gradients:

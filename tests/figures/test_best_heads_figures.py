@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from lamina.analyses.attention_maps.behaviours import LEAD
 from lamina.analyses.attention_maps.corefheads import BESIDE, COLUMNS
 from lamina.analyses.attention_maps.heads import EXAMPLES
 from lamina.analyses.attention_maps.relations import BEST
@@ -17,10 +18,15 @@ ABOUT = {"name": "m", "fingerprint": "f"}, {"name": "ewt", "split": "dev", "fing
 
 
 def dependencies(*, examples: bool = True, faithful: bool = False) -> Result:
+    nan = float("nan")
     best = [
-        ("obj", "dependent", 4, 7, 600, 0.62, 0.6, 0.64, -2, 0.31, 0.31, 0.28, 0.34, 0.001, True),
-        ("det", "head", 1, 2, 900, 0.9, 0.88, 0.92, 1, 0.85, 0.05, 0.01, 0.09, 0.2, True),
-        ("iobj", "head", 1, 1, 3, 1.0, 1.0, 1.0, 1, 0.0, 1.0, float("nan"), float("nan"), float("nan"), False),
+        ("obj", "dependent", 4, 7, 600, 0.62, 0.6, 0.64, -2, 0.31, 0.31, 0.28, 1.0, 0.001, 13, 0),
+        ("det", "head", 1, 2, 900, 0.9, 0.88, 0.92, 1, 0.85, 0.05, 0.01, 1.0, 0.2, 13, 0),
+        ("iobj", "head", 1, 1, 3, 1.0, 1.0, 1.0, 1, 0.0, 1.0, nan, nan, nan, 3, 0),
+    ]
+    more = [
+        ("document", kind, ahead, *[nan if faithful else 0.5] * 4, True)
+        for kind, ahead in (("relation", True), ("relation", False), ("rare", False))
     ]
     words = ("Dogs", "chase", "cats")
     shown = [
@@ -29,7 +35,7 @@ def dependencies(*, examples: bool = True, faithful: bool = False) -> Result:
         for other in range(3)
     ]
     tables = {
-        "best": pd.DataFrame(best, columns=list(BEST)),
+        "best": pd.DataFrame([(*one, *rest) for one, rest in zip(best, more, strict=True)], columns=list(BEST)),
         "examples": pd.DataFrame(shown if examples else [], columns=list(EXAMPLES)),
     }
     return Result("heads", tables, Provenance(*ABOUT, {"faithful": faithful}))
@@ -38,13 +44,34 @@ def dependencies(*, examples: bool = True, faithful: bool = False) -> Result:
 def antecedents(*, faithful: bool = False) -> Result:
     rows = []
     for kind, count in (("all", 90), ("pronoun", 90), ("proper", 0)):
-        for at, name in enumerate(("best head", "nearest", "head match", "rules")):
+        for at, name in enumerate(("best head", "best head, cross-fitted", "nearest", "head match", "rules")):
             place = (2, 1) if at == 0 else (None, None)
-            rows.append((name, *place, kind, count, 0.2 * at, 0.1 * at, 0.3 * at))
+            rows.append((name, *place, kind, count, 0.15 * at, 0.1 * at, 0.2 * at))
         rows += [("head", layer, head, kind, 2 * count, 0.3, 0.2, 0.4) for layer in (1, 2) for head in (1, 2)]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64", "head": "Int64"})
     leads = [
-        (kind, 2, 1, 90, 0.5, 0.4, 0.6, name, 0.3, lead, lead - 0.1, lead + 0.1, 0.001, True)
+        (
+            kind,
+            2,
+            1,
+            90,
+            0.5,
+            0.4,
+            0.6,
+            name,
+            0.3,
+            lead,
+            lead - 0.1,
+            lead + 0.1,
+            0.001,
+            9,
+            0,
+            lead > 0,
+            0.5,
+            0.4,
+            0.6,
+            True,
+        )
         for kind in ("pronoun", "all")
         for name, lead in (("nearest", 0.2), ("head match", 0.15), ("rules", -0.2))
     ]
@@ -64,7 +91,9 @@ def test_relations_are_ordered_by_their_best_head_and_rare_ones_are_left_out():
     dots = leads["layer"][2]
     assert dots["encoding"]["x"]["scale"]["domain"] == [0, 0.4]
     sure = {row["relation"]: row["lead"] for row in spec["datasets"][dots["data"]["name"]]}
-    assert sure == {"det (900)": "not surely ahead", "obj (600)": "surely ahead"}
+    assert sure == {"det (900)": "not clearly ahead", "obj (600)": "clearly ahead"}
+    # A one-sided interval has no upper end: its line ends at the estimate.
+    assert {row["line_high"] for row in spec["datasets"][dots["data"]["name"]]} == {0.31, 0.05}
     assert "4-7" in to_svg(charts["relations"])
     assert "obj: head 4-7" in to_svg(charts["examples"])
 
@@ -73,8 +102,9 @@ def test_relations_are_ordered_by_their_best_head_and_rare_ones_are_left_out():
 def test_a_chart_says_where_its_heads_were_chosen(faithful: bool):
     charts = heads.draw(dependencies(examples=False, faithful=faithful))
     assert list(charts) == ["relations"]
-    said = "on the documents it is scored on" if faithful else "on one half of the documents, scored on the other"
-    assert said in charts["relations"].to_dict()["title"]["subtitle"][0]
+    said = charts["relations"].to_dict()["title"]["subtitle"][0]
+    assert said.startswith("the best head and offset on these documents")
+    assert ("that other documents chose" in said) != faithful
     systems = corefheads.draw(antecedents(faithful=faithful))["systems"].to_dict()
     said = "on the documents it is scored on" if faithful else "by type on one half of the documents"
     assert said in systems["title"]["subtitle"][1]
@@ -82,7 +112,7 @@ def test_a_chart_says_where_its_heads_were_chosen(faithful: bool):
 
 def test_results_of_older_versions_are_drawn_without_leads():
     old = dependencies(examples=False)
-    best = old.tables["best"].drop(columns=["difference", "diff_low", "diff_high", "p_adjusted", "agrees"])
+    best = old.tables["best"].drop(columns=[*LEAD, "agrees"])
     (panel,) = heads.draw(replace(old, tables={**old.tables, "best": best}))["relations"].to_dict()["concat"]
     assert panel["title"] == "Shares"
     older = antecedents()

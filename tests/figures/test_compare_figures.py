@@ -40,7 +40,7 @@ def compared(
                 for b in range(a + 1, count):
                     gap = 0.02 * (b - a)
                     row = (task, metric, name, MODELS[a], MODELS[b], gap, gap - 0.015, gap + 0.015, spread)
-                    apart.append((*row, 0.01, 0.03, ""))
+                    apart.append((*row, 0.03, 40, 0, "text", ""))
         for model, last in models.items():
             for probe in probes:
                 for layer in range(last + 1):
@@ -48,7 +48,7 @@ def compared(
                     curves.append((model, task, metric, probe, layer, layer / last, value, value - 0.01, value + 0.01))
                     if probe == "layer":
                         row = (task, 1, model, layer, layer / last, value, value - 0.01, value + 0.01)
-                        best.append((*row, False, layer == last, layer / last))
+                        best.append((*row, 0.01, False, layer == last, layer / last))
     tables = {
         "compare": pd.DataFrame(values, columns=list(Compared._fields)).astype({"layer": "Int64"}),
         "differences": pd.DataFrame(apart, columns=list(Difference._fields)),
@@ -118,6 +118,15 @@ def test_results_with_some_of_the_probes_draw_what_there_is(probes, drawn):
     charts = draw(compared(probes=probes, depths=(6,)))
     assert list(charts) == drawn
     assert all(to_svg(chart).startswith("<svg") for chart in charts.values())
+
+
+def test_an_interval_without_ends_is_not_drawn():
+    whole = compared()
+    few = whole.tables["differences"].assign(low=-np.inf, high=np.inf, p_adjusted=np.nan, needed=6)
+    chart = draw(replace(whole, tables={**whole.tables, "differences": few}))["differences"].to_dict()
+    rule = chart["concat"][0]["layer"][1]
+    assert np.isfinite(rule["encoding"]["x"]["scale"]["domain"]).all()
+    assert to_svg(chart).startswith("<svg")
 
 
 def test_nothing_is_drawn_of_nothing():

@@ -139,3 +139,12 @@ def test_missing_values_draw():
     result = made()
     result.tables["sclass"].loc[3, ["value", "low", "high"]] = np.nan
     assert "<svg" in to_svg(draw(result)["layers"])
+
+
+def test_descriptions_are_of_the_layer_that_findings_are_about():
+    """The finding said layer 5 (.55), the caption beside it layer 6 (.52)."""
+    result = made()
+    contrasts = pd.DataFrame({"family": ["layers", "chosen layer"], "layer": pd.array([0, 1], "Int64")})
+    charts = draw(replace(result, tables={**result.tables, "contrasts": contrasts}))
+    assert "minilm 0.60 at layer 1" in charts["layers"].to_dict()["description"]
+    assert charts["context"].to_dict()["description"].startswith("Micro-F1 of layer 1: ")

@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.contextualization.neighbours import neighbours
 from lamina.corpora import Corpus
 from lamina.figures import to_svg
-from lamina.figures.neighbours import around, draw
+from lamina.figures.neighbours import _established, around, draw, varied
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -73,8 +73,36 @@ def test_classes_have_colour_and_shape_rare_ones_one_name(tmp_path):
 
 def test_separation_is_said(tmp_path):
     spec = draw(made(tmp_path, classes=("food",) * 5 + ("act",) * 5))["senses"].to_dict()
-    assert "Classes lie farthest apart at layer " in spec["description"]
+    assert "Largest silhouette at layer " in spec["description"]
     assert spec["concat"][0]["title"]["subtitle"][0].startswith("silhouette ")
+
+
+def test_shown_contexts_have_the_senses_that_were_shown_to_lie_apart(tmp_path):
+    """The example "number" showed four contexts of one sense, labelled as four classes."""
+    contexts = pd.DataFrame(
+        {
+            "context": range(6),
+            "class": ["communication", "quantity", "group", "attribute", "communication", "communication"],
+            "sentence": [
+                "the number is dropping",
+                "a number",
+                "a number of rebels",
+                "no",
+                "call the number",
+                "call the number",
+            ],
+            "silhouette": [-0.5, float("nan"), 0.7, float("nan"), 0.6, 0.6],
+        }
+    )
+    assert [row["context"] for row in varied(contexts, 4)] == [2, 4]
+    separation = made(tmp_path).tables["separation"].iloc[:1].assign(p_adjusted=0.01, difference=0.5)
+    tables = {"contexts": contexts, "separation": separation}
+    assert _established(tables)["silhouette"].notna().any()
+    assert _established({**tables, "separation": separation.assign(p_adjusted=0.4)})["silhouette"].isna().all()
+
+
+def test_titles_name_the_split_that_words_come_from(tmp_path):
+    assert "on made (dev)" in draw(made(tmp_path))["senses"].to_dict()["title"]["text"]
 
 
 @pytest.mark.parametrize("classes", [CLASSES, ("",), ("food",), ("food",) * 5 + ("act",) * 5])

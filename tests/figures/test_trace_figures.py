@@ -15,16 +15,37 @@ from lamina.results import Provenance, Result
 NAN = float("nan")
 
 
+def beside_seeds(layer: int, seeds: int) -> tuple:
+    """Revised minus seeds_differ; clear at layer 1 alone."""
+    if seeds < 2:
+        return (NAN, NAN, NAN, NAN, 0, 0, "text")
+    return (0.3 / layer - 0.1, 0.0, 0.3, 0.01 if layer == 1 else 0.5, 40, 0, "text")
+
+
 def made(*, seeds: int = 2, tasks: tuple[str, ...] = ("pos", "dep"), sentences: int = 0) -> Result:
     steps = [
-        Revision(task, layer, 100, 0.3 / layer, 0.25 / layer, 0.35 / layer, 0.3 / layer, layer / 6, 0.5, 0.2, differ)
+        Revision(
+            task,
+            layer,
+            100,
+            0.3 / layer,
+            0.25 / layer,
+            0.35 / layer,
+            0.3 / layer,
+            layer / 6,
+            0.5,
+            0.2,
+            differ,
+            *beside_seeds(layer, seeds),
+        )
         for task in tasks
         for layer in range(1, 7)
         for differ in [0.1 if seeds > 1 else NAN]
     ]
-    whole = [Revision(task, None, 100, 0.5, 0.4, 0.6, 0.7, NAN, 0.5, 0.2, NAN) for task in tasks]
+    none = (NAN, NAN, NAN, NAN, 0, 0, "text")
+    whole = [Revision(task, None, 100, 0.5, 0.4, 0.6, 0.7, NAN, 0.5, 0.2, NAN, *none) for task in tasks]
     pairs = [
-        RevisedAfter(a, b, measure, 50, 0.6, 0.5, 0.7, 0.4, 0.3, 0.5, 0.2, 0.1, 0.3, p, p)
+        RevisedAfter(a, b, measure, 50, 0.6, 0.5, 0.7, 0.4, 0.3, 0.5, 0.2, 0.1, 0.3, p, 40, 0, "text")
         for measure in ("after_settled", "after_revised", "same_layer")
         for a, b, p in (("pos", "dep", 0.01), ("dep", "pos", 0.3))
         if len(tasks) > 1 and (measure != "same_layer" or a == "pos")
@@ -72,6 +93,9 @@ def test_revisions_stand_beside_what_two_seeds_disagree_on() -> None:
         "decisions revised": [1, 2, 3, 4, 5, 6],
         "two seeds disagree": [1, 2, 3, 4, 5, 6],
     }
+    # Only what is clearly more than seeds disagree on is filled.
+    _, _, points = spec["concat"][0]["layer"]
+    assert points["encoding"]["fill"]["condition"][0]["test"]["oneOf"] == [1]
     # One seed has nobody to disagree with.
     alone = spec_of(draw(made(seeds=1))["revisions"])
     assert set(rows_of(alone, alone["concat"][0])["what"]) == {"decisions revised"}

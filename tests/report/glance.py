@@ -25,7 +25,7 @@ def at_a_glance_results() -> list[Result]:
         for head, value in enumerate(values, start=1)
     ]
     names = ["layer", "head", "measure", "value", "low", "high", "baseline"]
-    found = Finding("Part of speech: best read at layer 1, F1 .80 [.79, .81].", "clear", 0.8, 0.79, 0.81, 0.3)
+    found = Finding("Part of speech is best read at layer 1", "lead", "clear", 0.5, 0.49, 0.51, 0.01)
     return [
         Result("probe", {"scores": scores}, _WHERE, findings=(found,)),
         Result("attention", {"surface": pd.DataFrame(looks, columns=names)}, _WHERE),

@@ -169,30 +169,39 @@ def test_several_results_have_contents_and_distinct_ids(small, tmp_path):
 
 
 def test_findings_are_told_strongest_first_with_a_link_to_their_chapter(small, tmp_path):
-    clear, unsure = Finding("Surely.", "clear", 0.9, 0.8, 1.0, 0.5), Finding("Perhaps.", "open", 0.5, 0.4, 0.6, 0.5)
+    clear = Finding("Surely", "lead", "clear", 0.4, 0.3, 0.5, 0.01, 12, "document")
+    unsure = Finding("it holds", "lead", "open", 0.1, -0.1, 0.3, 0.4, 12, "document")
     first = replace(small, findings=(unsure,))
     # An analysis that nobody declares has no chart, and is in the last chapter.
     second = replace(plain(pd.DataFrame({"n": [1]})), findings=(clear,))
     page = Page(write_report([first, second], tmp_path, title="t"))
     on_top = page.html[page.html.index("What was found") : page.html.index('class="chapter"')]
-    assert on_top.index("Surely.") < on_top.index("Perhaps.")
+    assert on_top.index("Surely (lead .40 [.30, .50]).") < on_top.index("It is not known whether it holds")
     assert 'href="#answering"' in on_top
-    assert "The headline's 95 % interval, .80 to 1.00, lies above what it is compared with (.50)." in page.words
-    assert "The headline's 95 % interval, .40 to .60, includes what it is compared with (.50)." in page.words
+    assert "The headline was tested by its lead: .40 [.30, .50], p = .010 after correction" in page.words
+    assert "over 12 documents" in page.words
+
+
+def test_among_clear_findings_the_most_important_one_heads_the_chapter(small, tmp_path):
+    plain_one = Finding("Plain", "lead", "clear", 0.4, 0.3, 0.5, 0.01)
+    answer = replace(plain_one, claim="Answer", importance=("answers",))
+    page = Page(write_report([replace(small, findings=(plain_one, answer))], tmp_path, title="t"))
+    on_top = page.html[page.html.index("What was found") : page.html.index('class="chapter"')]
+    assert on_top.index("Answer") < on_top.index("Plain")
 
 
 def test_how_sure_says_warnings_and_what_has_no_interval():
     about = Provenance({}, {}, {}, warnings=("Small sample: 9 texts.",))
-    found = Finding("5 of 72 heads.", "clear", 5.0, None, None, 0.0)
+    found = Finding("5 of 72 heads", "", "untested", note="No score.")
     assert how_sure(found, [found], [about]) == [
-        "The headline's number, 5.00, is compared with .00; it has no interval.",
+        "The headline was not tested.",
         "Small sample: 9 texts.",
     ]
     assert strongest([]) == []
 
 
 def test_how_sure_says_the_samples_that_a_comparison_used():
-    found = Finding("a is higher.", "clear", 0.5, 0.4, 0.6, 0.0)
+    found = Finding("a is higher", "difference", "clear", 0.5, 0.4, 0.6, 0.01)
     setting = {"samples": 10_000}
     paired, unpaired = (Provenance({}, {"compared": "geometry", "bootstrap": count}, setting) for count in (1000, 0))
     assert how_sure(found, [found], [paired])[-1] == "Bootstrap samples: 1,000."

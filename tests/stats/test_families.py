@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from lamina.stats import bootstrap_family, permutation_family, random_signs, sign_flip_family, status_of
+from lamina.stats import (
+    bootstrap_family,
+    chance_family,
+    permutation_family,
+    random_signs,
+    sign_flip_family,
+    sign_flip_strata,
+    status_of,
+)
 
 
 def _by_brute_force(differences: np.ndarray) -> np.ndarray:
@@ -53,6 +62,20 @@ def test_fewer_than_six_units_are_untested(units: int, needed: int) -> None:
     assert found.needed == needed
     assert np.isnan(found.p) == (needed > 0)
     assert status_of(found.low, found.high, found.p, needed=found.needed) == ("untested" if needed else "clear")
+
+
+def test_few_units_of_unequal_size_are_untested_too() -> None:
+    found = sign_flip_family(np.array([[-17.0], [-15.0]]), np.ones(2)).one()
+    assert found.needed == 6
+    assert np.isnan(found.p)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater"])
+def test_five_units_of_unequal_size_are_untested_too(alternative: str) -> None:
+    sizes = np.arange(1.0, 6)
+    found = sign_flip_family(sizes[:, None] * np.ones(3), sizes, alternative=alternative)  # type: ignore[arg-type]
+    assert (found.needed == 6).all()
+    assert np.isnan(found.p).all()
 
 
 def test_a_rare_thing_among_common_ones_is_untested_not_absent() -> None:
@@ -151,6 +174,63 @@ def test_max_t_agrees_with_mne() -> None:
     # With equal units Student's t orders flips as our statistic does; the largest is corrected alike by both.
     assert found.p[3] == pytest.approx(MNE_P[3], abs=1e-3)
     assert (found.p <= np.array(MNE_P) + 1e-3).all()
+
+
+@pytest.mark.parametrize("sizes", [(5, 6), (30, 40, 50)], ids=["all flips", "drawn flips"])
+def test_strata_are_a_family_of_units_that_have_one_thing_each(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    strata = [rng.normal(0.3 * number, 1, (size, 2)) for number, size in enumerate(sizes)]
+    starts = np.cumsum([0, *sizes])
+    whole, counts = np.zeros((sum(sizes), len(sizes), 2)), np.zeros((sum(sizes), len(sizes), 2))
+    for number, values in enumerate(strata):
+        whole[starts[number] : starts[number + 1], number] = values
+        counts[starts[number] : starts[number + 1], number] = 1
+    within, overall = sign_flip_strata(strata)
+    expected = sign_flip_family(whole, counts)
+    exactly = sum(sizes) <= 14
+    np.testing.assert_allclose(within.estimate, expected.estimate)
+    np.testing.assert_allclose(within.p, expected.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(within.low, expected.low, atol=1e-6 if exactly else 0.02)
+    np.testing.assert_allclose(within.needed, expected.needed)
+    weights = np.concatenate([np.full(size, 1 / size) for size in sizes])
+    mean = sign_flip_family(np.concatenate(strata) * weights[:, None], weights)
+    assert overall.estimate == pytest.approx(np.mean([values.mean(0) for values in strata], axis=0))
+    np.testing.assert_allclose(overall.p, mean.p, atol=1e-12 if exactly else 0.02)
+    np.testing.assert_allclose(overall.high, mean.high, atol=1e-6 if exactly else 0.02)
+
+
+def test_what_chance_gives_is_the_binomial_test_and_one_member_more_is_one_test_more() -> None:
+    for right in (9, 12, 15, 18):
+        (p,) = chance_family(np.array([right]), np.array([18]), np.array([0.5]), [[0]]).p
+        assert p == pytest.approx(binomtest(right, 18, 0.5).pvalue, abs=0.015)
+    rights, counts = np.array([16, 9, 12]), np.array([18, 18, 18])
+    tests = chance_family(rights, counts, np.full(3, 0.5), [[0], [1], [2]])
+    first, last, second = (binomtest(right, 18, 0.5).pvalue for right in rights.tolist())
+    expected = [1 - (1 - first) ** 3, last, 1 - (1 - second) ** 2]
+    assert tests.p == pytest.approx(expected, abs=0.015), "Holm's steps; independent tests are not counted twice"
+    assert ((tests.low <= tests.estimate) & (tests.estimate <= tests.high)).all()
+    assert tests.low[0] > 0, "interval and p agree"
+
+
+def test_all_right_is_the_clearest_outcome_and_too_few_items_are_untested() -> None:
+    (clear,) = chance_family(np.array([18]), np.array([18]), np.array([0.5]), [[0]]).p
+    assert clear < 0.001
+    five = chance_family(np.array([5]), np.array([5]), np.array([0.5]), [[0]]).one()
+    assert (np.isnan(five.p), five.needed) == (True, 6)
+    many = chance_family(np.full(67, 10), np.full(67, 10), np.full(67, 0.5), [[at] for at in range(67)])
+    assert (many.needed == 12).all(), "67 * 2 ** -11 is below .05"
+    unknown = chance_family(np.array([3]), np.array([9]), np.array([np.nan]), [[0]]).one()
+    assert np.isnan(unknown.p)
+    assert unknown.needed == 0
+
+
+def test_units_beyond_memory_are_flipped_together() -> None:
+    ahead = np.random.default_rng(0).normal(0.05, 1, (30_000, 2))
+    tests = sign_flip_family(ahead, np.ones(len(ahead)))
+    assert tests.estimate == pytest.approx(ahead.mean(0))
+    assert tests.p.max() < 0.001
+    assert tests.units.tolist() == [30_000, 30_000]
+    assert (tests.high - tests.low) == pytest.approx(2 * 2.24 / 30_000**0.5, rel=0.05)
 
 
 def test_random_signs_are_of_whole_units_and_follow_from_the_seed() -> None:

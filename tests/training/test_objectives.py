@@ -260,7 +260,7 @@ def test_a_question_is_its_text(toy_questions) -> None:
     assert text_of(question) is question.text
 
 
-def test_seeds_are_drawn_from_five_on_and_differences_are_paired() -> None:
+def test_seeds_are_drawn_from_five_on() -> None:
     draw = np.random.default_rng(0)
     right = draw.random((6, 40)) < np.linspace(0.3, 0.8, 6)[:, None]
     scores = [
@@ -274,8 +274,6 @@ def test_seeds_are_drawn_from_five_on_and_differences_are_paired() -> None:
     # Over documents alone it would be narrower: the models differ.
     assert np.ptp(many.interval) > np.ptp(np.quantile(fixed, [0.025, 0.975]))
     assert np.allclose(few.draws, (scores[0].draws + scores[5].draws) / 2)
-    same = scores[0].minus(scores[0])
-    assert (same.value, *same.interval) == (0, 0, 0)
 
 
 def test_labels_looked_up_by_word(encoder, toy_texts) -> None:

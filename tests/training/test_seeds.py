@@ -74,7 +74,7 @@ def test_every_seed_is_a_complete_model_and_scores_are_means(several, model_fold
         assert [by_seed[metric, seed] for metric in own.index] == own.tolist()
         assert "seeds" not in each.tables
     assert sorted(several.tables["curve"]["seed"].unique()) == [3, 4]
-    assert any("Over 2 seeds F1 is" in each.text for each in several.findings)
+    assert any("Over 2 seeds it ranges from" in each.text for each in several.findings)
     assert several.chart("learning").to_dict()["title"]["subtitle"].startswith("2 seeds; dashed lines")
 
 

@@ -48,7 +48,10 @@ def kept(encoders, make_geometry, tmp_path_factory):
             dated = replace(made.provenance, model=about, created=f"{year}-01-01T00:00:00+00:00")
             replace(made, provenance=dated).save(root / f"geometry-{name}-{age}", charts=False)
         few = {"tasks": ["pos"], "probes": ["cumulative"], "seeds": 1, "twin": False, "steps": 20, "samples": 20}
-        lamina.probe(encoder, splits, **few, store=root / ".store", out=root / f"probe-{name}")
+        probed = lamina.probe(encoder, splits, **few, store=root / ".store")
+        # What had not converged is not compared; here it does not matter what 20 steps learned.
+        training = probed.tables["training"].assign(converged=True)
+        replace(probed, tables={**probed.tables, "training": training}).save(root / f"probe-{name}")
     return root
 
 
@@ -72,7 +75,7 @@ def test_one_chart_per_shared_analysis_holds_all_models_on_the_same_axes(server)
 
 
 def test_differences_are_from_the_baseline_with_paired_intervals(server):
-    found, turned = ask(server, "tiny", "other", "third"), ask(server, "other", "tiny")
+    found, turned = ask(server, "tiny", "other", "third"), ask(server, "other", "tiny", "third")
     assert {each["model"] for each in found["differences"]} == {"other", "third"}
     assert all(each["paired"] for each in found["differences"])
     full = {each["model"]: each["value"] for each in found["scores"] if each["statistic"] == "score_full"}
@@ -81,7 +84,7 @@ def test_differences_are_from_the_baseline_with_paired_intervals(server):
             assert each["value"] == pytest.approx(full[each["model"]] - full["tiny"], abs=1e-5)
             assert each["low"] <= each["value"] <= each["high"]
     (one,) = (each for each in found["differences"] if (each["model"], each["statistic"]) == ("other", "score_full"))
-    (other,) = (each for each in turned["differences"] if each["statistic"] == "score_full")
+    (other,) = (each for each in turned["differences"] if (each["model"], each["statistic"]) == ("tiny", "score_full"))
     assert (one["value"], one["low"], one["high"]) == pytest.approx((-other["value"], -other["high"], -other["low"]))
 
 

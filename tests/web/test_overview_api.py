@@ -40,16 +40,16 @@ def seen(client, tmp_path):
 
 def test_findings_are_those_of_the_models_own_weights_clear_ones_first(seen):
     own, other = TinyEncoder().fingerprint, "another"
-    undecided, sure = Finding("It may be.", "open"), Finding("It is.", "clear")
-    card = seen(geometry(own, undecided, sure), geometry(other, Finding("Of another.", "clear")))
-    assert [each["text"] for each in card["findings"]] == ["It is.", "It may be."]
+    undecided, sure = Finding("it may be", "", "open"), Finding("It is", "", "clear")
+    card = seen(geometry(own, undecided, sure), geometry(other, Finding("Of another", "", "clear")))
+    assert [each["text"] for each in card["findings"]] == ["It is.", "It is not known whether it may be."]
     assert {each["title"] for each in card["findings"]} == {get_analysis("geometry").title}
 
 
 def test_of_several_results_of_one_analysis_the_newest_is_shown(seen):
     own = TinyEncoder().fingerprint
-    old = geometry(own, Finding("Old.", "clear"), created="2025-01-01T00:00:00+00:00")
-    card = seen(geometry(own, Finding("New.", "clear")), old)
+    old = geometry(own, Finding("Old", "", "clear"), created="2025-01-01T00:00:00+00:00")
+    card = seen(geometry(own, Finding("New", "", "clear")), old)
     assert [each["text"] for each in card["findings"]] == ["New."]
 
 
@@ -105,7 +105,7 @@ def test_an_unknown_model_is_said(client):
 
 
 def test_a_model_that_cannot_be_loaded_is_said_and_its_results_are_found_by_name(client, tmp_path):
-    geometry("whatever", Finding("It was.", "clear")).save(tmp_path / "results" / "geometry", charts=False)
+    geometry("whatever", Finding("It was", "", "clear")).save(tmp_path / "results" / "geometry", charts=False)
     server = client()
     server.app.state.lamina.models._load = broken
     card = server.get("/api/overview/tiny").json()

@@ -56,7 +56,7 @@ def test_one_result_has_charts_words_and_provenance(client, folder):
 
 
 def test_findings_are_told_with_their_status_and_old_results_have_none(client, make_geometry, tmp_path):
-    said = (Finding("Layer 3 is best: .90 [.89, .91].", "clear", 0.9), Finding("Undecided (P = .30).", "open", 0.3))
+    said = (Finding("Layer 3 is best", "lead", "clear", 0.9, 0.89, 0.91), Finding("it holds", "", "open"))
     replace(make_geometry(), findings=said).save(tmp_path / "kept" / "new", charts=False)
     folder = make_geometry().save(tmp_path / "kept" / "old", charts=False)
     head = json.loads((folder / "result.json").read_text())
@@ -65,7 +65,7 @@ def test_findings_are_told_with_their_status_and_old_results_have_none(client, m
     (folder / "result.json").write_text(json.dumps(old | {"format": 1}))
     server = client(folders=[tmp_path / "kept"])
     listed = {each["name"].split("/")[-1]: each for each in server.get("/api/results").json()}
-    told = [{"text": each.text, "status": each.status} for each in said]
+    told = [{"text": each.text, "status": each.status, "weight": each.weight} for each in said]
     assert listed["new"]["findings"] == told
     assert server.get(f"/api/results/{listed['new']['id']}").json()["findings"] == told
     assert listed["old"]["findings"] == server.get(f"/api/results/{listed['old']['id']}").json()["findings"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def ask_together(questions: Sequence[Asked], folders: Sequence[Path], *, replace
         answer.save(folders[at], replace=replace)
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
-        found[at] = Result.load(folders[at]) if answer.files else answer
+        undrawn = read_head(folders[at])["undrawn"]
+        found[at] = Result.load(folders[at]) if answer.files else replace_fields(answer, undrawn=undrawn)
     return [result for result in found.values() if result is not None]
 
 

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.behaviour.item_comparison import ALL, ITEMS, asked_models, has_items, shared_items
-from lamina.analyses.behaviour.item_findings import Lead, leads_in_words, unlike_in_words
+from lamina.analyses.behaviour.item_comparison import (
+    ALL,
+    ITEMS,
+    asked_models,
+    asked_unlike,
+    has_items,
+    shared_items,
+)
+from lamina.analyses.comparison_findings import Lead, leads_in_words, unlike_in_words
 from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference, in_words
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.inputs import SavedResults
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
-from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
-from lamina.analyses.probing.paired import Apart, Estimate, Sampled, difference_of, resample
-from lamina.analyses.probing.statistics import expected_layer, interval
+from lamina.analyses.probing.paired import Drawn, Estimate, Sampled, difference_family, resample
 from lamina.analyses.settings import Samples, Seed
-from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.findings import Finding, Source, cell, finding, not_tested, number, rows_of
 from lamina.probes.edge import Cut
 from lamina.results import Result
-from lamina.stats.family import holm
+from lamina.stats.best import best_set
+from lamina.stats.family import Contrasts
+from lamina.stats.intervals import interval
 from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import LEAST_UNITS, NEGLIGIBLE, SURE, Contrast
 from lamina.tasks import title_of
 
-_SURE = 0.05
-"""Corrected p-value below which a difference is called clear."""
+SAME_DEPTH = 0.05
+"""Expected layers this close, as shares of the depth, are equal: a third of a layer in a model of six."""
 _MOST_SHOWN = 40
 """Differences in the terminal."""
 
@@ -39,19 +47,26 @@ _MOST_SHOWN = 40
     question="What does one model know or say better than another, and where in its depth does it know it?",
     method=(
         "Scores and places of the models' probes are compared task by task, with layers as shares of each model's own "
-        "depth. All models are scored on the same draws of the same texts, from their saved predictions, so that the "
-        "interval of a difference is a paired one; p-values are corrected by Holm over all tasks and pairs. Results "
-        "with items (minimal pairs, clozes) are compared item by item, drawn within their group. Measures by layer "
-        "(geometry, attention, lens) are compared by their mean over layers and at the last layer, in the bootstrap "
-        "samples that their results keep: a sample draws the same documents, texts or word types of all models."
+        "depth. All models are scored on the same draws of the same documents, from their saved predictions, so that "
+        "differences are paired; p-values and intervals are corrected by max-T over all tasks and pairs of models. "
+        "Results with items (minimal pairs, clozes) are compared item by item, by flipped signs within groups. "
+        "Measures by layer (geometry, attention, lens) are compared by their mean over layers and at the last layer, "
+        "in the bootstrap samples that their results keep: a sample draws the same documents, texts or word types of "
+        "all models."
     ),
-    cites=("Tenney et al. 2019", "Efron and Tibshirani 1993"),
+    cites=("Tenney et al. 2019", "Efron and Tibshirani 1993", "Romano and Wolf 2005"),
     reads=SavedResults(),
-    # Several models; paired intervals from the saved predictions (2). Measures by layer are paired (3).
-    version=3,
+    # Several models; paired intervals from the saved predictions (2). Measures by layer are paired (3). Documents are
+    # resampled, families corrected by max-T; best layers are a confidence set (4).
+    version=4,
     tables={
         "compare": Table("One row per task, statistic and model.", Compared._fields),
-        "differences": Table("One row per task, statistic and pair of models: a - b.", Difference._fields),
+        "differences": Table(
+            "One row per task, statistic and pair of models: a - b. p_adjusted is two-sided, by max-T over all tasks "
+            "(measures, groups of items) and pairs of models of the statistic; the mean over groups of items is "
+            "corrected over pairs of models. low and high are simultaneous over the same family.",
+            Difference._fields,
+        ),
         "depth": Table(
             "One row per model, task (or measure), kind of probe and layer: the score (or measure), by share of the "
             "depth; of results by layer.",
@@ -59,7 +74,8 @@ _MOST_SHOWN = 40
             optional=True,
         ),
         "best_layers": Table(
-            "One row per task, model and layer: the score of that layer alone, the best of all models first; of "
+            "One row per task, model and layer: the score of that layer alone, the highest of all models first, and "
+            "whether it can be the best of them (a confidence set over all layers of all models at the task); of "
             "probing results.",
             BestLayer._fields,
             optional=True,
@@ -74,20 +90,21 @@ _MOST_SHOWN = 40
     chapter="abilities",
     example="lamina compare results/minilm results/mpnet results/smollm2 --out results/compare",
 )
-def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed = 0) -> Tables:
+def compare(results: Sequence[Result], *, samples: Samples = 1000, seed: Seed = 0) -> Tables:
     """Results of any number of models: scores, and where in each model's own depth the answers appear.
 
     Results of one model on several corpora are merged. A task is compared among the models that were scored on the
     same targets by the same metric; what is left out is counted. Depth is relative (layer / L), so that models of
     different depth can be compared.
 
-    Intervals (95 %) resample texts, the same for all models; from 5 seeds on each model's seeds too. So a difference
-    has a paired interval, which is narrower than that of independent results where models err on the same texts. The
-    centre of gravity does not depend on texts: below 5 seeds it has a range over seeds and no test.
+    Documents are resampled (texts where there is one document), the same for all models, and from 5 seeds on each
+    model's seeds vary too. So a difference is paired, and its interval is narrower than that of independent results
+    where models err on the same texts. Differences of one statistic are a family: all tasks, all pairs of models. Below
+    5 seeds, the expected layer and the centre of gravity have a range over seeds and no test.
 
     Of analyses with a table of items (`pairs`, `cloze`): models are paired by item, task is the group (paradigm,
-    relation), and `all` the mean over groups. Intervals resample items within their group; p is that of a sign-flip
-    test, corrected by Holm over groups and pairs of models. Items that not all models answered are left out.
+    relation), and `all` the mean over groups. p is that of a sign-flip test, corrected by max-T over groups and pairs
+    of models. Items that not all models answered are left out.
 
     Of `geometry`, `attention` and `lens`: their measures by layer are put side by side on relative depth. Differences
     of means over layers, and of last layers, are paired: of the same draws of documents (texts, word types), which the
@@ -102,24 +119,22 @@ def compare(results: Sequence[Result], *, samples: Samples = 10_000, seed: Seed 
     if any(map(has_layers, results)):
         return _compare_layers(results)
     models, contests, left_out = find_contests(results)
-    compared: list[Compared] = []
-    apart: list[Difference] = []
-    depths: list[Depth] = []
-    best: list[BestLayer] = []
-    for contest in contests:
-        entrants = _entrants(contest, samples, seed)
-        for statistic in STATISTICS:
-            numbers = [each.number(statistic) for each in entrants]
-            named = [(contest.task, contest.metric, statistic, each.entry.model) for each in entrants]
-            compared += (Compared(*about, *found.row()) for about, found in zip(named, numbers, strict=True))
-            apart += _pairs(contest, statistic, entrants, numbers)
-        depths += (row for each in entrants for row in each.depths(contest))
-        best += _best_layers(contest.task, entrants)
+    matches = [Match(contest, entrants_of(contest, samples, seed)) for contest in contests]
     tables = {
-        "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
-        "differences": pd.DataFrame(_corrected(apart), columns=list(Difference._fields)),
-        "depth": pd.DataFrame(depths, columns=list(Depth._fields)),
-        "best_layers": pd.DataFrame(best, columns=list(BestLayer._fields)),
+        "compare": pd.DataFrame(
+            [row for match in matches for row in match.compared()], columns=list(Compared._fields)
+        ).astype({"layer": "Int64"}),
+        "differences": pd.DataFrame(
+            [row for statistic in STATISTICS for row in differences_of(matches, statistic)],
+            columns=list(Difference._fields),
+        ),
+        "depth": pd.DataFrame(
+            [row for match in matches for each in match.entrants for row in each.depths(match.contest)],
+            columns=list(Depth._fields),
+        ),
+        "best_layers": pd.DataFrame(
+            [row for match in matches for row in _best_layers(match)], columns=list(BestLayer._fields)
+        ),
     }
     return Tables(
         tables,
@@ -138,7 +153,9 @@ def _compare_items(results: Sequence[Result], samples: int, seed: int) -> Tables
     estimates, apart = answers.compare(samples=samples, seed=seed)
     about = (answers.metric, "items")
     compared = [Compared(row.group, *about, *row[2:], "interval", None, "") for row in estimates]
-    differences = [Difference(row.group, *about, *row[2:7], "interval", *row[7:], "") for row in apart]
+    # Items of `surprisal` are documents.
+    unit = "document" if results[0].analysis == "surprisal" else "item"
+    differences = [Difference(row.group, *about, *row[2:7], "interval", *row[7:], unit, "") for row in apart]
     tables = {
         "compare": pd.DataFrame(compared, columns=list(Compared._fields)).astype({"layer": "Int64"}),
         "differences": pd.DataFrame(differences, columns=list(Difference._fields)),
@@ -178,24 +195,34 @@ def _compare_layers(results: Sequence[Result]) -> Tables:
 
 
 class Layers(NamedTuple):
-    """A probe of one layer in two results, on the same draws of the same texts."""
+    """A probe of one layer in two results, on the same draws of the same documents."""
 
     task: str
     layer: int
     a: Estimate
     b: Estimate
-    difference: Apart
-    """b - a."""
+    difference: Contrast
+    """b - a, by document (text); corrected by max-T over all tasks and layers, its interval simultaneous over them.
+    Neither interval nor p where a probe had not converged."""
 
 
 def layer_differences(a: Result, b: Result, *, samples: int, seed: int) -> Iterator[Layers]:
-    """Layer by layer what the single-layer probes of two results score, and b - a."""
+    """Layer by layer what the single-layer probes of two results score, and b - a; all of them are one family."""
+    pairs = []
     for contest in find_contests([a, b]).held:
-        one, other = _entrants(contest, samples, seed)
+        one, other = entrants_of(contest, samples, seed)
         for layer in sorted({cut.layer for cut in one.cuts("layer")} & {cut.layer for cut in other.cuts("layer")}):
             cut = Cut("layer", layer)
-            apart = difference_of(other.sampled.at(cut), one.sampled.at(cut))
-            yield Layers(contest.task, layer, one.score(cut).estimate, other.score(cut).estimate, apart)
+            tested = not any(cut in each.entry.unconverged for each in (one, other))
+            pairs.append((contest.task, layer, one.score(cut), other.score(cut), tested))
+    drawn = [_drawn(other, one) for *_, one, other, tested in pairs if tested]
+    tests = difference_family(drawn, least=LEAST_UNITS) if drawn else None
+    member = 0
+    for task, layer, one, other, tested in pairs:
+        difference = Contrast(other.value - one.value, np.nan, np.nan, np.nan, one.units)
+        if tested and tests is not None:
+            difference, member = _contrast(tests, member), member + 1
+        yield Layers(task, layer, one.estimate, other.estimate, difference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +233,17 @@ class _Number:
     draws: np.ndarray | None = None
     """[sample]"""
     seeds: np.ndarray | None = None
-    """[seed] Where draws of texts do not move it and there are too few seeds to draw."""
+    """[seed] Where draws of documents do not move it, or do not say enough, and there are too few seeds to draw."""
     layer: int | None = None
     reason: str = ""
+    units: int = 0
+    """How many units were resampled."""
+    unit: str = ""
+    """What these are."""
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    """What it lies between."""
+    compared: bool = True
+    """Whether it is compared with that of other models."""
 
     @property
     def spread(self) -> str:
@@ -217,21 +252,27 @@ class _Number:
     @property
     def estimate(self) -> Estimate:
         if self.seeds is not None:
-            return Estimate(self.value, float(self.seeds.min()), float(self.seeds.max()))
-        return Estimate(self.value, *(interval(self.draws) if self.draws is not None else (np.nan, np.nan)))
+            return Estimate(self.value, *_range_of(np.append(self.seeds, self.value)))
+        ends = interval(self.draws) if self.draws is not None else (np.nan, np.nan)
+        return Estimate(self.value, *(float(np.clip(end, *self.bounds)) for end in ends))
 
     def row(self) -> tuple[Any, ...]:
         return (*self.estimate, self.spread, self.layer, self.reason)
 
 
+def _range_of(values: np.ndarray) -> tuple[float, float]:
+    return (float(values.min()), float(values.max())) if np.isfinite(values).all() else (np.nan, np.nan)
+
+
 @dataclass(frozen=True, eq=False)
-class _Entrant:
+class Entrant:
     """One model at one task, resampled."""
 
     entry: Entry
     sampled: Sampled
 
     def cuts(self, probe: str) -> list[Cut]:
+        """The probes of a kind."""
         return [cut for cut in self.sampled.answers.cuts if cut.probe == probe]
 
     def number(self, statistic: str) -> _Number:
@@ -243,24 +284,36 @@ class _Entrant:
         if statistic == "expected_layer":
             return self._expected_layer()
         if statistic == "score_best_layer":
-            layer = self.best_layer()
-            return _missing("no probes of single layers") if layer is None else self.score(Cut("layer", layer))
-        return self.score(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+            if not self.cuts("layer"):
+                return _missing("no probes of single layers")
+            layer = self.chosen_layer()
+            if layer is None:
+                return _missing("no losses on texts that are not scored, to choose a layer by")
+            return self.converged(Cut("layer", layer))
+        return self.converged(Cut("cumulative", 0 if statistic == "score_first" else self.entry.last))
+
+    def converged(self, cut: Cut) -> _Number:
+        """The score of one probe; not compared where it had not converged, since more training would change it."""
+        score = self.score(cut)
+        if cut in self.entry.unconverged:
+            probe = f"P({cut.layer})" if cut.probe == "cumulative" else f"layer {cut.layer}"
+            return replace(score, reason=f"the probe of {probe} had not converged", compared=False)
+        return score
 
     def score(self, cut: Cut) -> _Number:
+        """Of one probe."""
         if cut not in self.sampled.answers.cuts:
             return _missing(f"no probe P({cut.layer})")
-        return _Number(*self.sampled.at(cut), layer=cut.layer)
+        # Draws are spread for few documents, and may leave what a score can be.
+        bounds = (-np.inf if self.entry.metric == "r2" else 0.0, 1.0)
+        value, draws = self.sampled.at(cut)
+        return _Number(value, draws, layer=cut.layer, units=self.sampled.count, unit=self.sampled.kind, bounds=bounds)
 
-    def best_layer(self) -> int | None:
-        """Chosen by the texts that decide when to stop, else (older results) by the scored texts."""
+    def chosen_layer(self) -> int | None:
+        """The layer with the least loss on the texts that decide when to stop: none of them is scored."""
         single = [cut.layer for cut in self.cuts("layer")]
-        if not single:
-            return None
-        losses = self.entry.losses
-        if all(np.isfinite(losses.get(layer, np.nan)) for layer in single):
-            return min(single, key=lambda layer: losses[layer])
-        return max(single, key=lambda layer: self.score(Cut("layer", layer)).value)
+        losses = [self.entry.losses.get(layer, np.nan) for layer in single]
+        return single[int(np.argmin(losses))] if single and np.isfinite(losses).all() else None
 
     def _gravity(self) -> _Number:
         each = self.entry.gravity
@@ -269,21 +322,22 @@ class _Entrant:
         shares = each / self.entry.last
         draws = self.sampled.over_seeds(shares)
         if draws is not None:
-            return _Number(float(shares.mean()), draws)
-        return _Number(float(shares.mean()), seeds=shares, reason=f"range over seeds: fewer than {ENOUGH_SEEDS}")
+            return _Number(float(shares.mean()), draws, units=len(shares), unit="seed")
+        return _Number(float(shares.mean()), seeds=shares, reason=_FEW_SEEDS)
 
     def _expected_layer(self) -> _Number:
-        found = self.sampled.cumulative()
-        if found is None:
+        last = self.sampled.last
+        if last is None:
             return _missing("no cumulative probes of all layers")
-        p, drawn = found
-        low, high = interval(drawn[:, -1] - drawn[:, 0])
-        if not (low > 0 or high < 0):
-            return _missing("the gain of P(L) over P(0) cannot be told from 0")
-        last = len(p) - 1
-        return _Number(float(expected_layer(p)) / last, expected_layer(drawn) / last)
+        if not self.sampled.gain()[0] > 0:
+            return _missing("P(L) was not shown to gain on P(0)")
+        value, each, draws = self.sampled.expected_layers()
+        if draws is None:
+            return _Number(value / last, seeds=each / last, reason=_FEW_SEEDS)
+        return _Number(value / last, draws / last, units=self.sampled.count, unit=self.sampled.kind)
 
     def depths(self, contest: Contest) -> Iterator[Depth]:
+        """The score of every probe."""
         last = self.entry.last
         for cut in self.sampled.answers.cuts:
             share = cut.layer / last if last else np.nan
@@ -291,173 +345,223 @@ class _Entrant:
             yield Depth(*about, *self.score(cut).estimate)
 
 
+_FEW_SEEDS = f"range over seeds: fewer than {ENOUGH_SEEDS}"
+
+
 def _missing(reason: str) -> _Number:
     return _Number(np.nan, reason=reason)
 
 
-def _entrants(contest: Contest, samples: int, seed: int) -> list[_Entrant]:
+def entrants_of(contest: Contest, samples: int, seed: int) -> list[Entrant]:
+    """The models of one task, on the same draws of the same documents."""
     sampled = resample([each.answers for each in contest.entries], samples=samples, seed=seed)
-    return [_Entrant(*both) for both in zip(contest.entries, sampled, strict=True)]
+    return [Entrant(*both) for both in zip(contest.entries, sampled, strict=True)]
 
 
-def _pairs(
-    contest: Contest, statistic: str, entrants: Sequence[_Entrant], numbers: Sequence[_Number]
-) -> Iterator[Difference]:
-    both = zip(entrants, numbers, strict=True)
-    for (one, a), (other, b) in combinations(both, 2):
-        about = (contest.task, contest.metric, statistic, one.entry.model, other.entry.model)
-        said = [(each.entry.model, found.reason) for each, found in ((one, a), (other, b)) if found.reason]
-        reason = "; ".join(f"{model}: {why}" for model, why in said)
-        spread, apart = "interval", Apart(np.nan, np.nan, np.nan, np.nan)
-        if a.draws is not None and b.draws is not None:
-            apart = difference_of((a.value, a.draws), (b.value, b.draws))
-        elif np.isfinite(a.value) and np.isfinite(b.value):
-            # The farthest that any two seeds are apart.
-            spread, (_, *x), (_, *y) = "range", a.estimate, b.estimate
-            apart = Apart(a.value - b.value, x[0] - y[1], x[1] - y[0], np.nan)
-        yield Difference(*about, *apart[:3], spread, apart.p, np.nan, reason)
+@dataclass(frozen=True, eq=False)
+class Match:
+    """The models that are compared at one task."""
+
+    contest: Contest
+    entrants: list[Entrant]
+
+    def compared(self) -> Iterator[Compared]:
+        """Every statistic of every model."""
+        about = (self.contest.task, self.contest.metric)
+        for statistic in STATISTICS:
+            for each in self.entrants:
+                yield Compared(*about, statistic, each.entry.model, *each.number(statistic).row())
 
 
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """With Holm's correction over all tests of a statistic."""
-    by_statistic = {name: [row for row in rows if row.statistic == name] for name in STATISTICS}
-    corrected = {name: iter(holm([row.p for row in own]).tolist()) for name, own in by_statistic.items()}
-    return [row._replace(p_adjusted=next(corrected[row.statistic])) for row in rows]
+def differences_of(matches: Sequence[Match], statistic: str) -> list[Difference]:
+    """All pairs of models at all tasks: one family."""
+    rows, tested, drawn = [], [], []
+    for match in matches:
+        numbers = [(each.entry.model, each.number(statistic)) for each in match.entrants]
+        for (one, a), (other, b) in combinations(numbers, 2):
+            reason = "; ".join(f"{model}: {each.reason}" for model, each in ((one, a), (other, b)) if each.reason)
+            about = (match.contest.task, match.contest.metric, statistic, one, other)
+            compared = a.compared and b.compared
+            if compared and a.draws is not None and b.draws is not None:
+                tested.append(len(rows))
+                drawn.append(_drawn(a, b))
+                apart = (np.nan, np.nan, np.nan)
+                rows.append(Difference(*about, *apart, "interval", np.nan, 0, 0, a.unit, reason))
+                continue
+            spread, apart = "interval", (np.nan, np.nan, np.nan)
+            if compared and np.isfinite(a.value) and np.isfinite(b.value):
+                # The farthest that any two seeds are apart.
+                spread, (_, *x), (_, *y) = "range", a.estimate, b.estimate
+                apart = (a.value - b.value, x[0] - y[1], x[1] - y[0])
+            rows.append(Difference(*about, *apart, spread, np.nan, 0, 0, "", reason))
+    if drawn:
+        least = ENOUGH_SEEDS if statistic == "center_of_gravity" else LEAST_UNITS
+        tests = difference_family(drawn, least=least)
+        for member, at in enumerate(tested):
+            rows[at] = _tested(rows[at], _contrast(tests, member))
+    return rows
 
 
-def _best_layers(task: str, entrants: Sequence[_Entrant]) -> Iterator[BestLayer]:
-    """Every single layer of every model, the best first."""
-    scored = [(each, cut, each.sampled.at(cut)) for each in entrants for cut in each.cuts("layer")]
-    scored.sort(key=lambda one: -one[2][0])
-    for rank, (each, cut, found) in enumerate(scored, start=1):
-        apart = difference_of(scored[0][2], found)
-        own = [value for whose, _, (value, _) in scored if whose is each]
-        wide = max(own) - min(own)
-        last = each.entry.last
+def _drawn(a: _Number, b: _Number) -> Drawn:
+    none = np.full(1, np.nan)
+    apart = (none if a.draws is None else a.draws) - (none if b.draws is None else b.draws)
+    return Drawn(a.value - b.value, apart, min(a.units, b.units))
+
+
+def _contrast(tests: Contrasts, member: int) -> Contrast:
+    estimate, low, high, p, units, needed = (float(each[member]) for each in tests)
+    return Contrast(estimate, low, high, p, int(units), int(needed))
+
+
+def _tested(row: Difference, test: Contrast) -> Difference:
+    reason = row.reason
+    if not test.needed and np.isnan(test.p):
+        reason = "; ".join(filter(None, (reason, "the same in every draw")))
+    named = {"difference": test.estimate, "low": test.low, "high": test.high, "p_adjusted": test.p}
+    return row._replace(**named, units=test.units, needed=test.needed, reason=reason)
+
+
+def _best_layers(match: Match) -> Iterator[BestLayer]:
+    """Every single layer of every model, the highest score first."""
+    scored = [(each, cut, each.score(cut)) for each in match.entrants for cut in each.cuts("layer")]
+    if not scored:
+        return
+    draws = np.stack([each.draws for *_, each in scored if each.draws is not None], axis=1)
+    # Draws are spread for few documents already.
+    late = [cut in each.entry.unconverged for each, cut, _ in scored]
+    known = np.where(late, np.nan, [each.value for *_, each in scored])
+    best = best_set(known, draws, scored[0][2].units, widen=False)
+    order = sorted(range(len(scored)), key=lambda at: -scored[at][2].value)
+    for rank, at in enumerate(order, start=1):
+        each, cut, found = scored[at]
+        own = [value.value for whose, _, value in scored if whose is each]
+        wide, last = max(own) - min(own), each.entry.last
         yield BestLayer(
-            task,
+            match.contest.task,
             rank,
             each.entry.model,
             cut.layer,
             cut.layer / last if last else np.nan,
-            *each.score(cut).estimate,
-            bool(apart.low <= 0 <= apart.high),
-            cut.layer == each.best_layer(),
-            (found[0] - min(own)) / wide if wide else np.nan,
+            *found.estimate,
+            float(best.p[at]),
+            bool(best.among[at]),
+            cut.layer == each.chosen_layer(),
+            (found.value - min(own)) / wide if wide else np.nan,
         )
 
 
 @compare.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Who is best at how many tasks, who resolves tasks deeper, and whether the probes were trained alike."""
+    """Who is ahead at which tasks, who resolves tasks deeper, and whether the models were probed alike."""
+    models = result.provenance.model.get("models", [])
     if "items" in result.tables:
         yield from _items_in_words(result)
+        yield from unlike_in_words("the models were asked", asked_unlike(models))
         return
     if HIGHEST in set(result.tables["compare"]["statistic"]):
         yield from layers_in_words(result)
         return
-    told = [*_trained_unlike(result)]
-    table = result.tables["differences"]
-    for statistic in ("score_full", "score_best_layer"):
-        if known := _known(table, statistic):
-            told += _best_in_words(known, statistic)
+    for statistic, what in (("score_full", ""), ("score_best_layer", " in one layer")):
+        leads = list(_leads(result, statistic, what))
+        if leads:
+            yield from leads_in_words(leads, "tasks")
             break
-    if places := _known(table, "expected_layer"):
-        told.append(_deeper_in_words(places))
-    yield from told[:MOST_FINDINGS]
+    else:
+        yield from _no_scores(result)
+    yield from _deeper_in_words(result)
+    yield from unlike_in_words("the probes were trained", trained_unlike(models))
+
+
+def _no_scores(result: Result) -> Iterator[Finding]:
+    """Why no scores were compared."""
+    table = result.tables["differences"]
+    rows = table[table["statistic"].isin(["score_full", "score_best_layer"]) & (table["reason"].fillna("") != "")]
+    for row in rows_of(rows.head(1)):
+        source = {"task": row.task, "statistic": row.statistic, "a": row.a, "b": row.b}
+        yield not_tested(
+            "one model reads a task better than another", row.reason, source=[Source("differences", source)]
+        )
+
+
+def _leads(result: Result, statistic: str, what: str = "") -> Iterator[Lead]:
+    """The differences of a statistic that were tested, or could not be for want of documents."""
+    compared, apart = result.tables["compare"], result.tables["differences"]
+    values = {(row.task, row.model): row.value for row in rows_of(compared[compared["statistic"] == statistic])}
+    for row in rows_of(apart[apart["statistic"] == statistic]):
+        if row.spread == "range" or not np.isfinite(row.difference):
+            continue
+        about = {"task": row.task, "statistic": statistic}
+        # Sources of both values, then of the difference.
+        source = (*(Source("compare", {**about, "model": model}) for model in (row.a, row.b)),
+                  Source("differences", {**about, "a": row.a, "b": row.b}))  # fmt: skip
+        measure = METRICS.get(row.metric, "F1")
+        yield Lead(
+            row.a,
+            row.b,
+            (values[row.task, row.a], values[row.task, row.b]),
+            Contrast.of(row, "difference"),
+            measure,
+            f"at {title_of(row.task)}{what}",
+            source,
+            row.unit,
+            note="The layer is that of the least loss on the texts that decide when to stop." if what else "",
+        )
 
 
 def _items_in_words(result: Result) -> Iterator[Finding]:
-    """Who is better over all groups, and at how many of them."""
-    yield from unlike_in_words(result.provenance.model.get("models", []))
-    compared, apart = result.tables["compare"], result.tables["differences"]
-    values = {(row.task, row.model): row.value for row in rows_of(compared)}
-    leads = [Lead(row.task, row.a, row.b, row.difference, row.low, row.high, row.p_adjusted) for row in rows_of(apart)]
-    metric = str(compared["metric"].iloc[0])
+    """Who is ahead over all groups, and at which group."""
+    accuracy = set(result.tables["compare"]["metric"]) == {"accuracy"}
     measure = "surprisal" if result.provenance.corpus.get("compared") == "surprisal" else "mean value"
-    yield from leads_in_words(leads, values, "accuracy" if metric == "accuracy" else measure)
-
-
-def _known(table: pd.DataFrame, statistic: str) -> list[Difference]:
-    """The pairs that a test was made of."""
-    rows = table[(table["statistic"] == statistic) & table["p"].notna()]
-    return [Difference(*row) for row in rows_of(rows)]
-
-
-def _clear(row: Difference) -> bool:
-    return row.p_adjusted < _SURE and status_of(row.low, row.high, 0.0) == "clear"
-
-
-def _turned(row: Difference) -> Difference:
-    """b - a."""
-    return row._replace(a=row.b, b=row.a, difference=-row.difference, low=-row.high, high=-row.low)
-
-
-def _best_in_words(rows: Sequence[Difference], statistic: str) -> Iterator[Finding]:
-    """One finding per model that is clearly better than all others somewhere, else one about the largest difference."""
-    what = "" if statistic == "score_full" else " by its best single layer"
-    tasks = list(dict.fromkeys(row.task for row in rows))
-    wins: dict[str, list[Difference]] = {}
-    most = 0
-    for task in tasks:
-        own = [each for row in rows if row.task == task for each in (row, _turned(row))]
-        models = list(dict.fromkeys(row.a for row in own))
-        most = max(most, len(models))
-        for model in models:
-            leads = [row for row in own if row.a == model]
-            if all(_clear(row) and row.difference > 0 for row in leads):
-                # What counts is the lead over the closest rival.
-                wins.setdefault(model, []).append(min(leads, key=lambda row: row.difference))
-    for model, leads in sorted(wins.items(), key=lambda item: -len(item[1])):
-        top = max(leads, key=lambda row: row.difference)
-        than = f"better than {top.b}" if most == 2 else f"the best of {most} models"
-        beside = "" if most == 2 else f" than {top.b}"
-        said = (
-            f"{model} is {than}{what} at {len(leads)} of {len(tasks)} tasks, most at {title_of(top.task)}: "
-            f"{METRICS.get(top.metric, 'F1')} {number(*top[5:8])} higher{beside}, paired by text, "
-            f"{p_in_words(top.p_adjusted)} (Holm)."
+    leads = [
+        lead._replace(
+            measure="accuracy" if accuracy else measure,
+            where="in the mean over groups" if group == ALL else f"at {group}",
+            margin=NEGLIGIBLE if accuracy else 0.0,
         )
-        yield legacy_finding(said, "clear", *top[5:8], against=0.0)
-    if not wins:
-        top = max(rows, key=lambda row: abs(row.difference))
-        null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
-        who = "Neither model is clearly better" if most == 2 else f"None of {most} models is clearly the best"
-        beside = "" if most == 2 else f" ({top.a} - {top.b})"
-        said = (
-            f"{who}{what} at any of {len(tasks)} tasks: {METRICS.get(top.metric, 'F1')} differs most at "
-            f"{title_of(top.task)}, by {number(*top[5:8])}{beside}; equal is 0."
-        )
-        yield legacy_finding(said, "null" if null else "open", *top[5:8], against=0.0)
+        for lead, group in ((lead, str(lead.source[-1].where["task"])) for lead in _leads(result, "items"))
+    ]
+    for overall in (True, False):
+        some = [lead for lead in leads if (lead.source[-1].where["task"] == ALL) is overall]
+        yield from leads_in_words(some, "groups")
 
 
-def _deeper_in_words(rows: Sequence[Difference]) -> Finding:
-    """The pair and task whose expected layers are clearly farthest apart, and how many are clear."""
-    turned = [row if row.difference >= 0 else _turned(row) for row in rows]
-    clear = [row for row in turned if _clear(row)]
-    top = max(clear or turned, key=lambda row: row.difference)
-    if clear:
-        said = (
-            f"{top.a} resolves {title_of(top.task)} deeper than {top.b}: its expected layer lies "
-            f"{number(*top[5:8])} of the depth later (clear in {len(clear)} of {len(rows)} comparisons)."
+def _deeper_in_words(result: Result) -> Iterator[Finding]:
+    """The task at which one model's expected layer is clearly deepest against another's."""
+    table = result.tables["differences"]
+    known = table[(table["statistic"] == "expected_layer") & table["difference"].notna()]
+    if known.empty:
+        return
+    leads = list(_leads(result, "expected_layer"))
+    if not leads:
+        yield not_tested(
+            "one model resolves a task deeper than another",
+            f"an expected layer has no interval with fewer than {ENOUGH_SEEDS} seeds of the probes",
         )
-        return legacy_finding(said, "clear", *top[5:8], against=0.0)
-    null = all(status_of(row.low, row.high, 0.0) == "null" for row in rows)
-    said = (
-        f"No model resolves any task clearly deeper: the expected layer differs most at {title_of(top.task)}, by "
-        f"{number(*top[5:8])} of the depth ({top.a} - {top.b}); equal is 0."
+        return
+    turned = [
+        (lead if lead.test.estimate >= 0 else lead.turned())._replace(margin=SAME_DEPTH, where="") for lead in leads
+    ]
+    clear = [lead for lead in turned if lead.clear]
+    top = max(clear, key=lambda lead: lead.test.estimate) if clear else _surest(turned)
+    task = title_of(str(top.source[-1].where["task"]))
+    one, other = map(number, top.values)
+    yield finding(
+        claim=f"{top.a} resolves {task} deeper than {top.b}: its expected layer is at {one} of its depth, that of "
+        f"{top.b} at {other}",
+        whether=f"{top.a} or {top.b} resolves {task} deeper in its layers",
+        absent=f"{top.a} and {top.b} resolve {task} at the same depth",
+        contrast="difference",
+        test=top.test,
+        source=top.source,
+        unit=top.unit,
+        importance=("answers", "localised"),
+        margin=SAME_DEPTH,
+        note=f"Clear in {len(clear)} of {len(leads)} comparisons." if len(leads) > 1 else "",
     )
-    return legacy_finding(said, "null" if null else "open", *top[5:8], against=0.0)
 
 
-def _trained_unlike(result: Result) -> Iterator[Finding]:
-    """Where probes were trained in different ways, a difference is not one of the models alone."""
-    unlike = trained_unlike(result.provenance.model.get("models", []))
-    if unlike:
-        yield legacy_finding(
-            f"The probes were trained in different ways ({'; '.join(unlike)}): part of any difference may come from "
-            "that.",
-            "open",
-        )
+def _surest(leads: Sequence[Lead]) -> Lead:
+    return min(leads, key=lambda lead: (lead.test.p if np.isfinite(lead.test.p) else 2.0, -lead.test.estimate))
 
 
 @compare.shows
@@ -471,15 +575,15 @@ def _overview(result: Result) -> Iterable[Overview]:
         rows.append((str(task), str(statistic), *(known.get(model, "-") for model in models)))
     yield Overview(result.provenance.model["name"], ("task", "statistic", *models), rows)
     apart = result.tables["differences"]
-    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["p"].notna()]
+    full = apart[apart["statistic"].isin(["score_full", "items", MEAN]) & apart["difference"].notna()]
     if len(full):
         # Of many groups, those that models are clearly apart at; the table has them all.
-        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < _SURE)]
+        shown = full if len(full) <= _MOST_SHOWN else full[(full["task"] == ALL) | (full["p_adjusted"] < SURE)]
         told = [
             (row.task, f"{row.a} - {row.b}", cell(row.difference, row.low, row.high), cell(row.p_adjusted))
             for row in rows_of(shown.head(_MOST_SHOWN))
         ]
-        what = "Differences of the full probes, paired by text"
+        what = "Differences of the full probes, paired by document"
         if "items" in result.tables:
             what = "Differences, paired by item"
         elif (full["statistic"] == MEAN).any():
@@ -489,11 +593,16 @@ def _overview(result: Result) -> Iterable[Overview]:
         yield Overview(what, ("task", "models", "difference", "p"), told)
     best = result.tables.get("best_layers")
     if best is not None and len(best):
-        shown = best[best["tied"] | best["chosen"]]
+        shown = best[best["among_best"] | best["chosen"]]
         told = [
-            (row.task, row.rank, row.model, row.layer, cell(row.value, row.low, row.high), "yes" if row.tied else "no")
+            (
+                row.task,
+                row.rank,
+                row.model,
+                row.layer,
+                cell(row.value, row.low, row.high),
+                "yes" if row.among_best else "no",
+            )
             for row in rows_of(shown)
         ]
-        yield Overview(
-            "The best single layers", ("task", "rank", "model", "layer", "score", "tied with the best"), told
-        )
+        yield Overview("The best single layers", ("task", "rank", "model", "layer", "score", "can be the best"), told)

@@ -18,9 +18,10 @@ class Compared(NamedTuple):
     task: str
     metric: str
     statistic: str
-    """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer that the texts that decide
-    when to stop choose); highest, mean_over_layers and last_layer (of a measure by layer); center_of_gravity and
-    expected_layer, as shares of the depth L; items, the mean over the items of a group (of pairs and clozes)."""
+    """score_first and score_full (of P(0) and P(L)), score_best_layer (of the single layer with the least loss on the
+    texts that decide when to stop, which are not scored); highest, mean_over_layers and last_layer (of a measure by
+    layer); center_of_gravity and expected_layer, as shares of the depth L; items, the mean over the items of a group
+    (of pairs and clozes)."""
     model: str
     value: float
     low: float
@@ -30,7 +31,7 @@ class Compared(NamedTuple):
     layer: int | None
     """The layer of a score."""
     reason: str
-    """Why something is not available."""
+    """Why something is not available, or not compared: probes that had not converged."""
 
 
 class Difference(NamedTuple):
@@ -43,12 +44,19 @@ class Difference(NamedTuple):
     b: str
     difference: float
     low: float
+    """95 %, simultaneous over the family that `p_adjusted` is corrected for; of a `range`, the farthest that any two
+    seeds are apart."""
     high: float
     spread: str
-    p: float
-    """Two-sided, from the bootstrap; of measures by layer, Student's with the bootstrap's standard error."""
     p_adjusted: float
-    """Corrected by Holm over all tasks and pairs of the statistic."""
+    """Two-sided, by max-T over all tasks (or measures) and pairs of models of the statistic; of items, over groups and
+    pairs, and over pairs for the mean over groups."""
+    units: int
+    """How many units were resampled, or had their signs flipped."""
+    needed: int
+    """0; where even the best outcome could not reach .05, how many units a test needs at least."""
+    unit: str
+    """What these are: document, text, item, word type, seed."""
     reason: str
     """Why something is not available, or not paired."""
 
@@ -80,10 +88,13 @@ class BestLayer(NamedTuple):
     value: float
     low: float
     high: float
-    tied: bool
-    """Whether the paired interval of its difference from the best includes 0."""
+    p_beaten: float
+    """That another layer of any of these models is better, by max-T over all of them; NaN of a probe that had not
+    converged."""
+    among_best: bool
+    """Whether no other layer of any of these models was shown to be better."""
     chosen: bool
-    """Whether the texts that decide when to stop choose it among its model's layers."""
+    """Whether it has the least loss of its model's layers on the texts that decide when to stop."""
     normalised: float
     """0 at the model's worst layer for this task, 1 at its best; NaN where all are equal."""
 

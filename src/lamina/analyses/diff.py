@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.item_changes import (
@@ -24,19 +25,23 @@ from lamina.analyses.compare import layer_differences
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.given_data import as_result
-from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
 from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights
-from lamina.analyses.similarity import compare_heads, compare_layer, over_models
+from lamina.analyses.similarity import Measured, compare_heads, compare_layer, over_models
 from lamina.analyses.watching import Weighting
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.findings import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
 from lamina.progress import progress
 from lamina.results import Result
+from lamina.stats.best import leads
+from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.intervals import interval
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
+from lamina.stats.units import unit_of
 from lamina.training.provenance import unseen
 
 
@@ -54,6 +59,19 @@ class Difference(NamedTuple):
     high: float
     baseline: float
     """What the value is compared with; see `diff`."""
+    difference: float = math.nan
+    """What is tested: 1 - CKA; cosine of attention maps - baseline; probe_difference itself."""
+    diff_low: float = math.nan
+    diff_high: float = math.nan
+    p_adjusted: float = math.nan
+    units: float = 0
+    needed: float = 0
+    unit: str = ""
+
+
+_BEST = ("measure", "layer", "value", "lead", "low", "high", "p_beaten", "among_best", "units", "needed", "unit")
+_SAME = 1e-9
+"""A CKA this close to 1 is that of equal spaces, rounded."""
 
 
 @analysis(
@@ -68,12 +86,21 @@ class Difference(NamedTuple):
     ),
     cites=("Kornblith et al. 2019",),
     reads=TwoSpeakers(),
-    version=3,  # differences of probes are paired by text
+    # 3: differences of probes are paired by text.
+    # 4: documents are resampled; layers, heads and probes are tested as families.
+    version=4,
     tables={
         "diff": Table(
             "One row per layer and measure, and per head for attention_similarity: the value, its interval and its "
-            "baseline; of several seeds the mean.",
+            "baseline; of several seeds the mean. difference, with simultaneous intervals, two-sided: 1 - cka, all "
+            "layers a family; attention_similarity - baseline, all heads a family (sign flips of documents, max-T); "
+            "probe_difference, all tasks and layers a family.",
             (*Difference._fields, "seeds"),
+        ),
+        "best": Table(
+            "One row per layer: lead: how much lower the lowest CKA is than that of this layer; p_beaten: that another "
+            "layer changed more, below .05 the layer is not among_best, those that can have changed most.",
+            _BEST,
         ),
         "behaviour": Table(
             "One row per suite and group of items (all: the mean over groups): what both models say, and the "
@@ -133,8 +160,8 @@ def diff(
     Both models have one architecture: a pretrained one and what fine-tuning made of it. Either may be a folder of
     `finetune --seeds`: values are then means over its models. Texts that lamina fine-tuned either model on are left out
     and counted, of the training texts of probes too; questions are shown as they were in fine-tuning. Intervals are
-    95 %: of CKA by leaving out groups of texts, of probes as `compare` makes them, else by bootstrap over texts; from 5
-    seeds on they are over texts and seeds together.
+    95 %: of CKA by leaving out groups of documents, of probes as `compare` makes them, else by bootstrap over
+    documents; from 5 seeds on they are over documents and seeds together.
 
     Example:
         >>> lamina.diff("minilm", "runs/squad", "ewt", tasks=["pos"]).chart("layers")  # doctest: +SKIP
@@ -145,7 +172,7 @@ def diff(
     given = _both_probed(a, b, probed, tasks)
     kept, skipped = _unseen(texts, (*a, *b))
     scored = kept.scored if isinstance(kept, Splits) else kept
-    rows = list(_layers(compared, scored, twin=twin, samples=samples, seed=seed, runtime=runtime))
+    rows, best = _layers(compared, scored, twin=twin, samples=samples, seed=seed, runtime=runtime)
     untrusted = next((why for each in (*a, *b) if (why := each.refusal("maps")) is not None), None)
     if attention and untrusted is not None:
         skipped[f"heads not compared ({untrusted.rstrip('.')})"] = a[0].blocks * a[0].heads
@@ -159,7 +186,7 @@ def diff(
         given = (probe([*a], kept, **asked), probe([*b], kept, **asked))
     rows += _probes(given, samples=samples, seed=seed) if given else ()
     table = pd.DataFrame(rows, columns=list(Difference._fields)).astype({"head": "Int64"}).assign(seeds=len(compared))
-    tables = {"diff": table}
+    tables = {"diff": table, "best": best}
     suites = _suites(pairs, cloze)
     found = [
         changed_items(name, suite, a, b, items=items, samples=samples, seed=seed, runtime=runtime)
@@ -189,73 +216,133 @@ _PROBED = "probe_difference:"
 
 @diff.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The layer that changed most, heads that changed their role, and what probes read better or worse."""
-    table = result.tables["diff"][list(Difference._fields)]
-    rows = [Difference(*row) for row in rows_of(table.dropna(subset=["value", "low", "high"]))]
-    yield from _changed_layer([row for row in rows if row.measure == "cka"])
-    heads = [row for row in rows if row.measure == "attention_similarity" and not math.isnan(row.baseline)]
-    yield from _changed_heads(heads)
+    """Layers that changed most, heads that changed their role, and what probes read better or worse."""
+    table = result.tables["diff"]
+    rows = [row for row in rows_of(table.dropna(subset=["value"])) if row.difference == row.difference]
+    yield from _changed_layers(result, [row for row in rows if row.measure == "cka"])
+    yield from _changed_heads([row for row in rows if row.measure == "attention_similarity"])
     for measure in dict.fromkeys(row.measure for row in rows if row.measure.startswith(_PROBED)):
-        yield _changed_task(measure.removeprefix(_PROBED), [row for row in rows if row.measure == measure])
+        yield _changed_task([row for row in rows if row.measure == measure])
     if "behaviour" in result.tables:
         yield from changes_in_words(result.tables["behaviour"])
 
 
-def _changed_layer(rows: Sequence[Difference]) -> Iterator[Finding]:
-    if not rows:
-        return
-    least = min(rows, key=lambda row: row.value)
-    status = status_of(least.low, least.high, 1.0)
-    said = {
-        "clear": f"{layers_in_words(row.layer for row in rows if row.low <= least.high).capitalize()} changed most",
-        "open": "Whether any layer changed is undecided",
-        "null": "No layer changed",
-    }[status]
-    against, beside = 1.0, ""
-    if not math.isnan(least.baseline):
-        against, beside = least.baseline, f", a random-weights twin has {number(least.baseline)}"
-    lowest = f"CKA before and after is lowest at layer {least.layer}, {number(least.value, least.low, least.high)}"
-    yield legacy_finding(
-        f"{said}: {lowest}; unchanged is 1{beside}.", status, least.value, least.low, least.high, against
-    )  # fmt: skip
+def _contrast(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
 
 
-def _changed_heads(rows: Sequence[Difference]) -> Iterator[Finding]:
+def _within(row: Any) -> bool:
+    return row.diff_low >= -NEGLIGIBLE and row.diff_high <= NEGLIGIBLE
+
+
+def _furthest(rows: Sequence[Any]) -> Any:
+    """Of rows of which none is shown to differ, the one that is least known to be alike."""
+    return max(rows, key=lambda row: (not _within(row), row.needed == 0, abs(row.difference)))
+
+
+def _least_sure(rows: Sequence[Any]) -> Any:
+    return max(rows, key=lambda row: (row.p_adjusted, -abs(row.difference)))
+
+
+def _changed_layers(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+    """Whether any layer changed at all; if so, which can be those that changed most."""
     if not rows:
         return
-    changed = [row for row in rows if row.high < row.baseline]
-    most = min(changed or rows, key=lambda row: row.value - row.baseline)
+    if all(_within(row) for row in rows):
+        row = max(rows, key=lambda row: row.diff_high)
+        yield finding(
+            claim="",
+            whether="",
+            absent=f"No layer changed: CKA before and after is lowest at layer {row.layer}, "
+            f"{number(row.value, digits=3)}",
+            contrast="1 - CKA",
+            test=_contrast(row),
+            source=Source("diff", {"measure": "cka"}),
+            unit=row.unit,
+            digits=3,
+        )
+        return
+    found = [row for row in rows_of(result.tables["best"]) if row.measure == "cka"]
+    outside = [row for row in found if not row.among_best]
+    others = [row for row in found if row.lead == row.lead]
+    if len(found) < 2 or not others:
+        return
+    first = next(row for row in found if row.lead != row.lead)
+    other = (
+        max(outside, key=lambda row: (row.p_beaten, -row.lead)) if outside else max(others, key=lambda row: row.lead)
+    )
+    best = best_in_words([row.layer for row in found], [row.among_best for row in found])
+    alike = f"{number(first.value)} at layer {first.layer}, {number(other.value)} at layer {other.layer}"
+    yield finding(
+        claim=f"{best.capitalize()} changed most: CKA before and after is {alike}",
+        whether="fine-tuning changed one layer more than another",
+        absent=f"Fine-tuning changed no layer more than another: CKA before and after is {alike}",
+        contrast="difference",
+        test=Contrast(other.lead, other.low, other.high, other.p_beaten, int(other.units), int(other.needed)),
+        source=Source("best", {"measure": "cka"}),
+        unit=first.unit,
+        importance=("answers", "localised"),
+    )
+
+
+def _changed_heads(rows: Sequence[Any]) -> Iterator[Finding]:
+    """Heads that are more like the other heads of their layer than like themselves; or that all kept their role."""
+    if not rows:
+        return
+    changed = [row for row in rows if row.p_adjusted < SURE and row.difference < 0]
+    kept = [row for row in rows if row.p_adjusted < SURE and row.difference > 0]
     if changed:
-        said, status = f"{len(changed)} of {len(rows)} heads changed role, most clearly", "clear"
-    elif all(row.low > row.baseline for row in rows):
-        said, status = "No head changed its role", "null"
+        row = _least_sure(changed)
     else:
-        said, status = "Whether a head changed its role is undecided", "open"
-    yield legacy_finding(
-        f"{said}: head {most.layer}-{most.head} has a cosine of {number(most.value, most.low, most.high)} with itself "
-        f"before and of {number(most.baseline)} with the other heads of its layer.",
-        status, most.value, most.low, most.high, most.baseline,
-    )  # fmt: skip
+        # That all heads kept their role is as sure as the head that is least so.
+        row = _least_sure(rows) if len(kept) == len(rows) else min(rows, key=lambda row: (row in kept, row.difference))
+    head = f"{row.layer}-{row.head}"
+    same = "the other heads of its layer before than like itself before"
+    alike = f"cosine {number(row.baseline)} against {number(row.value)}"
+    names = [f"{each.layer}-{each.head}" for each in changed]
+    if len(changed) == 1:
+        claim = f"One of {len(rows)} heads changed its role: head {head} is more like {same}, {alike}"
+    elif changed:
+        claim = (
+            f"Heads {', '.join(names[:-1])} and {names[-1]} changed their role: they are more like the other heads of "
+            f"their layer before than like themselves before; of head {head}, the least sure, {alike}"
+        )
+    else:
+        claim = (
+            f"All {len(rows)} heads are more like themselves before than like the other heads of their layer; of head "
+            f"{head}, the least sure, cosine {number(row.value)} against {number(row.baseline)}"
+        )
+    yield finding(
+        claim=claim,
+        whether=f"all {len(rows)} heads are more like themselves before than like the other heads of their layer",
+        absent=f"Head {head} is no more like itself before than like the other heads of its layer",
+        contrast=f"difference of head {head}",
+        test=_contrast(row),
+        source=Source("diff", {"measure": "attention_similarity"}),
+        unit=row.unit,
+        importance=("answers", "localised"),
+        margin=0,
+    )
 
 
-def _changed_task(task: str, rows: Sequence[Difference]) -> Finding:
-    """At how many layers F1 changed, and where most."""
-    statuses = [status_of(row.low, row.high, 0.0) for row in rows]
-    clear = [row for row, status in zip(rows, statuses, strict=True) if status == "clear"]
-    most = max(clear or rows, key=lambda row: abs(row.value))
-    if clear:
-        count = sum((row.value > 0) == (most.value > 0) for row in clear)
-        change = "better" if most.value > 0 else "worse"
-        said, status = f"is read {change} after fine-tuning at {count} of {len(rows)} layers", "clear"
-    elif set(statuses) == {"null"}:
-        said, status = "is read as well after fine-tuning as before", "null"
-    else:
-        said, status = "may or may not be read as well after fine-tuning", "open"
-    return legacy_finding(
-        f"{task} {said}: F1 changes most at layer {most.layer}, by {number(most.value, most.low, most.high)}; "
-        "unchanged is 0.",
-        status, most.value, most.low, most.high, 0.0,
-    )  # fmt: skip
+def _changed_task(rows: Sequence[Any]) -> Finding:
+    """At which layers F1 changed."""
+    task = rows[0].measure.removeprefix(_PROBED)
+    clear = [row for row in rows if row.p_adjusted < SURE and not _within(row)]
+    most = max(clear or rows, key=lambda row: abs(row.difference))
+    alike = [row for row in clear if (row.difference > 0) == (most.difference > 0)]
+    row = _least_sure(alike) if alike else _furthest(rows)
+    change = "better" if most.difference > 0 else "worse"
+    return finding(
+        claim=f"{task} is read {change} after fine-tuning at {layers_in_words(each.layer for each in alike or rows)}",
+        whether=f"{task} is read as well after fine-tuning as before",
+        absent=f"{task} is read as well after fine-tuning as before at all {len(rows)} layers",
+        contrast=f"difference in F1 at layer {row.layer}",
+        test=_contrast(row),
+        source=Source("diff", {"measure": row.measure}),
+        unit=row.unit,
+        importance=("answers", "localised"),
+    )
 
 
 @diff.costs
@@ -355,17 +442,63 @@ def _layers(
     samples: int,
     seed: int,
     runtime: Runtime,
-) -> Iterator[Difference]:
+) -> tuple[list[Difference], pd.DataFrame]:
+    """Rows of layers, and the table `best`."""
     first, second = pairs[0]
     stored = [(runtime.extract(one, corpus), runtime.extract(other, corpus)) for one, other in pairs]
     random = runtime.extract(first.random_twin(seed), corpus) if twin and first.blocks else None
+    by = unit_of(corpus)
+    documents = [by.of(text) for text in corpus]
+    rows: list[Difference] = []
+    alike: list[Measured] = []
     with progress(f"layers of {first.name} and {second.name}", first.layers) as advance:
         for layer in range(first.layers):
-            found = [compare_layer(*both, random, layer, samples=samples, seed=seed) for both in stored]
+            found = [compare_layer(*both, random, layer, documents, samples=samples, seed=seed) for both in stored]
             for measure in found[0]:
-                compared = over_models(measure, [each[measure] for each in found])
-                yield Difference(layer, None, measure, *compared)
+                one = over_models([each[measure] for each in found])
+                rows.append(Difference(layer, None, measure, one.value, *interval(one.draws), one.baseline))
+                alike += [one] if measure == "cka" else []
             advance()
+    values, draws = np.array([each.value for each in alike]), np.stack([each.draws for each in alike], 1)
+    units = len(set(documents))
+    tests = changed_layers(values, draws, units)
+    tested = [
+        _tested(row, tests, row.layer, by.by) if row.measure == "cka" else row._replace(units=units, unit=by.by)
+        for row in rows
+    ]
+    return tested, best_table(values, draws, units, by.by)
+
+
+def changed_layers(
+    values: Float[np.ndarray, " layer"], draws: Float[np.ndarray, "sample layer"], units: int
+) -> Contrasts:
+    """1 - CKA of all layers, two-sided; spaces that are equal in every draw did not change."""
+    # Draws follow Student's t already.
+    found = bootstrap_family(1 - values, 1 - draws, units, widen=False, bounds=(0.0, 2.0))
+    same = (np.abs(1 - values) < _SAME) & (np.abs(1 - draws).max(0) < _SAME) & (found.needed == 0)
+    estimate, low, high = (np.where(same, 0.0, ends) for ends in (found.estimate, found.low, found.high))
+    return found._replace(estimate=estimate, low=low, high=high, p=np.where(same, 1.0, found.p))
+
+
+def best_table(
+    values: Float[np.ndarray, " layer"], draws: Float[np.ndarray, "sample layer"], units: int, unit: str
+) -> pd.DataFrame:
+    """See the table `best`: the layers that can have changed most."""
+    found = leads(values, draws, units, higher=False)
+    rows = [
+        ("cka", layer, value, lead, low, high, p, bool(among), units, needed, unit)
+        for layer, (value, among, lead, low, high, p, _, needed) in enumerate(
+            zip(values.tolist(), found.best.among, *(each.tolist() for each in found.contrasts), strict=True)
+        )
+    ]
+    return pd.DataFrame(rows, columns=list(_BEST))
+
+
+def _tested(row: Difference, tests: Contrasts, at: Any, unit: str) -> Difference:
+    estimate, low, high, p, units, needed = (float(numbers[at]) for numbers in tests)
+    return row._replace(
+        difference=estimate, diff_low=low, diff_high=high, p_adjusted=p, units=units, needed=needed, unit=unit
+    )
 
 
 def _heads(
@@ -373,8 +506,14 @@ def _heads(
 ) -> tuple[list[Difference], dict[str, int]]:
     found = compare_heads(pairs, corpus, samples=samples, seed=seed, weights=weights)
     numbers = [each.tolist() for each in found[:4]]
+    by = unit_of(corpus).by
     rows = [
-        Difference(block + 1, head + 1, "attention_similarity", *(each[block][head] for each in numbers))
+        _tested(
+            Difference(block + 1, head + 1, "attention_similarity", *(each[block][head] for each in numbers)),
+            found.apart,
+            (block, head),
+            by,
+        )
         for block, head in np.ndindex(found.value.shape)
     ]
     return rows, dict(found.skipped)
@@ -400,11 +539,11 @@ def _probes(probed: tuple[Result, Result], *, samples: int, seed: int) -> Iterat
     found = list(layer_differences(*probed, samples=samples, seed=seed))
     if not found:
         raise InputError("there are no probes of single layers in both results; probe both models with --probes layer")
-    for task, layer, before, after, apart in found:
+    for task, layer, before, after, apart, unit in found:
         constants = [_constant(result, task) for result in probed]
         yield Difference(layer, None, f"probe_a:{task}", *before, constants[0])
         yield Difference(layer, None, f"probe_b:{task}", *after, constants[1])
-        yield Difference(layer, None, f"probe_difference:{task}", *apart[:3], 0.0)
+        yield Difference(layer, None, f"probe_difference:{task}", *apart[:3], 0.0, *apart, unit)
 
 
 def _refuse_unfair(a: Sequence[Encoder], b: Sequence[Encoder], probed: tuple[Result, Result]) -> None:

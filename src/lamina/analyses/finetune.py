@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -14,18 +14,18 @@ from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.given_data import as_part
 from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads
-from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.models import as_encoder, describe_models, short_name
 from lamina.analyses.settings import Declared, Seed, Setting
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
-from lamina.findings import Finding, cell, number
+from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.results import Result
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import source_of, with_padding
 from lamina.training.layers import refuse_layers
-from lamina.training.objective import ALL, COLUMNS, SEED_COLUMNS, text_of
+from lamina.training.objective import ALL, COLUMNS, CONTRASTS, SEED_COLUMNS, text_of
 from lamina.training.provenance import refuse_used
 from lamina.training.reading import Sets, apart, load_sets, sets_of_splits
 from lamina.training.recipes import LOWER_IS_BETTER, RECIPES, Plan, Schedule, Task, best_step, by_seed, make_plans
@@ -111,7 +111,8 @@ class TrainingSets(Reads):
     method=(
         "The task's head is put on the model and both are trained together; settings not given are as in the task's "
         "paper. The step that does best on the selection set is kept and scored once, on texts of its own; intervals "
-        "resample documents. The baseline always answers what is most frequent in training. The default report trains "
+        "resample documents. The baseline always answers what is most frequent in training; the model is compared with "
+        "it document by document. The default report trains "
         "for a minute or two on short stories that lamina makes (Where is Ann? Where is the kite?, after the first two "
         "bAbI tasks): enough to answer some rightly and some wrongly."
     ),
@@ -119,7 +120,8 @@ class TrainingSets(Reads):
     reads=TrainingSets(),
     # 2: the models of all seeds are kept and scores are their means; of stories to classify, the newest facts are kept.
     # 3: a limit takes as many questions of each task.
-    version=3,
+    # 4: documents are resampled by name; scores are compared with the constant answer document by document.
+    version=4,
     tables={
         "curve": Table("One row per seed, step noted, split and metric; select is the selection set.", _CURVE),
         "scores": Table(
@@ -128,6 +130,12 @@ class TrainingSets(Reads):
             COLUMNS,
         ),
         "baseline": Table("One row per metric: the score of what is most frequent in training.", _BASELINE),
+        "contrasts": Table(
+            "One row per task (all: all together) and metric: the model's score minus that of what is most frequent in "
+            "training, paired by document; two-sided. All together is a family of its own, the tasks of a metric are "
+            "one (max-T).",
+            CONTRASTS,
+        ),
         "grid": Table("One row per setting tried; only with --grid.", _GRID, optional=True),
         "seeds": Table(
             "One row per seed and metric, on the scored texts (all: the mean); only with --seeds.",
@@ -222,17 +230,19 @@ def finetune(
 
 @finetune.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The score beside the baseline, the tasks of the data that differ most, and whether learning had ended."""
-    scores = result.tables["scores"]
-    # Tuned folders of older versions have no column for tasks where there are none.
-    tasks = scores["task"] if "task" in scores.columns else pd.Series(ALL, index=scores.index)
-    whole = scores[(tasks == ALL) & scores["value"].notna()]
-    if whole.empty:
+    """The score beside the constant answer, over all and for the tasks of the data."""
+    # Tuned folders of older versions were not compared document by document.
+    table = result.tables.get("contrasts")
+    if table is None or table.empty:
         return
-    yield _beside_baseline(result, whole.to_dict("records")[0])
-    yield from _between_seeds(result.tables.get("seeds"), str(whole["metric"].iloc[0]))
-    yield from _between_tasks(scores[(tasks != ALL) & (scores["metric"] == whole["metric"].iloc[0])])
-    yield from _still_learning(result.tables["curve"])
+    metric = str(table["metric"].iloc[0])
+    rows = [row for row in rows_of(table) if row.metric == metric]
+    for row in rows:
+        if row.family == ALL:
+            yield _beside_constant(result, row)
+    tasks = [row for row in rows if row.family != ALL]
+    if len(tasks) > 1:
+        yield _by_task(tasks)
 
 
 @finetune.shows
@@ -321,71 +331,95 @@ def as_sets(data: Any, options: Mapping[str, Any], settings: Mapping[str, Any], 
     )
 
 
-def _beside_baseline(result: Result, row: Mapping[Any, Any]) -> Finding:
-    metric, (value, low, high) = row["metric"], _interval(row)
-    task = result.provenance.parameters["task"]
-    what = f"{_METRICS.get(metric, metric)} {number(value, low, high)} on {int(row['count']):,} scored "
-    what += _SCORED.get(task, "questions")
-    table = result.tables.get("baseline")
-    known = [] if table is None else [float(each) for each in table.loc[table["metric"] == metric, "value"]]
-    if not known:
-        return legacy_finding(f"The fine-tuned model reaches {what}.", "open", value, low, high)
-    against = known[0]
-    status = status_of(low, high, against)
-    better = value < against if metric in LOWER_IS_BETTER else value > against
-    if status == "clear" and better:
-        said = f"The model learned {task}: {what}"
-    elif status == "open":
-        said = f"Whether the model learned {task} is undecided: {what}"
-    else:
-        said = f"The model learned no more than what is most frequent in training: {what}"
-    text = f"{said}; always answering what is most frequent in training gives {number(against)}."
-    return legacy_finding(text, status, value, low, high, against)
+_CONSTANT = "always answering what is most frequent in training"
+_NATS = 0.05
+"""A difference in loss that means nothing, in nats per piece."""
 
 
-def _between_tasks(rows: pd.DataFrame) -> Iterator[Finding]:
-    """The strongest and the weakest task of the data, where there are several."""
-    ranked = sorted(rows[rows["value"].notna()].to_dict("records"), key=lambda row: row["value"])
-    if len(ranked) < 2:
-        return
-    worst, best = ranked[0], ranked[-1]
-    said = [f"{each['task']} ({number(*_interval(each))})" for each in (best, worst)]
-    clear = worst["high"] < best["low"]
-    text = f"It does best on {said[0]} and worst on {said[1]}" + ("." if clear else "; the intervals overlap.")
-    yield legacy_finding(text, "clear" if clear else "open", *_interval(best), against=float(worst["value"]))
+def _beside_constant(result: Result, row: Any) -> Finding:
+    task, metric = result.provenance.parameters["task"], _METRICS.get(row.metric, row.metric)
+    scores = f"{metric} {number(row.value)} against {number(row.against)}"
+    than = "better" if _better(row) else "worse"
+    scored = f"{int(row.count):,} scored {_SCORED.get(task, 'questions')}"
+    return finding(
+        claim=f"The fine-tuned model does {than} on {task} than {_CONSTANT}: {scores} on {scored}",
+        whether=f"the fine-tuned model does better on {task} than {_CONSTANT}",
+        absent=f"The fine-tuned model does no better on {task} than {_CONSTANT}: {scores} on {scored}",
+        contrast="difference",
+        test=Contrast.of(row, "difference"),
+        source=_source(row),
+        unit=row.unit,
+        importance=("answers", "beats control"),
+        margin=_margin(row),
+        note=" ".join(filter(None, (_range(result.tables.get("seeds"), row), _still_learning(result.tables["curve"])))),
+    )
 
 
-def _between_seeds(table: pd.DataFrame | None, metric: str) -> Iterator[Finding]:
+def _by_task(rows: Sequence[Any]) -> Finding:
+    """Which tasks of the data are done better; the contrast is that of the one of them that is least sure."""
+    ahead = [row for row in rows if row.p_adjusted < SURE and _better(row) and not _small(row)]
+    metric = _METRICS.get(rows[0].metric, rows[0].metric)
+    # Where none is ahead, the one that is least known to be alike stands for all.
+    shown = (
+        max(ahead, key=lambda row: (row.p_adjusted, -abs(row.difference)))
+        if ahead
+        else max(rows, key=lambda row: (not _small(row), row.needed == 0, abs(row.difference)))
+    )
+    which = f"All {len(rows)} tasks are" if len(ahead) == len(rows) else f"Of {len(rows)} tasks, {_listed(ahead)}"
+    return finding(
+        claim=f"{which} done better than by {_CONSTANT}; {shown.task} has the least sure difference",
+        whether=f"any of {len(rows)} tasks is done better than by {_CONSTANT}",
+        absent=f"None of {len(rows)} tasks is done better than by {_CONSTANT}",
+        contrast=f"difference in {metric} of {shown.task}",
+        test=Contrast.of(shown, "difference"),
+        source=Source("contrasts", {"family": shown.family, "metric": shown.metric}),
+        unit=shown.unit,
+        importance=("localised",),
+        margin=_margin(shown),
+    )
+
+
+def _listed(rows: Sequence[Any]) -> str:
+    names = [str(row.task) for row in rows]
+    return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are" if names else ""
+
+
+def _source(row: Any) -> Source:
+    return Source("contrasts", {"task": row.task, "metric": row.metric})
+
+
+def _better(row: Any) -> bool:
+    return (row.difference > 0) != (row.metric in LOWER_IS_BETTER)
+
+
+def _margin(row: Any) -> float:
+    return _NATS if row.metric in LOWER_IS_BETTER else NEGLIGIBLE
+
+
+def _small(row: Any) -> bool:
+    return -_margin(row) <= row.low and row.high <= _margin(row)
+
+
+def _range(table: pd.DataFrame | None, row: Any) -> str:
     """How far models of other seeds differ."""
     if table is None:
-        return
-    own = table[table["metric"] == metric]
-    mean, single = own[own["seed"] == ALL].to_dict("records")[0], own[own["seed"] != ALL]["value"]
-    yield legacy_finding(
-        f"Over {len(single)} seeds {_METRICS.get(metric, metric)} is {number(*_interval(mean))} on average, from "
-        f"{number(single.min())} to {number(single.max())}.",
-        "open", *_interval(mean),
-    )  # fmt: skip
+        return ""
+    single = table.loc[(table["metric"] == row.metric) & (table["seed"] != ALL), "value"]
+    return f"Over {len(single)} seeds it ranges from {number(single.min())} to {number(single.max())}."
 
 
-def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
-    return float(row["value"]), float(row["low"]), float(row["high"])
-
-
-def _still_learning(curve: pd.DataFrame) -> Iterator[Finding]:
+def _still_learning(curve: pd.DataFrame) -> str:
     """Where the last step was the best, of most seeds, more steps may do better."""
     runs = by_seed(curve)
     select = runs[0][runs[0]["split"] == "select"]
     if select["step"].nunique() < 2:
-        return
-    metric, last = select["metric"].iloc[0], int(select["step"].max())
-    ended = [best_step(each) == last for each in runs]
-    if 2 * sum(ended) > len(runs):
-        at_end = (curve["split"] == "select") & (curve["metric"] == metric) & (curve["step"] == last)
-        value = float(curve.loc[at_end, "value"].mean())
-        which = "" if len(runs) == 1 else f" for {sum(ended)} of {len(runs)} seeds"
-        text = (
-            f"The last step ({last:,}) was the best on the selection set{which} ({_METRICS.get(metric, metric)} "
-            f"{number(value)}): longer training may do better."
-        )
-        yield legacy_finding(text, "open", value)
+        return ""
+    last = int(select["step"].max())
+    ended = sum(best_step(each) == last for each in runs)
+    which = "" if len(runs) == 1 else f" for {ended} of {len(runs)} seeds"
+    said = f"The last step ({last:,}) was the best on the selection set{which}: longer training may do better."
+    return said if 2 * ended > len(runs) else ""
+
+
+def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
+    return float(row["value"]), float(row["low"]), float(row["high"])

@@ -14,16 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import t as student
 
 from lamina.analyses.comparison_tables import Compared, Depth, Difference
-from lamina.analyses.legacy import MOST_FINDINGS, legacy_finding, status_of, status_of_difference
-from lamina.analyses.probing.statistics import interval
 from lamina.errors import InputError
-from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.findings import Finding, Source, finding, not_tested, number, rows_of
 from lamina.results import Result
-from lamina.stats.family import holm
-from lamina.stats.status import SURE
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import interval, widening
+from lamina.stats.status import NEGLIGIBLE, Contrast, status_of
 
 HIGHEST, MEAN, LAST = "highest", "mean_over_layers", "last_layer"
 """Statistics of a measure: its value at the layer where it is highest, its mean over layers, its value at the last."""
@@ -31,6 +29,10 @@ MEASURED = "measure"
 """In place of a kind of probe."""
 UNPAIRED = "measures by layer that are put side by side and not tested"
 _OLDER = "a result of an older version keeps no draws; ask again"
+
+
+_FEW_NATS = 0.05
+"""A difference of entropies or divergences this small means nothing."""
 
 
 class _Measure(NamedTuple):
@@ -41,12 +43,19 @@ class _Measure(NamedTuple):
     unit: str
     drawn: tuple[str, ...] = ()
     """What is resampled for it, where not all that its analysis resamples."""
+    margin: float = NEGLIGIBLE
+    """Differences this small mean nothing."""
 
 
 _GEOMETRY = (
-    _Measure("anisotropy", "Anisotropy", "mean cosine", ("texts",)),
+    _Measure("anisotropy", "Anisotropy", "mean cosine", ("documents", "texts")),
     _Measure("self_similarity_adjusted", "Adjusted self-similarity", "difference of cosines"),
-    _Measure("intra_similarity_adjusted", "Adjusted intra-sentence similarity", "difference of cosines", ("texts",)),
+    _Measure(
+        "intra_similarity_adjusted",
+        "Adjusted intra-sentence similarity",
+        "difference of cosines",
+        ("documents", "texts"),
+    ),
     _Measure(
         "max_explainable_variance_adjusted", "Adjusted explainable variance", "share of variance", ("word types",)
     ),
@@ -58,11 +67,11 @@ _ATTENTION = (
     _Measure("to_first", "Attention to the first token", "share of attention"),
     _Measure("to_separator", "Attention to separators", "share of attention"),
     _Measure("to_punctuation", "Attention to full stops and commas", "share of attention"),
-    _Measure("entropy", "Entropy of attention", "nats"),
+    _Measure("entropy", "Entropy of attention", "nats", margin=_FEW_NATS),
 )
 _LENS = (
     _Measure("agreement", "Plain lens: agreement with the output", "share of positions"),
-    _Measure("kl", "Plain lens: distance from the output", "nats"),
+    _Measure("kl", "Plain lens: distance from the output", "nats", margin=_FEW_NATS),
 )
 
 
@@ -113,6 +122,7 @@ def side_by_side(results: Sequence[Result]) -> SideBySide:
     read, measures = _LAYERED[results[0].analysis]
     named = {str(each.provenance.model["name"]): each for each in results}
     rows = {model: read(each) for model, each in named.items()}
+    tested: dict[str, list[tuple[int, Paired]]] = {MEAN: [], LAST: []}
     reasons = {pair: why_unpaired(*(named[model] for model in pair)) for pair in combinations(named, 2)}
     compared: list[Compared] = []
     differences: list[Difference] = []
@@ -140,14 +150,59 @@ def side_by_side(results: Sequence[Result]) -> SideBySide:
         for a, b in combinations(own, 2):
             reason = reasons[a, b]
             left_out[UNPAIRED] += bool(reason)
-            units = min((_units(named[model], measure) for model in (a, b)), key=lambda each: min(each.values()))
             for statistic, one in numbers[a].items():
-                made = _apart(one, numbers[b][statistic], min(units.values())) if not reason else _nothing(reason)
-                differences.append(Difference(measure.title, measure.unit, statistic, a, b, *made))
+                about, none = (measure.title, measure.unit, statistic, a, b), (np.nan, np.nan, np.nan)
+                if reason:
+                    differences.append(Difference(*about, *none, "interval", np.nan, 0, 0, "", f"not paired: {reason}"))
+                    continue
+                pair = Paired.of(one, numbers[b][statistic], [_units(named[model], measure) for model in (a, b)])
+                tested[statistic].append((len(differences), pair))
+                differences.append(Difference(*about, *none, "interval", np.nan, pair.units, 0, pair.unit, ""))
             samples = max(samples, 0 if reason else len(numbers[a][MEAN].draws))
+    for pairs in tested.values():
+        for at, test in zip([at for at, _ in pairs], layer_family([pair for _, pair in pairs]), strict=True):
+            differences[at] = _told(differences[at], test)
     counts = [dict(each.provenance.corpus.get("drawn", {})) for each in results]
     drawn = {what: min(each[what] for each in counts if what in each) for what in counts[0]} if samples else {}
-    return SideBySide(compared, _corrected(differences), depths, +left_out, samples, drawn)
+    return SideBySide(compared, differences, depths, +left_out, samples, drawn)
+
+
+class Paired(NamedTuple):
+    """A difference of two models in the same draws."""
+
+    difference: float
+    draws: Float[np.ndarray, " sample"]
+    units: int
+    """Of what was resampled, the fewest."""
+    unit: str
+
+    @classmethod
+    def of(cls, a: _Number, b: _Number, drawn: Sequence[Mapping[str, int]]) -> Paired:
+        """a - b."""
+        unit, units = min(((what, count) for each in drawn for what, count in each.items()), key=lambda one: one[1])
+        return cls(a.value - b.value, a.draws - b.draws, units, unit.removesuffix("s"))
+
+
+def layer_family(pairs: Sequence[Paired]) -> list[Contrast]:
+    """All measures and pairs of models of one statistic, corrected together by max-T."""
+    if not pairs:
+        return []
+    samples = max(len(pair.draws) for pair in pairs)
+    draws = np.full((samples, len(pairs)), np.nan)
+    for member, pair in enumerate(pairs):
+        draws[: len(pair.draws), member] = pair.draws
+    units = np.array([pair.units for pair in pairs], float)
+    tests = bootstrap_family(np.array([pair.difference for pair in pairs]), draws, units)
+    return [
+        Contrast(estimate, low, high, p, int(count), int(needed))
+        for estimate, low, high, p, count, needed in zip(*(each.tolist() for each in tests), strict=True)
+    ]
+
+
+def _told(row: Difference, test: Contrast) -> Difference:
+    named = {"difference": test.estimate, "low": test.low, "high": test.high, "p_adjusted": test.p}
+    reason = "the same in every draw" if not test.needed and np.isnan(test.p) else ""
+    return row._replace(**named, units=test.units, needed=test.needed, reason=reason)
 
 
 class _Number(NamedTuple):
@@ -155,11 +210,13 @@ class _Number(NamedTuple):
 
     value: float
     draws: Float[np.ndarray, " sample"]
+    units: int
+    """How many were resampled."""
     layer: int | None = None
 
     @property
     def ends(self) -> tuple[float, float]:
-        return interval(self.draws)
+        return interval(self.value + (self.draws - self.value) * widening(self.units))
 
 
 def _statistics(result: Result, measure: _Measure, table: pd.DataFrame) -> dict[str, _Number]:
@@ -170,12 +227,12 @@ def _statistics(result: Result, measure: _Measure, table: pd.DataFrame) -> dict[
     if lens:
         # By definition the last layer agrees with itself.
         values = values[values.index < last]
-    drawn = _drawn(result, measure)
+    drawn, units = _drawn(result, measure), min(_units(result, measure).values())
     drawn = drawn[[layer for layer in values.index if layer in drawn.columns]]
-    found = {MEAN: _Number(float(values.mean()), drawn.mean(axis=1, skipna=False).to_numpy(float))}
+    found = {MEAN: _Number(float(values.mean()), drawn.mean(axis=1, skipna=False).to_numpy(float), units)}
     if not lens:
         own = drawn[last].to_numpy(float) if last in drawn else np.empty(0)
-        found[LAST] = _Number(float(values[last]), own, last)
+        found[LAST] = _Number(float(values[last]), own, units, last)
     return found
 
 
@@ -191,30 +248,6 @@ def _units(result: Result, measure: _Measure) -> dict[str, int]:
     """What was resampled -> how many of them."""
     drawn = {str(what): int(count) for what, count in result.provenance.corpus.get("drawn", {}).items()}
     return {what: count for what, count in drawn.items() if not measure.drawn or what in measure.drawn} or {"texts": 0}
-
-
-def _apart(a: _Number, b: _Number, units: int) -> tuple[float, float, float, str, float, float, str]:
-    """Difference, low, high and p: Student's, by the spread of the paired draws, which so few samples can tell."""
-    draws = a.draws - b.draws
-    draws = draws[np.isfinite(draws)]
-    difference = a.value - b.value
-    error = float(draws.std(ddof=1)) if len(draws) > 1 else np.nan
-    p = 1.0 if error == difference == 0 else np.nan
-    if error > 0 and units > 1:
-        p = float(2 * student.sf(abs(difference) / error, units - 1))
-    return difference, *interval(draws), "interval", p, np.nan, ""
-
-
-def _nothing(reason: str) -> tuple[float, float, float, str, float, float, str]:
-    return np.nan, np.nan, np.nan, "interval", np.nan, np.nan, f"not paired: {reason}"
-
-
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    """With Holm's correction over all measures and pairs of a statistic."""
-    corrected: dict[str, Iterator[float]] = {
-        name: iter(holm([row.p for row in rows if row.statistic == name]).tolist()) for name in (MEAN, LAST)
-    }
-    return [row._replace(p_adjusted=next(corrected[row.statistic])) for row in rows]
 
 
 def why_unpaired(a: Result, b: Result) -> str:
@@ -238,44 +271,69 @@ _IN_TOKENS = {"attention": ", each model in its own tokens", "lens": ", each mod
 """Analysis -> what is not the same for two models although their texts are."""
 
 
+_SEVERAL, _ONE = 4, 1
+"""Measures that are told of a pair of models: of the only one, and where there are more."""
+
+
 def layers_in_words(result: Result) -> Iterator[Finding]:
-    """The clearest differences of means over layers, those of each pair of models in turn; and what is not paired."""
+    """The surest differences of means over layers of every pair of models; and what is not paired."""
     rows = [Difference(*row) for row in rows_of(result.tables["differences"])]
     means = [row for row in rows if row.statistic == MEAN]
-    tested = [row for row in means if np.isfinite(row.p_adjusted)]
-    told = [*_differences_in_words(result, tested)] if tested else []
-    told += _unpaired_in_words(result, means)
-    yield from told[:MOST_FINDINGS]
+    yield from _differences_in_words(result, [row for row in means if np.isfinite(row.difference)])
+    yield from _unpaired_in_words(means)
 
 
 def _differences_in_words(result: Result, rows: Sequence[Difference]) -> Iterator[Finding]:
-    values = {(row.task, row.model): row.value for row in rows_of(result.tables["compare"]) if row.statistic == MEAN}
-    clear = [row for row in rows if row.p_adjusted < SURE and status_of(row.low, row.high, 0.0) == "clear"]
-    how_many = f"{len(clear)} of {len(rows)} differences are clear"
-    for at, row in enumerate(_in_turn(clear or rows)[: MOST_FINDINGS - 1 if clear else 1]):
-        more, less = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
-        size, low, high = row[5:8] if row.difference >= 0 else (-row.difference, -row.high, -row.low)
-        pair = f"{number(values[row.task, more])} and {number(values[row.task, less])} ({row.metric})"
-        said = (
-            f"{row.task} is higher in {more} than in {less}: mean over layers {pair}, difference "
-            f"{number(size, low, high)}; {_pairing(result, row)}, {p_in_words(row.p_adjusted)} (Holm, {len(rows)} tests)"
-        )
-        if not clear:
-            said = f"No measure differs clearly between models. The most: {said[0].lower()}{said[1:]}"
-        said += f"; {how_many}." if clear and at == 0 else "."
-        status = status_of_difference(row.low, row.high, row.p_adjusted)
-        yield legacy_finding(said, status, size, low, high, against=0.0)
+    measures = {each.title: each for each in _LAYERED[str(result.provenance.corpus["compared"])][1]}
+    clear = [row for row in rows if _status(row, measures) == "clear"]
+    pairs = dict.fromkeys((row.a, row.b) for row in rows)
+    most = _SEVERAL if len(pairs) == 1 else _ONE
+    for a, b in pairs:
+        own = sorted((row for row in rows if (row.a, row.b) == (a, b)), key=_surest)
+        ahead = [row for row in own if row in clear][:most]
+        if ahead or not clear:
+            for row in ahead or own[:1]:
+                yield _difference(
+                    result, row, measures[row.task], f"{len(clear)} of {len(rows)} differences are clear."
+                )
 
 
-def _in_turn(rows: Sequence[Difference]) -> list[Difference]:
-    """The surest difference of every pair of models, then the second of each."""
-    ordered = sorted(rows, key=lambda row: -abs(row.difference) / max(row.high - row.low, np.finfo(float).tiny))
-    times: Counter[tuple[str, str]] = Counter()
-    turns = []
-    for row in ordered:
-        turns.append((times[row.a, row.b], row))
-        times[row.a, row.b] += 1
-    return [row for _, row in sorted(turns, key=lambda each: each[0])]
+def _surest(row: Difference) -> tuple[float, float]:
+    width = max(row.high - row.low, np.finfo(float).tiny)
+    return (row.p_adjusted if np.isfinite(row.p_adjusted) else 2.0, -abs(row.difference) / width)
+
+
+def _status(row: Difference, measures: Mapping[str, _Measure]) -> str:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=measures[row.task].margin)
+
+
+def _difference(result: Result, row: Difference, measure: _Measure, count: str) -> Finding:
+    compared = result.tables["compare"]
+    values = {
+        each.model: each.value for each in rows_of(compared[compared["statistic"] == MEAN]) if each.task == row.task
+    }
+    more, less = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
+    test = Contrast.of(row, "difference")
+    if row.difference < 0:
+        test = test._replace(estimate=-test.estimate, low=-test.high, high=-test.low)
+    about = {"task": row.task, "statistic": MEAN}
+    title = f"{row.task[0].lower()}{row.task[1:]}"
+    return finding(
+        claim=f"{row.task} is higher in {more} than in {less} in the mean over layers: {number(values[more])} and "
+        f"{number(values[less])}{' nats' * (row.metric == 'nats')}",
+        whether=f"{title} is higher in {row.a} or in {row.b}",
+        absent=f"{row.task} is about the same in {row.a} and {row.b}",
+        contrast="difference",
+        test=test,
+        source=(
+            *(Source("compare", {**about, "model": model}) for model in (row.a, row.b)),
+            Source("differences", {**about, "a": row.a, "b": row.b}),
+        ),
+        unit=row.unit,
+        importance=("answers",),
+        margin=measure.margin,
+        note=f"{_pairing(result, row)}; {count}",
+    )
 
 
 def _pairing(result: Result, row: Difference) -> str:
@@ -290,25 +348,19 @@ def _pairing(result: Result, row: Difference) -> str:
         if each.get("name") in (row.a, row.b)
     }
     one_way = "; one of them looks back only" if compared == "attention" and len(back) > 1 else ""
-    return f"paired by {' and '.join(own)}{_IN_TOKENS.get(compared, '')}{one_way}"
+    return f"Paired by {' and '.join(own)}{_IN_TOKENS.get(compared, '')}{one_way}"
 
 
-def _unpaired_in_words(result: Result, rows: Sequence[Difference]) -> Iterator[Finding]:
+def _unpaired_in_words(rows: Sequence[Difference]) -> Iterator[Finding]:
     """One finding per reason: what is only put side by side."""
-    reasons = dict.fromkeys(row.reason for row in rows if row.reason)
-    for reason in reasons:
-        own = [row for row in rows if row.reason == reason]
-        pairs = list(dict.fromkeys(f"{row.a} and {row.b}" for row in own))
-        first = own[0]
-        values = {
-            row.model: f"{row.model} {number(row.value, row.low, row.high)}"
-            for row in rows_of(result.tables["compare"])
-            if (row.task, row.statistic) == (first.task, HIGHEST)
-        }
-        yield legacy_finding(
-            f"{'; '.join(pairs)}: {reason}. Nothing is tested; {first.task.lower()} is at most "
-            f"{values[first.a]} and {values[first.b]}.",
-            "open",
+    unpaired = [row for row in rows if row.reason.startswith("not paired: ")]
+    for reason in dict.fromkeys(row.reason for row in unpaired):
+        own = [row for row in unpaired if row.reason == reason]
+        pairs = " or ".join(dict.fromkeys(f"between {row.a} and {row.b}" for row in own))
+        yield not_tested(
+            f"measures differ {pairs}",
+            f"{reason.removeprefix('not paired: ')}. They are put side by side",
+            source=[Source("differences", {"reason": reason})],
         )
 
 

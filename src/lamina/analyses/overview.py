@@ -63,7 +63,7 @@ def chapter_of(analysis: str) -> Chapter:
 
 ABILITIES = (
     "ability", "analysis", "metric", "layer", "score", "low", "high", "twin", "constant", "above", "peak", "peak_low",
-    "peak_high", "converged", "count", "baseline",
+    "peak_high", "among_best", "converged", "count", "baseline",
 )  # fmt: skip
 """Columns of `ability_layers`."""
 
@@ -73,8 +73,8 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
 
     `twin` is the random-weights twin at the same layer, `constant` the best answer without context, and `baseline` says
     what that is (a constant answer, static vectors); `above` is the score minus the larger of the two. `peak` marks the
-    highest score; `peak_low` to `peak_high` span the confidence set of best layers, where the result has one (else the
-    layers whose intervals overlap with its interval). Where probes had not converged there is no peak.
+    highest score; `among_best` the layers that can be the best (the confidence set of the result, `peak_low` to
+    `peak_high` being its ends), where the result has tested that. Where probes had not converged there is no peak.
 
     Example:
         >>> from lamina.results import Provenance
@@ -110,10 +110,8 @@ class _Line(NamedTuple):
         if own.empty:
             return
         best = own.iloc[int(own["value"].to_numpy().argmax())]
-        near = own[own["high"] >= best["low"]]["layer"] if self.converged else own["layer"].iloc[:0]
-        if self.among_best:
-            near = own[own["layer"].isin(self.among_best)]["layer"]
-        ends = (int(near.min()), int(near.max())) if len(near) else (float("nan"), float("nan"))
+        among = sorted({*self.among_best} & {*map(int, own["layer"])}) if self.converged else []
+        ends = (among[0], among[-1]) if among else (float("nan"), float("nan"))
         for row in rows_of(own):
             layer, twin = int(row.layer), self.twin.get(int(row.layer), float("nan"))
             known = [each for each in (twin, self.constant) if each == each]
@@ -121,7 +119,7 @@ class _Line(NamedTuple):
             peak = self.converged and layer == int(best["layer"])
             numbers = (row.value, row.low, row.high, twin, self.constant, above)
             count = int(row[own.columns.get_loc("count")]) if "count" in own else 0
-            about = (self.converged, count, self.baseline)
+            about = (layer in among, self.converged, count, self.baseline)
             yield (self.ability, analysis, self.metric, layer, *numbers, peak, *ends, *about)
 
 
@@ -146,8 +144,18 @@ def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
     scores = overall(result.tables["sclass"], split)
     own = scores[scores["representation"] == result.provenance.model["name"]]
     static = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")]["value"].max()
-    line = _Line("Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context")
+    line = _Line(
+        "Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context",
+        among_best=_best_layers(result.tables.get("best")),
+    )  # fmt: skip
     yield from line.rows(result.analysis)
+
+
+def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
+    """The confidence set of a table of layers; empty where there is none."""
+    if table is None or not {"layer", "among_best"} <= set(table):
+        return ()
+    return tuple(int(layer) for layer in table.loc[table["among_best"].astype(bool), "layer"])
 
 
 def _said_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
@@ -187,8 +195,8 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
 
     Heads without a role have one row, with the role `other`. `value` is what `measure` says: a share of attention, the
     share of uniform attention's entropy, or (syntactic and coreference heads) the lead over the best simple rule;
-    `over` is what it has to exceed, and `clear` whether the whole interval does (of induction heads, also that it is
-    surely more than without a copy).
+    `over` is what it has to exceed, and `clear` whether the whole interval does, of this head alone. Of syntactic and
+    coreference heads, the test corrected for all heads decides; of induction heads, that against no copy does too.
 
     Example:
         >>> from lamina.results import Provenance
@@ -252,11 +260,18 @@ def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
     if row.behaviour == INDUCTION:
         value, low, high = measured.get((row.layer, row.head, INDUCTION), (row.value, float("nan"), float("nan")))
-        sure = bool(low > row.over and row.diff_low > 0 and row.p_adjusted < SURE)
+        sure = bool(low > row.over and row.difference > 0 and row.p_adjusted < SURE)
         return (*place, "share of attention to the token after a copy", value, low, high, row.over, sure)
     if row.difference == row.difference:
         ends = (row.diff_low, row.diff_high)
-        return (*place, "lead in accuracy over the best simple rule", row.difference, *ends, 0.0, row.diff_low > 0)
+        return (
+            *place,
+            "lead in accuracy over the best simple rule",
+            row.difference,
+            *ends,
+            0.0,
+            bool(row.p_adjusted < SURE),
+        )
     broad = row.behaviour == BROADLY
     measure, over = ("entropy", BROAD) if broad else SHARES[row.behaviour]
     plain = row.value / row.over * BROAD if broad else row.value

@@ -63,6 +63,9 @@ def _result(asked: Asked, made: Tables) -> Result:
     model = {**asked.loaded.model, **_unguarded(asked.loaded.arguments), **made.model}
     read = asked.loaded.arguments if analysis.reads.sampled else ()
     sample = sample_of(read, {name: int(count) for name, count in made.scored.items()})
+    # An analysis that scores a part of what it read says itself how little that is.
+    for unit, count in made.data.get("scored_from", {}).items():
+        sample = replace(sample, documents=count, unit=unit)
     data = {**asked.loaded.data, **made.data, **sample.describe()}
     provenance = Provenance(model, data, asked.parameters, seeds, skipped, warnings=sample.warnings())
     about = {"version": analysis.version, "asked": asked.question, "parquet": _as_parquet(asked, made)}

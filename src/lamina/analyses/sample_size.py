@@ -34,19 +34,21 @@ class Sample:
     """Documents they come from; None if there are enough, or none were read."""
     unit: str = "documents"
     """`texts` where documents are not known."""
+    varies: str = "document"
+    """What is resampled: `text` where documents are not known, or there is one only."""
     inherited: tuple[str, ...] = ()
     """Warnings of the results that were read."""
 
     def describe(self) -> dict[str, Any]:
         """What provenance says of the data; `of` reads it back."""
         few = {} if self.documents is None else {"scored_from": {self.unit: self.documents}}
-        return ({"scored": dict(self.targets)} if self.targets else {}) | few
+        return ({"scored": dict(self.targets)} if self.targets else {}) | {"resampled": self.varies} | few
 
     @classmethod
     def of(cls, provenance: Provenance) -> Sample:
         """The sample of a result."""
         few: dict[str, int] = provenance.corpus.get("scored_from", {})
-        own = cls(provenance.corpus.get("scored", {}))
+        own = cls(provenance.corpus.get("scored", {}), varies=provenance.corpus.get("resampled", "document"))
         for unit, count in few.items():
             own = replace(own, documents=count, unit=unit)
         known = own.warnings()
@@ -74,11 +76,16 @@ class Sample:
         return tuple(dict.fromkeys([*said, *self.inherited]))
 
     def told_by(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings; those about too small a sample say so."""
-        return tuple(
-            replace(each, note=" ".join(filter(None, (each.note, self._remark(each.text).strip()))))
-            for each in findings
-        )
+        """The findings; those about too small a sample say so, unless they are untested for that very reason."""
+        named = (replace(each, unit="text") if self._are_texts(each) else each for each in findings)
+        return tuple(each if each.needed else self._with_remark(each) for each in named)
+
+    def _are_texts(self, finding: Finding) -> bool:
+        return finding.unit == "document" and self.varies == "text"
+
+    def _with_remark(self, finding: Finding) -> Finding:
+        remark = self._remark(finding.text).strip()
+        return replace(finding, note=" ".join(filter(None, (finding.note, remark))))
 
     def _remark(self, text: str) -> str:
         few = [count for name, count in self.few.items() if len(self.targets) == 1 or _mentions(text, name)]
@@ -105,6 +112,7 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
         dict.fromkeys(warning for each in results if isinstance(each, Result) for warning in each.provenance.warnings)
     )
     smallest: tuple[int, str] | None = None
+    varies = "document"
     for texts in _scored(inputs):
         names: set[str] = set()
         known = False
@@ -112,13 +120,15 @@ def sample_of(inputs: Sequence[Any], targets: Mapping[str, int]) -> Sample:
             names.add(text.doc or text.id)
             known |= text.doc is not None
             if len(names) >= LEAST_DOCUMENTS:
+                varies = "document" if known else "text"
                 break
         else:
+            varies = "document" if known and len(names) > 1 else "text"
             found = (len(names), "documents" if known else "texts")
             smallest = found if smallest is None else min(smallest, found)
     if smallest is None:
-        return Sample(targets, inherited=inherited)
-    return Sample(targets, *smallest, inherited=inherited)
+        return Sample(targets, inherited=inherited, varies=varies)
+    return Sample(targets, *smallest, inherited=inherited, varies=varies)
 
 
 def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
@@ -134,6 +144,9 @@ def _scored(inputs: Sequence[Any]) -> Iterator[Iterable[Any]]:
             yield given.scored
         elif isinstance(given, Corpus):
             yield given
+        elif isinstance(scored := getattr(given, "scored", None), Corpus):
+            # What models are asked about while parts of them are changed (`cause.asking.Material`).
+            yield scored
         elif isinstance(given, list | tuple):
             yield from _scored(given)
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
 from operator import add, sub
 from typing import NamedTuple
 
@@ -20,8 +19,10 @@ from lamina.analyses.watching import CUT, TOO_LONG, Weighting, fit, wants, weigh
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.progress import progress
 from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.intervals import ratio_intervals as intervals
-from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
+from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.intervals import intervals
+from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds, seed_shares
+from lamina.stats.units import Halves, UnitSums, unit_of
 from lamina.types import Text
 
 
@@ -140,65 +141,47 @@ def leave_out(groups: Sequence[Likeness]) -> LeftOut:
     return LeftOut(whole.cka(), np.array([(whole - each).cka() for each in groups] if several else []))
 
 
-def jackknife(models: Sequence[LeftOut]) -> tuple[float, float, float]:
-    """The mean over models of a measure, with the 95 % interval that leaving out one group at a time gives.
+def jackknife_draws(measure: LeftOut, *, samples: int, seed: int) -> Float[np.ndarray, " sample"]:
+    """Draws around a measure, by Student's t with the jackknife's standard error; the same shares for all measures.
 
-    From `ENOUGH_SEEDS` models on, how far they differ widens the interval: it is then over groups and models together.
+    CKA is no ratio of sums over texts, and with texts drawn twice a word would be compared with itself: groups are left
+    out instead of drawn. Not available (NaN) with fewer groups than `ENOUGH_SEEDS`.
 
     Example:
         >>> rows = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
-        >>> groups = [Likeness.of(part, part @ part.T @ part) for part in rows.split(10)]
-        >>> value, low, high = jackknife([leave_out(groups)])
-        >>> low < value < high <= 1
+        >>> groups = [Likeness.of(part, part @ part.T @ part) for part in rows.split(5)]
+        >>> drawn = jackknife_draws(leave_out(groups), samples=1000, seed=0)
+        >>> low, high = (float(each[0]) for each in intervals(drawn[:, None]))
+        >>> bool(low < leave_out(groups).value < high)
         True
     """
-    from scipy.stats import t
-
-    values, without = np.array([each.value for each in models]), np.mean([each.without for each in models], axis=0)
-    value, groups, seeds = float(values.mean()), len(without), len(models)
-    if groups < 2:
-        return value, float("nan"), float("nan")
-    by_text = (groups - 1) * np.mean((without - without.mean()) ** 2)
-    by_seed = values.var(ddof=1) / seeds if seeds >= ENOUGH_SEEDS else 0.0
-    # Satterthwaite's degrees of freedom of a sum of two variances.
-    parts = by_text**2 / (groups - 1) + (by_seed**2 / (seeds - 1) if by_seed else 0.0)
-    freedom = (by_text + by_seed) ** 2 / parts if parts > 0 else groups - 1
-    half = float(t.ppf(0.975, freedom) * np.sqrt(by_text + by_seed))
-    return value, value - half, min(1.0, value + half)
+    value, without = measure
+    groups = len(without)
+    if groups < ENOUGH_SEEDS:
+        return np.full(samples, np.nan)
+    shares = seed_shares(groups, samples, np.random.default_rng([seed, groups]))
+    return value + shares @ ((1 - groups) * (without - without.mean()))
 
 
 GROUPS = 20
-"""Of consecutive texts; leaving out one at a time gives the interval of CKA."""
+"""Of neighbouring documents; leaving out one at a time gives the interval of CKA."""
 _TEXTS_AT_ONCE = 64
-
-
-class Compared(NamedTuple):
-    """A measure of one layer, over one or several pairs of models."""
-
-    value: float
-    low: float
-    high: float
-    baseline: float
 
 
 class Measured(NamedTuple):
     """A measure of one layer of one pair of models."""
 
     value: float
-    sampled: Float[np.ndarray, " sample"]
-    """With one group of texts left out at a time (CKA), or over texts drawn with replacement (cosine)."""
+    draws: Float[np.ndarray, " sample"]
+    """Over documents: the same for all layers."""
     baseline: float
 
 
-def over_models(measure: str, pairs: Sequence[Measured]) -> Compared:
-    """The mean over pairs of models; its interval is over texts and, from `ENOUGH_SEEDS` pairs on, over pairs too."""
-    baseline = float(np.mean([each.baseline for each in pairs]))
-    if measure == "cka":
-        return Compared(*jackknife([LeftOut(each.value, each.sampled) for each in pairs]), baseline)
+def over_models(pairs: Sequence[Measured]) -> Measured:
+    """The mean over pairs of models; draws are over documents and, from `ENOUGH_SEEDS` pairs on, over pairs too."""
     values = np.array([each.value for each in pairs])
-    draws = draws_over_seeds(values, np.stack([each.sampled for each in pairs])).clip(-1, 1)
-    low, high = _spread(draws[:, None])
-    return Compared(float(values.mean()), float(low[0]), float(high[0]), baseline)
+    draws = draws_over_seeds(values, np.stack([each.draws for each in pairs])).clip(-1, 1)
+    return Measured(float(values.mean()), draws, float(np.mean([each.baseline for each in pairs])))
 
 
 class _Words(NamedTuple):
@@ -209,35 +192,46 @@ class _Words(NamedTuple):
     twin: Float[torch.Tensor, "word width"] | None
     sizes: list[int]
     """Words of each text."""
-    ids: list[str]
-    """Of the texts."""
+    texts: list[int]
+    """Their numbers."""
 
     def mean(self) -> _Words:
         """All of them as one."""
         twin = None if self.twin is None else self.twin.mean(0, keepdim=True)
-        return _Words(self.a.mean(0, keepdim=True), self.b.mean(0, keepdim=True), twin, [1], ["mean"])
-
-
-def _spread(drawn: Float[np.ndarray, "sample kind"]) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % interval over samples; those that drew no text have no value."""
-    return intervals(drawn, np.isfinite(drawn).any(1).astype(float))
+        return _Words(self.a.mean(0, keepdim=True), self.b.mean(0, keepdim=True), twin, [1], [0])
 
 
 def compare_layer(
-    a: ReadActivations, b: ReadActivations, twin: ReadActivations | None, layer: int, *, samples: int, seed: int
+    a: ReadActivations,
+    b: ReadActivations,
+    twin: ReadActivations | None,
+    layer: int,
+    documents: Sequence[str],
+    *,
+    samples: int,
+    seed: int,
 ) -> dict[str, Measured]:
     """CKA, and (models of one width) the mean cosine of a word with itself, at one layer of both models.
 
     The baseline of CKA is that of the first model with the twin; of the cosine, that of words of different texts.
     Texts stream: what is kept does not grow with their number.
+
+    Args:
+        a: states of one model.
+        b: of the other, of the same texts.
+        twin: of the random-weights twin of the first.
+        layer: which layer.
+        documents: of each text, the unit it belongs to: its document.
+        samples: how often documents are resampled.
+        seed: of the resampling.
     """
     groups: list[Likeness] = []
     beside: Likeness | None = None
     cosines: _Cosines | None = None
     origin: _Words | None = None
-    for start, end in pairwise(_bounds(len(a))):
+    for members in grouped(documents):
         group: Likeness | None = None
-        for words in _read(a, b, twin, layer, range(start, end)):
+        for words in _read(a, b, twin, layer, members):
             # CKA does not depend on the origin, but sums of squares far from it lose digits.
             origin = origin or words.mean()
             group = _plus(group, Likeness.of(words.a - origin.a, words.b - origin.b))
@@ -245,9 +239,11 @@ def compare_layer(
                 beside = _plus(beside, Likeness.of(words.a - origin.a, words.twin - origin.twin))
             if words.a.shape == words.b.shape:
                 cosines = cosines or _Cosines(words.a[0].double(), samples=samples, seed=seed)
-                cosines.add(words)
+                cosines.add(words, documents)
         groups += [] if group is None else [group]
-    found = {"cka": Measured(*leave_out(groups), beside.cka() if beside else float("nan"))}
+    whole = leave_out(groups)
+    drawn = jackknife_draws(whole, samples=samples, seed=seed)
+    found = {"cka": Measured(whole.value, drawn, beside.cka() if beside else float("nan"))}
     return found | ({"cosine": cosines.measured()} if cosines else {})
 
 
@@ -264,13 +260,13 @@ class _Cosines:
         self._a, self._b = (torch.zeros_like(like) for _ in range(2))
         self._within, self._words, self._pairs_within = 0.0, 0, 0
 
-    def add(self, words: _Words) -> None:
+    def add(self, words: _Words, documents: Sequence[str]) -> None:
         a, b = (torch.nn.functional.normalize(side.double(), dim=1) for side in (words.a, words.b))
-        sizes, texts = torch.tensor(words.sizes), len(words.ids)
+        sizes, texts = torch.tensor(words.sizes), len(words.texts)
         owner = torch.repeat_interleave(sizes).to(a.device)
         same = sum_rows((a * b).sum(1, keepdim=True), owner, texts)[:, 0].tolist()
-        for text, alike, size in zip(words.ids, same, words.sizes, strict=True):
-            self._same.add(np.array([alike, size]), text)
+        for text, alike, size in zip(words.texts, same, words.sizes, strict=True):
+            self._same.add(np.array([alike, size]), documents[text])
             self._pairs_within += size**2
         self._within += float((sum_rows(a, owner, texts) * sum_rows(b, owner, texts)).sum())
         self._a += a.sum(0)
@@ -287,20 +283,36 @@ class _Cosines:
         return Measured(total / count, drawn, unrelated)
 
 
-def _bounds(texts: int) -> list[int]:
-    groups = min(GROUPS, texts)
-    return [at * texts // groups for at in range(groups + 1)]
+def grouped(documents: Sequence[str]) -> list[list[int]]:
+    """The numbers of the texts of at most `GROUPS` groups of neighbouring documents, of about as many texts each.
+
+    Example:
+        >>> grouped(["a", "a", "b", "c", "b"])
+        [[0, 1], [2, 4], [3]]
+        >>> [len(each) for each in grouped([str(at // 2) for at in range(200)])] == [10] * 20
+        True
+    """
+    sizes = Counter(documents)
+    group: dict[str, int] = {}
+    before = 0
+    for name, size in sizes.items():
+        group[name] = len(group) if len(sizes) <= GROUPS else GROUPS * before // len(documents)
+        before += size
+    found: dict[int, list[int]] = {}
+    for at, name in enumerate(documents):
+        found.setdefault(group[name], []).append(at)
+    return [found[number] for number in sorted(found)]
 
 
 def _read(
-    a: ReadActivations, b: ReadActivations, twin: ReadActivations | None, layer: int, texts: range
+    a: ReadActivations, b: ReadActivations, twin: ReadActivations | None, layer: int, texts: Sequence[int]
 ) -> Iterator[_Words]:
-    for start in range(texts.start, texts.stop, _TEXTS_AT_ONCE):
-        some = range(start, min(start + _TEXTS_AT_ONCE, texts.stop))
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        some = list(texts[start : start + _TEXTS_AT_ONCE])
         own, sizes = word_vectors([a[text] for text in some], layer)
         other, _ = word_vectors([b[text] for text in some], layer)
         beside = None if twin is None else word_vectors([twin[text] for text in some], layer)[0].to(own.device)
-        yield _Words(own, other.to(own.device), beside, sizes, [a.name(text) for text in some])
+        yield _Words(own, other.to(own.device), beside, sizes, some)
 
 
 def word_vectors(texts: Sequence[Activations], layer: int) -> tuple[Float[torch.Tensor, "word width"], list[int]]:
@@ -336,6 +348,8 @@ class HeadSimilarity(NamedTuple):
     high: Float[np.ndarray, "block head"]
     baseline: Float[np.ndarray, "block head"]
     """Of the second model's head with the other heads of that layer in the first, averaged."""
+    apart: Contrasts
+    """value - baseline, paired by document; all heads are one family."""
     skipped: Counter[str]
 
 
@@ -349,8 +363,8 @@ def compare_heads(
 ) -> HeadSimilarity:
     """Every head of the second model of a pair beside the same head and the other heads of the first; mean over pairs.
 
-    Texts are cut to what both models take, and stream: maps are never kept. `texts` is read twice per pair. Intervals
-    are over texts and, from `ENOUGH_SEEDS` pairs on, over pairs too.
+    Texts are cut to what both models take, and stream: maps are never kept. `texts` is read more than once per pair.
+    Intervals are over documents and, from `ENOUGH_SEEDS` pairs on, over pairs too.
 
     Example:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
@@ -360,18 +374,50 @@ def compare_heads(
     """
     shape = (pairs[0][0].blocks, pairs[0][0].heads)
     skipped: Counter[str] = Counter()
-    whole, draws = [], []
+    by = unit_of(texts)
+    collected: list[UnitSums] = []
     for a, b in pairs:
         # What is left out is the same for all pairs, and counted once.
         skipped.clear()
-        sums = _head_cosines(a, b, texts, skipped, samples=samples, seed=seed, weights=weights)
-        with np.errstate(invalid="ignore"):
-            whole.append(sums.value[:-1] / sums.value[-1])
-            draws.append(sums.samples[:, :-1] / sums.samples[:, -1:])
-    value, baseline = np.mean(whole, axis=0).reshape(2, *shape)
-    drawn = draws_over_seeds(np.stack(whole), np.stack(draws)).clip(-1, 1)
-    low, high = (each.reshape(2, *shape)[0] for each in _spread(drawn))
-    return HeadSimilarity(value, low, high, baseline, skipped)
+        sums = UnitSums(2 * a.blocks * a.heads + 1, Halves(frozenset(), by.by))
+        _head_cosines(a, b, texts, skipped, sums, weights=weights)
+        collected.append(sums)
+    tables = np.stack([each.values() for each in collected]).astype(float)
+    if not tables.shape[1]:
+        nothing, none = np.full(shape, np.nan), np.zeros(shape)
+        apart = Contrasts(nothing, nothing, nothing, nothing, none, none)
+        return HeadSimilarity(nothing, nothing, nothing, nothing, apart, skipped)
+    drawn = np.tensordot(collected[0].weights(samples=samples, seed=seed).astype(float), tables, ([1], [1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = tables[:, :, :-1].sum(1) / tables[:, :, -1:].sum(1)
+        draws = (drawn[..., :-1] / drawn[..., -1:]).swapaxes(0, 1)
+    value, baseline = values.mean(0).reshape(2, *shape)
+    over = draws_over_seeds(values, draws).clip(-1, 1).reshape(samples, 2, *shape)
+    low, high = intervals(over[:, 0])
+    apart = _apart(tables, values, draws, shape)
+    return HeadSimilarity(value, low, high, baseline, apart, skipped)
+
+
+def _apart(
+    tables: Float[np.ndarray, "pair unit kinds"],
+    values: Float[np.ndarray, "pair cosine"],
+    draws: Float[np.ndarray, "pair sample cosine"],
+    shape: tuple[int, int],
+) -> Contrasts:
+    """What heads are more like themselves than like others; with enough pairs of models these vary too."""
+    heads = shape[0] * shape[1]
+    if len(tables) < ENOUGH_SEEDS:
+        mean = tables.mean(0)
+        ahead = mean[:, :heads] - mean[:, heads:-1]
+        # A head that is alone in its layer has no others.
+        known = np.isfinite(ahead).all(0)
+        counts = np.where(known, mean[:, -1:], 0.0)
+        found = sign_flip_family(np.where(known, ahead, 0.0), counts, bounds=(-2.0, 2.0))
+    else:
+        each = values[:, :heads] - values[:, heads:]
+        over = draws_over_seeds(each, draws[..., :heads] - draws[..., heads:])
+        found = bootstrap_family(each.mean(0), over, int((tables[0, :, -1] > 0).sum()), bounds=(-2.0, 2.0))
+    return Contrasts(*(numbers.reshape(shape) for numbers in found))
 
 
 def _head_cosines(
@@ -379,30 +425,29 @@ def _head_cosines(
     b: Encoder,
     texts: Iterable[Text],
     skipped: Counter[str],
+    sums: UnitSums,
     *,
-    samples: int,
-    seed: int,
     weights: Weighting,
-) -> StreamedBootstrap:
-    """Sums over texts of each head's cosines (with itself, then with the others), and the number of texts."""
-    sums = StreamedBootstrap(2 * a.blocks * a.heads + 1, samples=samples, seed=seed)
+) -> None:
+    """Adds each head's cosines (with itself, then with the others), and the number of texts, by document."""
     # What is cut is cut for both, and counted once.
     counters = (skipped, Counter[str]())
+    waiting: dict[str, Text] = {}
     shown = (
-        each.encode(_fitting(a, b, texts, count), wants(weights), ordered=False)
-        for each, count in zip((a, b), counters, strict=True)
+        each.encode(_fitting(a, b, texts, count, kept), wants(weights), ordered=False)
+        for each, count, kept in zip((a, b), counters, (waiting, None), strict=True)
     )
     with progress(f"attention of {a.name} and {b.name}", None) as advance:
         for one, other in _together(*shown):
             advance()
             before, after = weighted_maps(a, one, weights), weighted_maps(b, other, weights)
+            text = waiting.pop(one.text)
             if before is None or after is None:
                 skipped[TOO_LONG] += 1
             elif not np.array_equal(one.tokens.ids, other.tokens.ids):
                 skipped[OTHER_TOKENS] += 1
             else:
-                sums.add(np.append(_cosines(before, after), 1.0), one.text)
-    return sums
+                sums.add(np.append(_cosines(before, after), 1.0), text)
 
 
 def _cosines(
@@ -417,10 +462,14 @@ def _cosines(
     return torch.stack([own, others]).flatten().numpy()
 
 
-def _fitting(a: Encoder, b: Encoder, texts: Iterable[Text], skipped: Counter[str]) -> Iterator[Text]:
+def _fitting(
+    a: Encoder, b: Encoder, texts: Iterable[Text], skipped: Counter[str], waiting: dict[str, Text] | None
+) -> Iterator[Text]:
     for text in texts:
         kept = fit(b, fit(a, text))
         skipped.update([CUT] if kept is not text else [])
+        if waiting is not None:
+            waiting[kept.id] = kept
         yield kept
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -41,6 +42,40 @@ def check_findings(result: Result) -> list[str]:
     return wrong
 
 
+def check_words(result: Result, texts: Mapping[str, str]) -> list[str]:
+    """Numbers in titles, captions and remarks that stand nowhere in a result's tables, settings or sample.
+
+    Example:
+        >>> from lamina.results import Provenance
+        >>> table = pd.DataFrame({"layer": [0, 1], "value": [0.31, 0.874]})
+        >>> result = Result("demo", {"scores": table}, Provenance({}, {}, {"samples": 500}))
+        >>> check_words(result, {"title": "Layer 1 reads it best (.87)", "caption": "500 samples, .42 at layer 0"})
+        ['demo, caption: .42 stands in none of its tables']
+    """
+    nothing = Finding("", "", "untested")
+    cells = _Cells(nothing, result.tables.values())
+    cells.add(_numbers_in([result.provenance.parameters, result.provenance.corpus, result.provenance.skipped]))
+    # Levels, shares of a half and places at either end need no source.
+    cells.add([0, 0.05, 0.5, 1, 2, 95, 100])
+    return [
+        f"{result.analysis}, {name}: {token} stands in none of its tables"
+        for name, text in texts.items()
+        for token in cells.unknown(text)
+    ]
+
+
+def _numbers_in(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _numbers_in(inner)
+    elif isinstance(value, list | tuple):
+        yield float(len(value))
+        for inner in value:
+            yield from _numbers_in(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        yield float(value)
+
+
 def _problems(found: Finding, tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     """What is wrong with one finding."""
     missing = [source.table for source in found.source if source.table not in tables]
@@ -72,23 +107,36 @@ class _Cells:
 
     def __init__(self, found: Finding, rows: Iterable[pd.DataFrame]) -> None:
         self._names: set[str] = set()
-        numbers: list[float] = [found.n, found.needed]
-        numbers += [value for value in (found.estimate, found.low, found.high) if value is not None]
+        self._heads: set[tuple[int, int]] = set()
+        cells: list[float] = []
+        counts: list[float] = [found.n, found.needed]
         for part in rows:
-            numbers.append(len(part))
+            counts.append(len(part))
             for name in part.columns:
                 column = part[name]
                 if pd.api.types.is_numeric_dtype(column):
-                    numbers += [float(value) for value in column.dropna().unique()]
+                    cells += [float(value) for value in column.dropna().unique()]
                 else:
                     self._names.update(map(str, column.dropna().unique()))
-                numbers.append(column.nunique())
-        self._numbers = [value for value in numbers if math.isfinite(value)]
+                counts.append(column.nunique())
+            for layer in (name for name in part.columns if name == "layer" or name.startswith("layer_")):
+                head = layer.replace("layer", "head")
+                if head in part:
+                    pairs = part[[layer, head]].dropna()
+                    self._heads.update((int(one), int(other)) for one, other in pairs.itertuples(index=False))
+        self._names.discard("")
+        self._cells = [value for value in cells if math.isfinite(value)]
+        told = [value for value in (found.estimate, found.low, found.high) if value is not None]
+        self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]
+
+    def add(self, numbers: Iterable[float]) -> None:
+        """Further numbers that a sentence may use."""
+        self._numbers += numbers
 
     def exactly(self, value: float) -> bool:
         """Whether a cell holds this number; effects may be told with the other sign."""
         return not math.isfinite(value) or any(
-            abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._numbers
+            abs(abs(cell) - abs(value)) <= _CLOSE * max(1, abs(cell)) for cell in self._cells
         )
 
     def unknown(self, claim: str) -> Iterator[str]:
@@ -97,7 +145,7 @@ class _Cells:
         for name in sorted(self._names, key=len, reverse=True):
             text = text.replace(name, " ")
         for layer, head in _HEAD.findall(text):
-            if not (self._rounded(float(layer), 0) and self._rounded(float(head), 0)):
+            if (int(layer), int(head)) not in self._heads:
                 yield f"{layer}-{head}"
         for token, percent in _NUMBER.findall(_HEAD.sub(" ", text)):
             if not token.strip("-"):

@@ -11,13 +11,23 @@ import pandas as pd
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.finetune import TrainingSets, learning_of
-from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Seed, Setting
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
-from lamina.findings import Finding, cell, number
+from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.results import Result
-from lamina.training.objective import ALL, Score, drawn_score, over_seeds
+from lamina.stats.status import SURE, Contrast
+from lamina.training.objective import (
+    ALL,
+    Outcome,
+    Runs,
+    Score,
+    drawn_score,
+    means,
+    over_seeds,
+    score_contrasts,
+    unit_kind,
+)
 from lamina.training.reading import Sets
 from lamina.training.recipes import RECIPES, Plan, Schedule, make_plans
 
@@ -30,10 +40,15 @@ BY_WORD, CONSTANT = "most frequent label of the word", "most frequent label"
 """Baselines: what training says of the word alone, and of nothing."""
 _SCORES = ("window", "seed", "metric", "count", "value", "low", "high")
 _BASELINE = ("baseline", "metric", "value", "low", "high")
-_DIFFERENCES = ("window", "metric", "difference", "low", "high")
+_DIFFERENCES = (
+    "window", "against", "metric", "value", "reference", "difference", "low", "high", "p_adjusted", "units", "needed",
+    "unit",
+)  # fmt: skip
 _CURVE = ("window", "seed", "step", "epoch", "split", "metric", "value")
 _NAMES = {"pos": "accuracy", "ner": "F1"}
 """Task -> its metric in a sentence."""
+_POINT = 0.01
+"""A difference in score that counts as none."""
 
 
 @analysis(
@@ -44,7 +59,7 @@ _NAMES = {"pos": "accuracy", "ner": "F1"}
         "within the window, their own pieces and special tokens; special tokens see only each other. Each block widens "
         "the view by as much again. The step that does best on the selection set is scored once, on texts of its own, "
         "beside a model that sees the whole text and labels looked up by word. 95 % intervals resample documents, from "
-        "5 seeds on seeds too."
+        "5 seeds on seeds too; differences are paired by document and adjusted for the number of windows."
     ),
     cites=("Zhao et al. 2020",),
     reads=TrainingSets(
@@ -57,10 +72,17 @@ _NAMES = {"pos": "accuracy", "ner": "F1"}
             "reset": 0,
         }
     ),
-    version=2,  # five seeds and more widen intervals as far as so few can tell (Student)
+    # 2: five seeds and more widen intervals as far as so few can tell (Student).
+    # 3: documents are resampled by name; differences are families with simultaneous intervals.
+    version=3,
     tables={
         "scores": Table("One row per window (all: the whole text), seed (all: their mean) and metric.", _SCORES),
-        "differences": Table("One row per window and metric: what it lacks against the whole text.", _DIFFERENCES),
+        "differences": Table(
+            "One row per window (empty: the whole text), metric and what it is compared with (the whole text, labels "
+            "looked up by word), paired by document; two-sided. All windows of a metric that are compared with the "
+            "same are one family (max-T); intervals are simultaneous.",
+            _DIFFERENCES,
+        ),
         "baseline": Table("One row per baseline and metric.", _BASELINE),
         "curve": Table("One row per window, seed, step noted, split and metric; select is the selection set.", _CURVE),
     },
@@ -100,20 +122,21 @@ def windows(
     plan = _plan(task, epochs=epochs, lr=lr, batch=batch, schedule=schedule, max_steps=max_steps, seed=seed)
     learned: dict[str, dict[int, Learned]] = {}
     skipped: dict[str, int] = dict(sets.left_out)
-    baselines: dict[str, dict[str, Score]] = {}
+    baselines: dict[str, list[Outcome]] = {}
     for name, reach in sizes.items():
         learning = learning_of(encoder, sets, task, length=length, attention_window=reach, seed=seed)
         learned[name] = {
             at: learning.learn(plan._replace(seed=at), work / f"window-{name}-seed-{at}")
             for at in range(seed, seed + seeds)
         }
-        baselines = baselines or _baselines(learning.objective, sets, seed)
-    scores = {name: _by_metric(own, seed) for name, own in learned.items()}
+        baselines = baselines or _baselines(learning.objective, sets)
+    scores = {name: _by_metric({at: each.scored for at, each in own.items()}, seed) for name, own in learned.items()}
+    runs = {name: [each.scored for each in own.values()] for name, own in learned.items()}
     return Tables(
         {
             "scores": _score_table(scores),
-            "differences": _difference_table(scores),
-            "baseline": _table(_BASELINE, ((name, *row) for name, own in baselines.items() for row in _lines(own))),
+            "differences": difference_table(runs, baselines[BY_WORD], unit_kind(sets.scored), seed=seed),
+            "baseline": _table(_BASELINE, _baseline_rows(baselines, seed)),
             "curve": _table(
                 _CURVE,
                 ((name, str(at), *p) for name, own in learned.items() for at, each in own.items() for p in each.curve),
@@ -128,19 +151,22 @@ def windows(
 @windows.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """The smallest window that does as well as the whole text; the word alone; whether context is needed at all."""
-    scores, metric = result.tables["scores"], _metric(result)
-    means = _means(scores, metric)
-    whole = means[WHOLE]
-    yield from _enough(result, means, metric)
-    if "0" in means:
-        yield from _alone(result, means["0"], whole, metric)
+    metric = _metric(result)
+    rows = [row for row in rows_of(result.tables["differences"]) if row.metric == metric]
+    name = _NAMES[result.provenance.parameters["task"]]
+    yield _enough([row for row in rows if row.against == WHOLE], name)
+    for row in rows:
+        if row.window == 0:
+            yield _alone(row, name)
 
 
 @windows.shows
 def _overview(result: Result) -> Iterable[Overview]:
     """One row per window."""
     metric = _metric(result)
-    lacks = {row["window"]: row for row in result.tables["differences"].to_dict("records") if row["metric"] == metric}
+    table = result.tables["differences"]
+    own = table[(table["metric"] == metric) & (table["against"] == WHOLE)]
+    lacks = {str(int(row["window"])): row for row in own.to_dict("records")}
     rows = []
     for name, row in _means(result.tables["scores"], metric).items():
         less = lacks.get(name)
@@ -189,26 +215,28 @@ def _plan(task: Literal["pos", "ner"], **settings: Any) -> Plan:
     return make_plans(RECIPES[task], grid=False, **settings)[0]
 
 
-def _baselines(objective: Any, sets: Sets, seed: int) -> dict[str, dict[str, Score]]:
-    """What needs no model, scored on the same texts."""
+def _baselines(objective: Any, sets: Sets) -> dict[str, list[Outcome]]:
+    """What needs no model, on the same texts."""
     from lamina.training.tags import guess_by_word
 
-    noted = objective.noted.copy()
-    told = {
-        BY_WORD: guess_by_word(objective, sets.train, sets.scored),
-        CONSTANT: list(objective.guess(sets.train, sets.scored)),
-    }
-    objective.noted = noted
     return {
-        name: {metric: drawn_score(said, metric, seed=seed) for metric in said[0].sums} for name, said in told.items()
+        BY_WORD: guess_by_word(objective, sets.train, sets.scored),
+        CONSTANT: objective.constant(sets.train, sets.scored),
     }
 
 
-def _by_metric(learned: Mapping[int, Learned], seed: int) -> dict[str, dict[str, Score]]:
+def _baseline_rows(baselines: Mapping[str, Sequence[Outcome]], seed: int) -> Iterator[tuple[Any, ...]]:
+    for name, outcomes in baselines.items():
+        for metric in outcomes[0].sums:
+            score = drawn_score(outcomes, metric, seed=seed)
+            yield name, metric, score.value, *score.interval
+
+
+def _by_metric(runs: Mapping[int, Sequence[Outcome]], seed: int) -> dict[str, dict[str, Score]]:
     """Metric -> seed -> score, and `all`."""
     found = {}
-    for metric in next(iter(learned.values())).scored[0].sums:
-        own = {str(at): drawn_score(each.scored, metric, seed=seed) for at, each in learned.items()}
+    for metric in next(iter(runs.values()))[0].sums:
+        own = {str(at): drawn_score(each, metric, seed=seed) for at, each in runs.items()}
         found[metric] = own | {ALL: over_seeds(list(own.values()))}
     return found
 
@@ -223,19 +251,24 @@ def _score_table(scores: Mapping[str, Mapping[str, Mapping[str, Score]]]) -> pd.
     return _table(_SCORES, rows)
 
 
-def _difference_table(scores: Mapping[str, Mapping[str, Mapping[str, Score]]]) -> pd.DataFrame:
+def difference_table(runs: Mapping[str, Runs], by_word: Sequence[Outcome], unit: str, *, seed: int) -> pd.DataFrame:
+    """Every window minus the whole text, and every window and the whole text minus labels looked up by word."""
     rows = []
-    for name, by_metric in scores.items():
-        if name != WHOLE:
-            for metric, by_seed in by_metric.items():
-                less = by_seed[ALL].minus(scores[WHOLE][metric][ALL])
-                rows.append((name, metric, less.value, *less.interval))
-    return _table(_DIFFERENCES, rows)
+    for against, reference in ((WHOLE, runs[WHOLE]), (BY_WORD, [by_word])):
+        names = [name for name in runs if name != against]
+        for metric in by_word[0].sums:
+            found = score_contrasts([(runs[name], reference) for name in names], metric, seed=seed)
+            (beside,) = _means_of([reference], metric)
+            for name, value, *contrast in zip(
+                names, _means_of([runs[name] for name in names], metric), *found, strict=True
+            ):
+                rows.append((None if name == WHOLE else int(name), against, metric, value, beside, *contrast, unit))
+    return _table(_DIFFERENCES, rows).astype({"window": float})
 
 
-def _lines(scores: Mapping[str, Score]) -> Iterator[tuple[str, float, float, float]]:
-    for metric, score in scores.items():
-        yield metric, score.value, *score.interval
+def _means_of(kinds: Iterable[Runs], metric: str) -> list[float]:
+    """A metric over all texts, as a mean over seeds."""
+    return [sum(means(run)[metric] for run in runs) / len(runs) for runs in kinds]
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
@@ -256,42 +289,53 @@ def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
     return float(row["value"]), float(row["low"]), float(row["high"])
 
 
-def _enough(result: Result, means: Mapping[str, Mapping[Any, Any]], metric: str) -> Iterator[Finding]:
-    """The smallest window whose difference from the whole text may be none, and how small that difference is."""
-    lacks = [row for row in result.tables["differences"].to_dict("records") if row["metric"] == metric]
-    name, whole = _NAMES[result.provenance.parameters["task"]], number(*_interval(means[WHOLE]))
-    enough = next((row for row in lacks if row["high"] >= 0), None)
-    if enough is None:
-        least = lacks[-1]
-        lacking = number(-least["difference"], -least["high"], -least["low"], digits=3)
-        yield legacy_finding(
-            f"No window does as well as the whole text: {least['window']} words on each side lack {lacking} of {whole} "
-            f"({name}).",
-            "clear", least["difference"], least["low"], least["high"], 0.0,
-        )  # fmt: skip
-        return
-    difference = (enough["difference"], enough["low"], enough["high"])
-    status = status_of(*difference[1:], 0.0)
-    are = {"null": "are enough", "open": "may be enough", "clear": "do better"}[status]
-    yield legacy_finding(
-        f"{enough['window']} words on each side {are}: {name} {number(*_interval(means[enough['window']]))}; the whole "
-        f"text gives {whole}, a difference of {number(*difference, digits=3)}.",
-        status, *difference, 0.0,
-    )  # fmt: skip
+def _enough(rows: Sequence[Any], name: str) -> Finding:
+    """The smallest window that lacks less than a point of the whole text."""
+    tested = [(Contrast.of(row, "difference"), row) for row in rows]
+    alike = [row for test, row in tested if test.low >= -_POINT and test.high <= _POINT]
+    behind = [row for test, row in tested if test.p < SURE and test.estimate < 0 and row not in alike]
+    if alike:
+        row = alike[0]
+    elif len(behind) == len(rows):
+        # That none does as well is as sure as the least sure of the differences.
+        row = max(behind, key=lambda row: (row.p_adjusted, row.difference))
+    else:
+        row = next(row for row in rows if row not in behind)
+    words = f"{int(row.window)} words on each side"
+    value, whole = number(row.value, digits=3), number(row.reference, digits=3)
+    ahead = row.difference > 0
+    return finding(
+        claim=f"{words} give a higher {name} than the whole text, {value} against {whole}"
+        if ahead
+        else f"No window does as well as the whole text: with {words} {name} is {value}, with the whole text {whole}",
+        whether=f"{words} are enough, within 1 point of the whole text's {name} of {whole}",
+        absent=f"{words} are enough: {name} {value}, with the whole text {whole}",
+        contrast="difference",
+        test=Contrast.of(row, "difference"),
+        source=Source("differences", {"against": row.against, "metric": row.metric}),
+        unit=row.unit,
+        importance=("answers", "localised"),
+        margin=_POINT,
+        digits=3,
+    )
 
 
-def _alone(result: Result, alone: Mapping[Any, Any], whole: Mapping[Any, Any], metric: str) -> Iterator[Finding]:
-    """The word alone beside the whole text, and beside labels looked up by word."""
-    name = _NAMES[result.provenance.parameters["task"]]
-    yield finding(
-        f"With the whole text {name} is {{number}}; a model whose words see only themselves reaches {{against}}.",
-        *_interval(whole), float(alone["value"]), (float(alone["low"]), float(alone["high"])),
-    )  # fmt: skip
-    table = result.tables["baseline"]
-    rows = table[(table["baseline"] == BY_WORD) & (table["metric"] == metric)].to_dict("records")
-    for row in rows:
-        yield finding(
-            f"Words that see only themselves reach {name} {{number}}; each word's most frequent label in training "
-            "gives {against}.",
-            *_interval(alone), float(row["value"]), (float(row["low"]), float(row["high"])),
-        )  # fmt: skip
+def _alone(row: Any, name: str) -> Finding:
+    """The word alone beside the whole text, or beside labels looked up by word."""
+    alone, beside = number(row.value, digits=3), number(row.reference, digits=3)
+    whole = row.against == WHOLE
+    other = "the whole text" if whole else "each word's most frequent label in training"
+    order = ("lower", "higher")[row.difference > 0]
+    return finding(
+        claim=f"Of a model whose words see only themselves {name} is {order} than that of {other}: {alone} against "
+        f"{beside}",
+        whether=f"{name} of a model whose words see only themselves differs from that of {other}",
+        absent=f"A model whose words see only themselves has the {name} of {other}: {alone} and {beside}",
+        contrast="difference",
+        test=Contrast.of(row, "difference"),
+        source=Source("differences", {"window": int(row.window), "against": row.against, "metric": row.metric}),
+        unit=row.unit,
+        importance=("answers",) if whole else ("beats control",),
+        margin=_POINT,
+        digits=3,
+    )

@@ -104,6 +104,8 @@ def tell(result: Result, folder: Path) -> None:
     for reason, count in result.provenance.skipped.items():
         if count:
             print(f"{count:,} {reason}")
+    for name, why in result.undrawn.items():
+        print(f"warning: {name} not drawn ({why}); `lamina results draw {folder}` tries again")
     print(folder)
 
 

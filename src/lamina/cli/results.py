@@ -78,7 +78,26 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
         print(f"  {name}.{kept}  {len(table):,} rows: {', '.join(map(str, table.columns))}")
     for reason, count in about.skipped.items():
         print(f"{count:,} {reason}")
+    for name, why in result.undrawn.items():
+        print(f"{name} not drawn: {why}")
     print(f"made {about.created} by `{about.command}`")
+
+
+@app.command()
+def draw(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result's folder.")]) -> None:
+    """Draw the charts of a saved result again; tables, findings and provenance stay as they are.
+
+    Example: `lamina results draw results/geometry`
+    """
+    from lamina.results import Result
+
+    Result.load(folder).save(folder, replace=True)
+    undrawn = Result.load(folder).undrawn
+    for name, why in undrawn.items():
+        print(f"lamina: {name} not drawn: {why}", file=sys.stderr)
+    print(folder)
+    if undrawn:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`lamina verify`: compare everything that lamina keeps with its checksums."""
+"""`lamina verify`: compare what lamina keeps with its checksums, and findings with the tables they are told from."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class _Found(NamedTuple):
     """Deletes it; None for what lamina cannot make again by itself."""
     leftover: bool = False
     """Not damaged: a killed process left it."""
+    told: bool = False
+    """Not damaged: a finding that its tables do not bear out."""
+
+    @property
+    def kind(self) -> str:
+        """What is wrong, in a word or two."""
+        return "left over" if self.leftover else "told wrongly" if self.told else "damaged"
 
 
 class _Part(NamedTuple):
@@ -58,7 +65,9 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare everything that lamina keeps with its checksums, and say what to do. Exit code 1 if anything is damaged.
+    """Compare everything that lamina keeps with its checksums, and the findings of results with their tables.
+
+    Says what to do; exit code 1 if anything is damaged or told wrongly.
 
     Example: `lamina verify results`
     """
@@ -72,7 +81,7 @@ def verify(
                 if drop and found.drop:
                     found.drop()
                     deleted = ", deleted"
-                print(f"{'left over' if found.leftover else 'damaged'}{deleted}: {found.what}")
+                print(f"{found.kind}{deleted}: {found.what}")
                 if not found.leftover and not deleted:
                     damaged = True
             print(part.summary)
@@ -145,8 +154,10 @@ def _results(roots: Iterable[Path]) -> _Part:
     roots = list(dict.fromkeys(roots))
     folders = [folder for root in roots for folder in _below(root)]
     results = [folder for folder in folders if (folder / "result.json").exists()]
-    said = {folder: problems for folder in results if (problems := check_result(folder))}
-    found = [_Found(what, None) for problems in said.values() for what in problems]
+    damaged = {folder: problems for folder in results if (problems := check_result(folder))}
+    wrong = {folder: told for folder in results if folder not in damaged and (told := _told_wrongly(folder))}
+    found = [_Found(what, None) for problems in damaged.values() for what in problems]
+    found += [_Found(what, None, told=True) for told in wrong.values() for what in told]
     for folder in folders:
         for path, _ in left_behind(folder):
             found.append(_Found(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True))
@@ -156,7 +167,19 @@ def _results(roots: Iterable[Path]) -> _Part:
     where = ", ".join(map(str, roots))
     if not results:
         return _Part(f"results: none in {where}", found)
-    return _Part(f"results: {len(results) - len(said):,} of {len(results):,} intact in {where}", found)
+    return _Part(f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", found)
+
+
+def _told_wrongly(folder: Path) -> list[str]:
+    """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
+    from lamina.analyses import get_analysis, names
+    from lamina.analyses.verification import check_findings
+    from lamina.results import Result
+
+    result = Result.load(folder)
+    if result.analysis not in names() or result.version != get_analysis(result.analysis).version:
+        return []
+    return [f"{folder}: {problem}" for problem in check_findings(result)]
 
 
 def _assets() -> _Part:

@@ -133,26 +133,51 @@ def kind_of_lists(values: Sequence[Any], sizes: Sequence[int | None]) -> tuple[K
     return None, "its lists are not as long as the texts have words"
 
 
-def kind_of_scalars(name: str, values: Sequence[Any], *, chosen: bool = False) -> tuple[Kind | None, str]:
-    """What a column of single cells holds, or why it cannot be used."""
-    if any(isinstance(value, Mapping | bytes) for value in values):
-        return None, "its cells are neither labels nor numbers"
-    numbers = [number_in(value) for value in values]
-    numeric = all(number is not None for number in numbers)
-    graded = numeric and any(_is_graded(value, number) for value, number in zip(values, numbers, strict=True))
-    known = name.strip().lower()
-    if graded or (numeric and known in VALUE_NAMES):
-        return "value", ""
-    if chosen or known in CLASS_NAMES:
+class ColumnValues:
+    """What the single cells of a column hold, looked at one by one: a column of any length fits into memory.
+
+    Example:
+        >>> values = ColumnValues()
+        >>> for cell in ["news"] * 3 + ["prose"] * 3:
+        ...     values.add(cell)
+        >>> values.kind("genre")
+        ('class', '')
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._distinct: set[str | None] = set()
+        """No more than tell that there are too many."""
+        self._odd = self._fractions = False
+        self._numeric = True
+
+    def add(self, cell: Any) -> None:
+        """One cell that is not missing."""
+        self._count += 1
+        self._odd = self._odd or isinstance(cell, Mapping | bytes)
+        if self._numeric:
+            number = number_in(cell)
+            self._numeric = number is not None
+            self._fractions = self._fractions or _is_graded(cell, number)
+        if len(self._distinct) <= _MOST_CLASSES:
+            self._distinct.add(said(cell))
+
+    def kind(self, name: str, *, chosen: bool = False) -> tuple[Kind | None, str]:
+        """What a column of this name holds, or why it cannot be used."""
+        if self._odd:
+            return None, "its cells are neither labels nor numbers"
+        known = name.strip().lower()
+        if self._numeric and (self._fractions or known in VALUE_NAMES):
+            return "value", ""
+        if chosen or known in CLASS_NAMES:
+            return "class", ""
+        if len(self._distinct) == 1:
+            return None, "it has one value only"
+        if len(self._distinct) > _MOST_CLASSES or 2 * len(self._distinct) > self._count:
+            return None, "too many different values for classes"
+        if any(len(value or "") > _LONGEST_CLASS for value in self._distinct):
+            return None, "its values are too long for classes"
         return "class", ""
-    distinct = {said(value) for value in values}
-    if len(distinct) == 1:
-        return None, "it has one value only"
-    if len(distinct) > _MOST_CLASSES or 2 * len(distinct) > len(values):
-        return None, "too many different values for classes"
-    if any(len(each or "") > _LONGEST_CLASS for each in distinct):
-        return None, "its values are too long for classes"
-    return "class", ""
 
 
 def _is_graded(value: Any, number: float | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -85,7 +86,9 @@ class Corpus:
     def __iter__(self) -> Iterator[Text]:
         size = 0
         names: dict[str, None] = {}
-        for text in islice(with_unique_ids(self.source()), self.limit):
+        for text in islice(
+            with_unique_ids(self.source()), None if self.limit is None else min(self.limit, sys.maxsize)
+        ):
             size += 1
             names.update(dict.fromkeys(text.edges))
             yield text

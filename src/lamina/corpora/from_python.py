@@ -12,7 +12,7 @@ from lamina.corpora.caching import to_line
 from lamina.corpora.cells import Cut, edges_of, is_list, missing, number_in, said, tag_edges
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.notes import Notes
-from lamina.corpora.rows import SAMPLED, Plan, Row, plan_table, texts_of
+from lamina.corpora.rows import SAMPLED, Plan, Row, plan_table, texts_of, values_by_column
 from lamina.corpora.units import in_units
 from lamina.errors import CorpusError, SpanError
 from lamina.types import Edge, Span, Text
@@ -118,7 +118,8 @@ class _Table:
         chosen = {annotation: column for column, annotation in (annotations or {}).items()}
         if len(chosen) < len(annotations or {}):
             raise CorpusError(f"annotations gives two columns the same name: {', '.join(chosen)}")
-        return plan_table(self.columns, sample, classes=classes, graded=graded, chosen=chosen)
+        values = values_by_column(self.rows()) if len(sample) == SAMPLED else None
+        return plan_table(self.columns, sample, classes=classes, graded=graded, chosen=chosen, values=values)
 
 
 def _features(features: Mapping[str, Any]) -> tuple[dict[str, Sequence[str]], Collection[str]]:

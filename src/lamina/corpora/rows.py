@@ -15,12 +15,12 @@ from typing import Any, Literal
 from lamina.corpora.cells import (
     CLASS_NAMES,
     VALUE_NAMES,
+    ColumnValues,
     Cut,
     Kind,
     edges_of,
     is_list,
     kind_of_lists,
-    kind_of_scalars,
     missing,
     said,
 )
@@ -131,14 +131,16 @@ def plan_table(
     classes: Mapping[str, Sequence[str]] | None = None,
     graded: Collection[str] = (),
     chosen: Mapping[str, str] | None = None,
+    values: Mapping[str, ColumnValues] | None = None,
 ) -> Plan:
-    """Decide which column is what, from names and from the first rows (`SAMPLED` of them are enough).
+    """Decide which column is what: from names, from the first rows, and from `values`, those of all rows.
 
-    `classes` names the classes of columns that hold their numbers, `graded` columns whose numbers are values even if
-    they are whole. `chosen` maps names to columns, as a user says it: `text`, `text2`, `words`, `words2`, `word`,
-    `id`, `doc`, `start` and `end` are what they say; any other name is an annotation, `NAME:class` or `NAME:value`
-    where its kind is to be settled too. What is not chosen is found as usual, except that only the chosen annotations
-    are read where there are any. `UnplannedError` is raised where no column holds texts.
+    Without `values` the sample is taken for the whole table. `classes` names the classes of columns that hold their
+    numbers, `graded` columns whose numbers are values even if they are whole. `chosen` maps names to columns, as a user
+    gives it: `text`, `text2`, `words`, `words2`, `word`, `id`, `doc`, `start` and `end` are what they say; any other
+    name is an annotation, `NAME:class` or `NAME:value` where its kind is to be settled too. What is not chosen is found
+    as usual, except that only the chosen annotations are read where there are any. `UnplannedError` is raised where no
+    column holds texts.
 
     Example:
         >>> rows = [{"review": "I like it", "stars": "5"}, {"review": "Not bad at all", "stars": "4"}]
@@ -146,7 +148,7 @@ def plan_table(
         >>> plan.texts, plan.labels[0].annotation, plan.labels[0].kind
         (('review',), 'rating', 'value')
     """
-    table = _Table(columns, sample, classes or {}, graded, chosen or {})
+    table = _Table(columns, sample, classes or {}, graded, chosen or {}, values or {})
     layout, texts, split = table.texts()
     table.used |= set(texts)
     plan = Plan(layout, texts, split)
@@ -246,8 +248,10 @@ class _Table:
         classes: Mapping[str, Sequence[str]],
         graded: Collection[str],
         chosen: Mapping[str, str],
+        all_values: Mapping[str, ColumnValues],
     ) -> None:
         self.columns = [str(column) for column in columns]
+        self.all_values = all_values
         self.sample, self.classes, self.graded = sample, classes, graded
         self.chosen = {name: self._real(column) for name, column in chosen.items()}
         self.by_name: dict[str, str] = {}
@@ -386,7 +390,24 @@ class _Table:
             return "class", ""
         if column in self.graded:
             return "value", ""
-        return kind_of_scalars(column, values, chosen=chosen)
+        return (self.all_values.get(column) or _values_of(values)).kind(column, chosen=chosen)
+
+
+def _values_of(cells: Iterable[Any]) -> ColumnValues:
+    values = ColumnValues()
+    for cell in cells:
+        values.add(cell)
+    return values
+
+
+def values_by_column(rows: Iterable[Row]) -> dict[str, ColumnValues]:
+    """The single cells of all rows, by column; lists are left out, since a few rows show what they are."""
+    found: dict[str, ColumnValues] = {}
+    for row in rows:
+        for column, cell in row.items():
+            if not is_list(cell) and not missing(cell):
+                found.setdefault(column, ColumnValues()).add(cell)
+    return found
 
 
 def is_column_name(name: str) -> bool:

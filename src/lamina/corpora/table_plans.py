@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +13,7 @@ from lamina.corpora.entities import TAG
 from lamina.corpora.list_cells import Lists
 from lamina.corpora.notes import Notes
 from lamina.corpora.reading import Fault, Report
-from lamina.corpora.rows import SAMPLED, Plan, merged, plan_table, text_of
+from lamina.corpora.rows import SAMPLED, Plan, merged, plan_table, text_of, values_by_column
 from lamina.errors import CorpusError
 from lamina.types import Text
 
@@ -51,16 +50,16 @@ class Table:
     blocks: bool = False
     """Whether blank lines separate groups of rows; these then have a column `BLOCK`."""
 
-    def sample(self, size: int = SAMPLED) -> list[dict[str, Any]]:
-        """The first rows that can be read, fewer if they are very long."""
+    def sample(self, size: int = SAMPLED) -> tuple[list[dict[str, Any]], bool]:
+        """The first rows that can be read, fewer if they are very long; whether these are all."""
         rows: list[dict[str, Any]] = []
         characters = 0
-        for row in islice(self.rows(lambda _: None), size):
+        for row in self.rows(_ignored):
+            if len(rows) == size or characters > _SAMPLED_CHARACTERS:
+                return rows, False
             rows.append(row.values)
             characters += sum(len(cell) for cell in row.values.values() if isinstance(cell, str))
-            if characters > _SAMPLED_CHARACTERS:
-                break
-        return rows
+        return rows, True
 
     def in_words(self) -> str:
         """What it is, for messages."""
@@ -77,12 +76,16 @@ class Planned:
             raise CorpusError("blank lines separate groups of rows, so a row may be a word; say which, as word=COLUMN")
         columns = (*table.columns, BLOCK) if table.blocks else table.columns
         wanted = {name: _by_number(column, table) for name, column in chosen.items() if name != "header"}
-        sample = table.sample(sampled)
+        sample, complete = table.sample(sampled)
+        # The first rows of a sorted table have one label, and rare values come late.
+        look_on = not complete and sampled >= SAMPLED
+        whole = values_by_column(row.values for row in table.rows(_ignored)) if look_on else None
         self._lists = Lists.of(columns, sample)
         sample = self._lists.apply_all(sample)
         make = partial(
             plan_table,
             columns,
+            values=whole,
             classes=table.classes,
             graded=table.graded,
             chosen=wanted or table.obvious or None,
@@ -158,6 +161,10 @@ class Planned:
         plan = self.plan
         wanted = [*plan.texts, *(label.name for label in plan.labels), plan.id, plan.doc, *(plan.ends or ())]
         return [column for column in wanted if column is not None]
+
+
+def _ignored(_: Fault) -> None:
+    """Faults are reported when the rows are read as texts."""
 
 
 def _without_blocks(plan: Plan) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,10 @@ from lamina.files.checking import read_json
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 _PICKLED = "adapter_model.bin"
+_PARTS = (".lora_", ".ia3_", ".hada_", ".lokr_", ".oft_", ".boft_", ".vera_")
+"""What PEFT puts after the name of a changed module."""
+_NAME = re.compile(r"\^?[\w.\\-]{1,300}\$?")
+"""A module's name, perhaps with escaped dots: nothing in it repeats."""
 _BELOW = "base_model.model."
 """What PEFT puts before the names of the model's own weights."""
 
@@ -83,6 +88,7 @@ def merge(model: Any, adapter: Adapter, name: str) -> Any:
         settings = peft.PeftConfig.from_pretrained(str(adapter.folder))
         settings.inference_mode, settings.task_type = True, None
         _keep_known_modules(settings, model)
+        _name_modules(settings, weights)
         wrapped = peft.PeftModel(model.float(), settings)
         refused = peft.set_peft_model_state_dict(wrapped, weights)
     except Exception as error:
@@ -152,6 +158,25 @@ def _keep_known_modules(settings: Any, body: Any) -> None:
     if saved:
         known = {name.rpartition(".")[-1] for name, _ in body.named_modules()}
         settings.modules_to_save = [module for module in saved if module in known] or None
+
+
+def _name_modules(settings: Any, weights: Mapping[str, Any]) -> None:
+    """Replace patterns of foreign files by names: PEFT searches with them, and some searches do not end.
+
+    Which modules an adapter changes is known from its weights. Ranks by pattern are kept where the pattern is a name.
+    """
+    modules = {key.removeprefix(_BELOW).partition(part)[0] for key in weights for part in _PARTS if part in key}
+    if modules:
+        settings.target_modules = modules
+    for absent in ("exclude_modules", "layers_to_transform", "layers_pattern"):
+        if hasattr(settings, absent):
+            setattr(settings, absent, None)
+    target = getattr(settings, "target_modules", None)
+    patterns: list[str] = [target] if isinstance(target, str) else []
+    patterns += [key for kind in ("rank_pattern", "alpha_pattern") for key in getattr(settings, kind, None) or {}]
+    odd = [pattern for pattern in patterns if not _NAME.fullmatch(pattern)]
+    if odd:
+        raise ValueError(f"its {CONFIG} has the pattern {odd[0][:80]!r}; only names of modules are read")
 
 
 def _adapter_keys(wrapped: Any) -> list[str]:

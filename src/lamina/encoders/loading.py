@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -199,6 +200,7 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
         raise ModelError(
             f"{path} is a file; a model is a folder with config.json, weights and tokenizer, or a .gguf file"
         )
+    _refuse_misspelt(name)
     if path.is_dir() and not any((path / config).is_file() for config in ("config.json", "adapter_config.json")):
         held = sorted(each.parent for each in path.glob("*/config.json"))
         if held:
@@ -207,6 +209,14 @@ def _source(name: ModelName, *, is_card: bool) -> Path | str:
                 "model series` looks at all)"
             )
     return name.source
+
+
+def _refuse_misspelt(name: ModelName) -> None:
+    """An alias with a letter too many is told at once; the hub would be asked for half a minute."""
+    aliases = [card.name for card in assets.cards().values() if card.kind == "model"]
+    close = get_close_matches(name.source.lower(), aliases, n=1, cutoff=0.8)
+    if close and not Path(name.source).exists() and "/" not in name.source:
+        raise ModelError(f"there is no model {name.source!r}; did you mean {close[0]}?")
 
 
 def _vectors(name: ModelName, *, is_card: bool) -> Path | None:

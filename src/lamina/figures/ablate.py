@@ -18,19 +18,20 @@ CAPTIONS = {
     "heads": (
         "The effect of each head on each target when that head alone is taken away: the score without it minus the "
         "score of the whole model, orange where the model does worse without it, blue where it does better. Dots: "
-        "effects that differ from 0 (flipped signs by document, p < .05 after Holm's correction over all parts of one "
-        "target and how). The column r is a random component as large as a head, drawn from all heads of the layer, "
-        f"mean of {DRAWS} draws. Intervals are in the table."
+        "effects that differ from 0 (flipped signs by document, adjusted p < .05, all heads, or all random components, "
+        "of one target and how together). The column r is a random component as large as a head, drawn from all heads "
+        f"of the layer, mean of {DRAWS} draws. Intervals are in the table."
     ),
     "blocks": (
         "The effect of each layer on each target when it is skipped, so that it hands on what it read; bars: the score "
-        "without it minus that of the whole model, lines: 95 % intervals over documents (pairs and questions: over "
-        "items). Orange: the model does worse without it; grey diamonds: the twin with random weights."
+        "without it minus that of the whole model, lines: 95 % intervals over documents (minimal pairs: over pairs), "
+        "simultaneous for all layers. Orange: the model does worse without it; grey diamonds: the twin with random "
+        "weights."
     ),
     "importance": (
         "Each head's importance by gradient (expected absolute gradient of a gate, normalised by layer) against the "
-        "size of its true effect on the same target; lines: 95 % intervals over documents. rho: Spearman's rank "
-        "correlation, with its interval; the cheap measure is only as good as that. Drawn for the first target."
+        "size of its true effect on the same target; lines: 95 % intervals over documents (of effects: simultaneous). "
+        "rho: Spearman's rank correlation, with its simultaneous interval. Drawn for the first target."
     ),
 }
 """Chart -> how to read it."""
@@ -66,7 +67,7 @@ def _heads(rows: Table, model: str) -> alt.ConcatChart | None:
     groups = [(str(target), str(how), own) for (target, how), own in rows.groupby(["target", "how"], sort=False)]
     title = alt.TitleParams(
         f"Heads of {model}, taken away one at a time",
-        subtitle="orange: worse without it; blue: better; dots: p < .05 (Holm); r: random component as large as a head",
+        subtitle="orange: worse without it; blue: better; dots: adjusted p < .05; r: random component",
         offset=12,
     )
     return alt.concat(
@@ -120,13 +121,13 @@ def describe(rows: Table, target: str, how: str) -> str:
         >>> rows = pd.DataFrame([("head", 2, 1, "loss", .3, True), ("head", 1, 1, "loss", .1, False)])
         >>> rows.columns = ["component", "layer", "head", "target", "effect", "sure"]
         >>> describe(rows, "loss", "mean")
-        'The loss, heads hand on their mean: 1 of 2 heads change it; it suffers most without head 2-1 (+0.300).'
+        'The loss, heads hand on their mean: 1 of 2 heads surely change it; largest effect: head 2-1 (+0.300).'
     """
     heads = rows[rows["component"] == "head"]
     worst = worst_of(heads)
     return (
-        f"{named(target)}, {_HOWS[how]}: {int(heads['sure'].sum())} of {len(heads)} heads change it; it suffers most "
-        f"without head {worst.layer}-{int(worst.head)} ({worst.effect:+.3f})."
+        f"{named(target)}, {_HOWS[how]}: {int(heads['sure'].sum())} of {len(heads)} heads surely change it; "
+        f"largest effect: head {worst.layer}-{int(worst.head)} ({worst.effect:+.3f})."
     )
 
 
@@ -177,7 +178,7 @@ def _bars(rows: Table, twin: Table | None, target: str) -> alt.LayerChart:
 
 def _blocks_in_words(rows: Table, target: str) -> str:
     worst = worst_of(rows)
-    return f"{named(target)} suffers most without layer {worst.layer} ({worst.effect:+.3f})."
+    return f"{named(target)}: the largest effect is that of layer {worst.layer} ({worst.effect:+.3f})."
 
 
 def _importance(result: Result, heads: Table, model: str) -> alt.ConcatChart | None:

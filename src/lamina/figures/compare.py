@@ -15,29 +15,31 @@ from lamina.results import Result
 
 CAPTIONS = {
     "scores": (
-        "The score of each model at each task: of the probe that mixes all layers, and of the layer that the texts "
-        "that decide when to stop choose; where results have items (pairs, clozes), the mean over the items of each "
-        "group, and over all groups. Lines: 95 % bootstrap interval. Intervals of two models may overlap although they "
-        "differ: what decides is the paired difference."
+        "The score of each model at each task: of the probe that mixes all layers, and of the single layer with the "
+        "least loss on the texts that decide when to stop; where results have items (pairs, clozes), the mean over the "
+        "items of each group, and over all groups. Lines: 95 % interval of each model alone. Intervals of two models "
+        "may overlap although they differ: compare them in the figure of differences."
     ),
     "differences": (
-        "Difference of the full probes' scores, of the means over items or of the means over layers, model by model; "
-        "lines: 95 % interval from the same draws of texts (or documents, items) for both models. Compare with 0, no "
-        "difference; the table has p-values, corrected by Holm, and says what is not paired."
+        "Difference of the full probes' scores, of the means over items or of the means over layers, model by model. "
+        "Lines: 95 % interval, paired by document (text, item) and simultaneous over all these differences; none where "
+        "there are too few for a test. Compare with 0, no difference; the table has p-values, corrected by max-T over "
+        "the same family, and says what is not paired."
     ),
     "places": (
         "How far into its depth each model resolves each task, by the layers that its full probe draws on (centre of "
-        "gravity) and by where the score is gained (expected layer); lines: 95 % interval, or the range over seeds "
-        "where a panel says so. Compare the models; the table has the differences."
+        "gravity) and by where the score is gained (expected layer). Lines: 95 % interval of each model alone, or the "
+        "range over seeds where a panel says so. The table has the differences, which are tested from 5 seeds on."
     ),
     "depth": (
         "Score (or measure) of each model from its embeddings (0) to its last layer (1), all models on one scale, each "
-        "task on a scale of its own; bars: 95 % bootstrap interval of each model. Compare models at the same depth."
+        "task on a scale of its own. Bars: 95 % interval of each model alone. Compare models at the same depth."
     ),
-    "by_layer": "Score of each layer alone, all models on one axis; bars: 95 % bootstrap interval.",
+    "by_layer": "Score of each layer alone, all models on one axis; bars: 95 % interval of each model alone.",
     "heatmap": (
-        "Each task from its worst layer (no shade) to its best (full shade), without intervals. Compare rows by shade "
-        "(where a task is read best) and models by the numbers (scores)."
+        "Score of each layer alone, each task from its lowest score (no shade) to its highest (full shade), without "
+        "intervals. Compare rows by shade and models by the numbers (scores); best_layers.csv says which layers can be "
+        "the best."
     ),
 }
 """Chart -> how to read it."""
@@ -80,7 +82,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
         models = _models(tables)
         if single.groupby("model")["layer"].max().nunique() == 1:
             made["by_layer"] = by_task(single, f"Score by layer, each layer alone: {title}", models)
-        made["heatmap"] = heat_maps(single, models, f"Where each task is read best: {title}")
+        made["heatmap"] = heat_maps(single, models, f"Scores of single layers: {title}")
     return {name: themed(chart) for name, chart in made.items() if chart is not None}
 
 
@@ -175,8 +177,8 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     if statistic is None:
         return None
     shown = known[known["statistic"] == statistic]
-    unit = "item" if statistic == "items" else "text"
-    said = f"{SCORES[statistic]}; lines: 95 % interval, paired by {unit}; 0: no difference"
+    unit = "item" if statistic == "items" else " and ".join(dict.fromkeys(filter(None, shown["unit"])))
+    said = f"{SCORES[statistic]}; lines: 95 % interval, simultaneous, paired by {unit}; 0: no difference"
     if len(models) > _ALL_PAIRS:
         shown = shown[shown["a"] == models[0]]
         said = f"{said}; only pairs with {models[0]}"
@@ -185,7 +187,7 @@ def differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     pairs = [f"{row.a} \N{MINUS SIGN} {row.b}" for row in shown.itertuples()]
     shown = shown.assign(model=pairs, value=shown["difference"])
     shown = shown.assign(title=_titles(shown))
-    far = max(shown[["low", "high"]].abs().max().max(), 0.01)
+    shown, far = _bounded(shown)
     x = alt.Scale(domain=[-far, far], nice=False, padding=8)
     tasks = list(dict.fromkeys(shown["task"]))
     none = alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
@@ -207,7 +209,7 @@ def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     if rows is None:
         return None
     shown = rows[rows["statistic"] == MEAN].dropna(subset=["difference"])
-    said = "means over layers; lines: 95 % interval, paired; 0: no difference"
+    said = "means over layers; lines: 95 % interval, simultaneous, paired; 0: no difference"
     if len(models) > _ALL_PAIRS:
         shown, said = shown[shown["a"] == models[0]], f"{said}; only pairs with {models[0]}"
     if shown.empty:
@@ -216,7 +218,7 @@ def layer_differences(tables: Tables, title: str) -> alt.ConcatChart | None:
     shown = shown.assign(model=pairs, value=shown["difference"], title=[title_of(task) for task in shown["task"]])
     panels = []
     for unit, own in shown.groupby("metric", sort=False):
-        far = max(own[["low", "high"]].abs().max().max(), 0.01)
+        own, far = _bounded(own)
         x = alt.Scale(domain=[-far, far], nice=False, padding=8)
         none = (
             alt.Chart(pd.DataFrame({"zero": [0.0]})).mark_rule(color=INK, strokeDash=[2, 2]).encode(x=alt.X("zero:Q"))
@@ -323,6 +325,14 @@ def _unit_of(rows: Table, axis: str) -> str:
 def _difference_of(rows: Table) -> str:
     unit = _unit_of(rows, "scores")
     return f"difference of {unit}" if unit == "scores" else f"difference in {unit}"
+
+
+def _bounded(rows: Table) -> tuple[Table, float]:
+    """The rows without intervals that have no end, and how far from 0 the others reach."""
+    ends = rows[["low", "high"]].astype(float)
+    ends = ends.where(ends.abs() < math.inf)
+    far = pd.concat([ends, rows["difference"].astype(float)], axis="columns").abs().max().max()
+    return rows.assign(low=ends["low"], high=ends["high"]), max(float(far), 0.01)
 
 
 def _titles(rows: Table) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.contextualization.tables import over_seeds, overall
+from lamina.analyses.contextualization.tables import CHOSEN, over_seeds, overall
 from lamina.figures.theme import INK, Table, layer_axis, series, themed
 from lamina.results import Result
 
@@ -17,11 +18,13 @@ CAPTIONS = {
         "on over words and seeds). “One vector per word” "
         "has vectors that are the same in every context, “One vector per context” those that are not. A layer uses "
         "context as far as it lies above the same layer's average over contexts (AVG); random vectors and permuted "
-        "classes show what can be had without meaning."
+        "classes show what can be had without meaning. Whether two rows differ is tested word by word in `contrasts`, "
+        "not by overlapping intervals; findings are about the layer that is best on other words."
     ),
     "context": (
         "Micro-F1 when the model sees only so many words on each side, with its 95 % interval; 0 is the word alone. "
-        "Compare each size with the whole text, and the layers with the bag of input embeddings (P-)."
+        "Compare each size with the whole text, and the layers with the bag of input embeddings (P-); differences are "
+        "tested word by word in `contrasts`."
     ),
     "contexts": "Number of word-class pairs by number of contexts, all splits together.",
     "finetuning": (
@@ -41,7 +44,7 @@ _WIDTH, _HEIGHT = 420, 260
 _FULL = "whole text"
 
 
-def context_chart(sizes: Table, whole: Table, title: str) -> alt.ConcatChart | None:
+def context_chart(sizes: Table, whole: Table, title: str, chosen: int | None = None) -> alt.ConcatChart | None:
     """F1 by the words the model may see on each side, one line per layer, P- beside them."""
     if sizes.empty:
         return None
@@ -88,7 +91,9 @@ def context_chart(sizes: Table, whole: Table, title: str) -> alt.ConcatChart | N
     said = alt.TitleParams(
         f"How much context: {title}", subtitle="each size has probes of its own; bars: 95 % intervals"
     )
-    return alt.concat(chart, title=said, description=_in_words(table, layers, order), usermeta={"panelWidth": _WIDTH})
+    return alt.concat(
+        chart, title=said, description=_in_words(table, layers, order, chosen), usermeta={"panelWidth": _WIDTH}
+    )
 
 
 def _row(name: str, layer: int | None) -> str:
@@ -104,14 +109,14 @@ def _shades(count: int) -> list[str]:
     ]
 
 
-def _in_words(table: Table, layers: list[str], order: list[str]) -> str:
-    last = table[table["row"] == layers[-1]].set_index("context")["value"] if layers else pd.Series(dtype=float)
+def _in_words(table: Table, layers: list[str], order: list[str], chosen: int | None) -> str:
+    """One layer, the one that findings are about where there is one."""
+    row = f"layer {chosen}" if f"layer {chosen}" in layers else layers[-1] if layers else ""
+    own = table[table["row"] == row].set_index("context")["value"]
     parts = [
-        f"{last[size]:.2f} with {size}{'' if size == _FULL else ' words on each side'}"
-        for size in order
-        if size in last
+        f"{own[size]:.2f} with {size}{'' if size == _FULL else ' words on each side'}" for size in order if size in own
     ]
-    return f"Micro-F1 of {layers[-1]}: {', '.join(parts)}." if parts else "Micro-F1 by context size."
+    return f"Micro-F1 of {row}: {', '.join(parts)}." if parts else "Micro-F1 by context size."
 
 
 def histogram_chart(contexts: Table, title: str) -> alt.ConcatChart:
@@ -205,11 +210,12 @@ PANEL_WIDTH = 430
 def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """`layers` (the paper's two F1 figures), `context`, `contexts` and, where asked, `finetuning` and `attention`."""
     tables, split = result.tables, "dev" if result.provenance.parameters.get("faithful") else "test"
-    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']}"
+    title = f"{result.provenance.model['name']} on {result.provenance.corpus['name']} ({split} words)"
     scores = overall(tables["sclass"], split)
+    chosen = chosen_layer(tables)
     charts = {
-        "layers": layers_chart(scores, result.provenance.model["name"], title),
-        "context": context_chart(overall(tables["context"], split), scores, title),
+        "layers": layers_chart(scores, result.provenance.model["name"], title, chosen),
+        "context": context_chart(overall(tables["context"], split), scores, title, chosen),
         "contexts": histogram_chart(tables["contexts"], title),
     }
     if "finetuning" in tables:
@@ -218,7 +224,14 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     return {name: themed(chart) for name, chart in charts.items() if chart is not None}
 
 
-def layers_chart(scores: Table, model: str, title: str) -> alt.ConcatChart:
+def chosen_layer(tables: Mapping[str, Table]) -> int | None:
+    """The layer that findings are about; None where none was chosen."""
+    rows = tables["contrasts"] if "contrasts" in tables else pd.DataFrame(columns=["family", "layer"])
+    layers = rows.loc[rows["family"] == CHOSEN, "layer"].dropna()
+    return None if layers.empty else int(layers.iloc[0])
+
+
+def layers_chart(scores: Table, model: str, title: str, chosen: int | None = None) -> alt.ConcatChart:
     """One panel per kind: a vector per word, a vector per context. Rows without layers are lines across."""
     contextual = scores["representation"].eq(model) | scores["representation"].str.startswith(("P-", "permuted"))
     last = int(scores["layer"].max())
@@ -233,25 +246,26 @@ def layers_chart(scores: Table, model: str, title: str) -> alt.ConcatChart:
         columns=2,
         spacing=30,
         title=said,
-        description=in_words(scores),
+        description=in_words(scores, chosen),
         usermeta={"panelWidth": PANEL_WIDTH},
     ).resolve_scale(color="independent", strokeDash="independent", shape="independent")
 
 
-def in_words(scores: Table) -> str:
-    """The best of each representation.
+def in_words(scores: Table, chosen: int | None = None) -> str:
+    """Each representation, at the chosen layer where it has one.
 
     Example:
         >>> rows = [("minilm", 0, 0.5), ("minilm", 1, 0.625), ("random", None, 0.25)]
-        >>> in_words(pd.DataFrame(rows, columns=["representation", "layer", "value"]))
-        'Best micro-F1: minilm 0.62 at layer 1; random 0.25.'
+        >>> in_words(pd.DataFrame(rows, columns=["representation", "layer", "value"]), 1)
+        'Micro-F1: minilm 0.62 at layer 1; random 0.25.'
     """
     parts = []
     for name, own in scores.dropna(subset="value").groupby("representation", sort=False):
-        best = own.iloc[own["value"].argmax()]
-        where = "" if pd.isna(best["layer"]) else f" at layer {int(best['layer'])}"
-        parts.append(f"{name} {best['value']:.2f}{where}")
-    return f"Best micro-F1: {'; '.join(parts)}."
+        told = own[own["layer"] == chosen] if chosen is not None and (own["layer"] == chosen).any() else own
+        row = told.iloc[-1]
+        where = "" if pd.isna(row["layer"]) else f" at layer {int(row['layer'])}"
+        parts.append(f"{name} {row['value']:.2f}{where}")
+    return f"Micro-F1: {'; '.join(parts)}."
 
 
 def _panel(rows: Table, title: str, reading: str, last: int, top: float) -> alt.LayerChart:

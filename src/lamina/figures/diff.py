@@ -12,23 +12,24 @@ from lamina.results import Result
 
 CAPTIONS = {
     "layers": (
-        "How alike words are before and after, by layer; 1 is unchanged, shaded: 95 % interval. Compare CKA with that "
-        "of the random-weights twin and the cosine with that of words of different texts. CKA ignores a common "
-        "rotation, the cosine does not: high CKA with a low cosine is a layer that was rotated, not rebuilt."
+        "How alike words are before and after, by layer; 1 is unchanged, shaded: 95 % interval over documents. Compare "
+        "CKA with that of the random-weights twin and the cosine with that of words of different texts. CKA ignores a "
+        "common rotation, the cosine does not: high CKA with a low cosine is a layer that was rotated, not rebuilt."
     ),
     "heads": (
         "Mean cosine of attention maps: of the same head before and after, and of a head after with the other heads of "
-        "its layer before. A head that is no more like itself than like the others has changed its role; the table has "
-        "the 95 % intervals."
+        "its layer before. A head that is surely more like the others than like itself has changed its role: the table "
+        "has the difference of each head with its simultaneous 95 % interval over documents."
     ),
     "probes": (
-        "F1 of probes that read one layer alone, for both models on the same texts; shaded: 95 % bootstrap interval. "
-        "Compare the model after with the model before."
+        "F1 of probes that read one layer alone, for both models on the same texts; shaded: 95 % interval over "
+        "documents. Compare the model after with the model before; whether they differ at a layer is tested in the "
+        "table, in pairs."
     ),
     "behaviour": (
         "What the model after says better or worse than the model before: the difference of their means over the items "
         "of each group of a suite; lines: 95 % interval, paired by item. Compare with 0, no change; the table has "
-        "p-values, corrected by Holm."
+        "p-values, adjusted for all groups of a suite."
     ),
 }
 """Chart -> how to read it."""

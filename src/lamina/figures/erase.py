@@ -19,10 +19,11 @@ CAPTIONS = {
         "Readable: accuracy of a fresh linear probe on held-out documents, before and after the concept is erased at a "
         "layer; other documents: the probe learned from documents that the eraser was not fitted on, and finds what a "
         "sample leaves; dashed: always answering the most frequent class. The other panels: what erasing at that layer "
-        "changes (dashed: nothing), of the concept, of random subspaces of the same rank (mean of the draws) and of a "
-        "control task's subspace. Lines: 95 % intervals over documents (random subspaces: and draws). Letters, from "
-        "intervals: U known and used (the concept harms more than both others), N known and not used, ? cannot be "
-        "told, \N{MULTIPLICATION SIGN} not readable in the first place."
+        "changes (dashed: nothing), of the concept, of random subspaces of the same rank (mean of the draws; the table "
+        "says how much variance they take) and of a control task's subspace. Lines: 95 % intervals over documents "
+        "(random subspaces: and draws), of effects simultaneous for all layers. Letters, from paired differences: U "
+        "known and used (the concept harms, and more than both others), N known and not used, ? cannot be told, "
+        "\N{MULTIPLICATION SIGN} not shown to be readable."
     ),
 }
 """Chart -> how to read it."""

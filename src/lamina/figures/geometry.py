@@ -15,10 +15,11 @@ from lamina.results import Result
 CAPTIONS = {
     "layers": (
         "Each panel shows one measure from the embeddings (layer 0) to the last layer, all on the same scale; "
-        "where no shading shows, the interval is narrower than the line. A gap between the model and its "
-        "random twin is what training put there. Low self-similarity means that a word's vector depends much "
-        "on its context; compare the adjusted panels, because in an anisotropic layer all vectors look alike, and one "
-        "vector explains much of any words."
+        "shaded: 95 % intervals over documents (anisotropy, intra-sentence) or types, narrower than the line where "
+        "none shows. Low self-similarity means that a word's vector depends much on its context; compare the adjusted "
+        "panels, because in an anisotropic layer all vectors look alike, and one vector explains much of any words: "
+        "the raw and the adjusted measure can be lowest at different layers. Whether a layer differs from the random "
+        "twin's is tested pair by pair in `contrasts`, not by overlapping intervals."
     ),
 }
 """Chart -> how to read it."""

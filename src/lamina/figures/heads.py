@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.legacy import DIFFERENCE, surely_ahead
+from lamina.analyses.attention_maps.behaviours import DIFFERENCE, is_ahead
 from lamina.figures.look import Panel, lines
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result
@@ -14,13 +14,14 @@ from lamina.results import Result
 CAPTIONS = {
     "relations": (
         "The panel of shares: how many of a relation's dependencies its best head finds (dot, with its 95 % interval "
-        "over documents) and the best fixed offset (square). The panel of leads: head minus offset on the same "
-        "documents, with the 95 % interval of that difference. A head earns the name of a relation where the interval "
-        "lies above 0 and the test of the lead holds after Holm's correction over all heads, relations and directions."
+        "over documents, not corrected) and the best fixed offset (square). The panel of leads: head minus offset on "
+        "the same documents, with the lower end of its simultaneous one-sided interval. A head earns the name of a "
+        "relation where that test is below .05, corrected by max-T over all heads, relations and directions."
     ),
     "examples": (
-        "Attention of some best heads: lines go from the attending word to the attended one and are wider with more "
-        "attention; the annotated link has its own colour. Sentences are the first that fit, not the best."
+        "Attention of the heads that are most clearly ahead of the best fixed offset: lines go from the attending word "
+        "to the attended one and are wider with more attention; the annotated link has its own colour. Sentences are "
+        "the first that fit, not the best."
     ),
 }
 """Chart -> how to read it."""
@@ -30,7 +31,7 @@ SHOWN = 20
 """Dependencies that a relation must have been scored on to be drawn; the table has all."""
 PANEL_WIDTH = 420
 LEAD_WIDTH = 220
-SURE, UNSURE = "surely ahead", "not surely ahead"
+SURE, UNSURE = "clearly ahead", "not clearly ahead"
 FOUND = "share of dependencies found"
 AHEAD = "share found, head minus rule"
 GOLD, OTHER = "the annotated link", "other words"
@@ -67,11 +68,12 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
         ],
         ignore_index=True,
     )
-    chosen = (
-        "the documents it is scored on" if faithful else "one half of the documents, scored on the other, both ways"
-    )
     left = len(best) - len(shown)
-    notes = [f"head, direction and offset chosen on {chosen}", "lines: 95 % interval; in brackets: scored words"]
+    notes = [
+        "the best head and offset on these documents"
+        + ("" if faithful else "; the table has scores of heads that other documents chose"),
+        "lines: 95 % interval (of leads: its lower end, simultaneous); in brackets: scored words",
+    ]
     notes += [f"not drawn: relations of fewer than {SHOWN} scored words ({left})"] if left else []
     panels: list[alt.LayerChart] = [_dots(rows, order)]
     # Results of older versions have no paired differences.
@@ -92,8 +94,11 @@ def relations(best: Table, title: str, faithful: bool) -> alt.ConcatChart:
 def leads(
     rows: Table, place: alt.Y, height: int | alt.Step, domain: tuple[float, float] | None = None
 ) -> alt.LayerChart:
-    """How far heads are ahead of simple rules on the same documents, with intervals; the sure ones in colour."""
-    told = rows.assign(lead=[SURE if sure else UNSURE for sure in surely_ahead(rows)])
+    """How far heads are ahead of simple rules on the same documents, with intervals; the clear ones in colour.
+
+    Of a one-sided interval, which has no upper end, the line ends at the estimate.
+    """
+    told = _with_lines(rows).assign(lead=[SURE if sure else UNSURE for sure in is_ahead(rows)])
     scale = alt.Scale(domain=list(domain or reach_of(rows)))
     legend = alt.Legend(title=None, orient="top", symbolSize=100, symbolOpacity=1)
     base = alt.Chart(told, width=LEAD_WIDTH, height=height).encode(
@@ -105,7 +110,7 @@ def leads(
         layer=[
             alt.Chart(alt.Data(values=[{}])).mark_rule(color=INK).encode(x=alt.datum(0, title=AHEAD)),
             base.mark_rule(strokeWidth=2).encode(
-                x=alt.X("diff_low:Q", title=AHEAD, scale=scale), x2=alt.X2("diff_high:Q")
+                x=alt.X("line_low:Q", title=AHEAD, scale=scale), x2=alt.X2("line_high:Q")
             ),
             base.mark_point(filled=True, size=55, opacity=1).encode(
                 x=alt.X("difference:Q", title=AHEAD, scale=scale), tooltip=tips
@@ -122,12 +127,20 @@ def reach_of(rows: Table) -> tuple[float, float]:
         >>> reach_of(pd.DataFrame([(0.2, 0.13, 0.27)], columns=["difference", "diff_low", "diff_high"]))
         (0.0, 0.3)
     """
-    numbers = rows[["difference", "diff_low", "diff_high"]].to_numpy(float)
+    numbers = _with_lines(rows)[["difference", "line_low", "line_high"]].to_numpy(float)
     ends = np.array([0.0, *numbers[np.isfinite(numbers)]])
     # Rounded first: a tenth should not become the next one by the last bit.
     tenths = np.round(ends * 10, 6)
     low, high = float(np.floor(tenths.min())) / 10, float(np.ceil(tenths.max())) / 10
     return low, max(high, low + 0.1)
+
+
+def _with_lines(rows: Table) -> Table:
+    """With the ends of the lines that show intervals: the estimate where an interval has no end of its own."""
+    low, high = rows["diff_low"], rows["diff_high"]
+    return rows.assign(
+        line_low=low.where(low > -1, rows["difference"]), line_high=high.where(high < 1, rows["difference"])
+    )
 
 
 def _dots(rows: Table, order: list[str]) -> alt.LayerChart:

@@ -23,7 +23,7 @@ CAPTIONS = {
     "reached": (
         "Share of positions whose most likely piece is the final one from a layer on, and not before; shares of a "
         "lens sum to 1. Bars: 95 % intervals over documents. What is reached at the last layer only is decided by the "
-        "last block."
+        "last block. Compare the model with its twin with random weights."
     ),
     "tokens": (
         "One column per token of the text, one row per layer, the last layer on top. A cell shows the most likely "
@@ -179,7 +179,7 @@ def _reached(result: Result) -> alt.ConcatChart:
         base.mark_rule(color=INK, opacity=0.7).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=alt.value(INK)),
     ]
     depth = result.tables["depth"]
-    means = {row.lens: row for row in depth[depth["model"] == "model"].itertuples()}
+    means = {row.lens if row.model == "model" else "twin": row for row in depth.itertuples()}
     said = "; ".join(
         f"{_NAMES[str(lens)]}: mean layer {row.mean_layer:.2f} [{row.low:.2f}, {row.high:.2f}]"
         for lens, row in means.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,19 @@ import pandas as pd
 from lamina.analyses.contextualization.occurrences import AND
 from lamina.figures.theme import COLOURS, FAINT, INK, SHAPES, Table, themed
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "neighbours": (
         "One table per context: the nearest words by cosine, 1 the nearest, first without context, then by layer. Grey "
-        "words are near without any context too; blue ones come with the context. There are no intervals: these are "
+        "words are near without any context too; blue ones come with the context. Where classes were shown to lie "
+        "apart, contexts are those that lie with their own class most clearly. There are no intervals: these are "
         "neighbours of single vectors."
     ),
     "senses": (
         "One panel per layer, one point per context; colour and shape are its class. Axes have no meaning across "
         "layers: read what lies near what. The silhouette is measured in the whole space over classes with at least 5 "
-        "contexts (1: far apart, 0: mixed); compare it with what shuffled classes reach (`separation.csv`)."
+        "contexts (1: far apart, 0: mixed); shuffled classes have about 0, and `separation.csv` tests the difference."
     ),
 }
 """Chart -> how to read it."""
@@ -46,14 +49,22 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     """`neighbours`: rank x layer, one panel per context. `senses`: contexts in two dimensions, one panel per layer."""
     tables, about = result.tables, result.provenance
     word = about.corpus["word"]
-    title = f"“{word}” in {about.model['name']} on {about.corpus['name']}"
+    split = f" ({about.corpus['split']})" if about.corpus.get("split") else ""
+    title = f"“{word}” in {about.model['name']} on {about.corpus['name']}{split}"
     names = {"static": Path(about.parameters["vectors"] or "static").stem, "input": "input"}
     charts = {"senses": senses_chart(tables["senses"], tables["separation"], tables["contexts"], title)}
     # A corpus of a single word has no neighbours.
     if not tables["neighbours"].empty:
-        grid = neighbours_chart(tables["neighbours"], tables["contexts"], word, names, title)
+        grid = neighbours_chart(tables["neighbours"], _established(tables), word, names, title)
         charts = {"neighbours": grid} | charts
     return {name: themed(chart) for name, chart in charts.items()}
+
+
+def _established(tables: Mapping[str, Table]) -> Table:
+    """The contexts, with silhouettes only where a layer was shown to keep their classes apart."""
+    apart = tables["separation"]
+    clear = "p_adjusted" in apart and bool(((apart["p_adjusted"] < SURE) & (apart["difference"] > 0)).any())
+    return tables["contexts"] if clear else tables["contexts"].assign(silhouette=np.nan)
 
 
 def spread(last: int, most: int) -> list[int]:
@@ -93,13 +104,18 @@ def neighbours_chart(near: Table, contexts: Table, word: str, names: dict[str, s
 def varied(contexts: Table, most: int) -> list[dict]:
     """Some contexts of different classes: the first of each, frequent classes before rare ones, then the second ...
 
-    Those with several classes at once come after those with one, those without a class last.
+    With silhouettes only contexts that lie with their own class, the clearest of each first. Otherwise those with
+    several classes at once come after those with one, those without a class last. A sentence is shown once.
 
     Example:
         >>> table = pd.DataFrame({"context": [0, 1, 2, 3, 4], "class": ["", "food", "food", "act+food", "act"]})
         >>> [row["context"] for row in varied(table, 2)]
         [1, 4]
     """
+    if "sentence" in contexts:
+        contexts = contexts.drop_duplicates("sentence")
+    if "silhouette" in contexts and contexts["silhouette"].notna().any():
+        contexts = contexts[contexts["silhouette"] > 0].sort_values("silhouette", ascending=False, kind="stable")
     by_class = contexts.groupby("class", sort=False)["context"]
     vague = [2 if not name else int(AND in name) for name in contexts["class"]]
     keys = {"vague": vague, "turn": by_class.cumcount(), "rare": -by_class.transform("size")}
@@ -229,5 +245,5 @@ def _separated_in_words(separation: Table, contexts: int) -> str:
     if measured.empty:
         return f"{said} Fewer than two classes have enough contexts to be compared."
     best = measured.iloc[measured["silhouette"].argmax()]
-    high = f"shuffled classes stay below {best['high']:.2f}"
-    return f"{said} Classes lie farthest apart at layer {int(best['layer'])}: {best['silhouette']:.2f}; {high}."
+    there = f"Largest silhouette at layer {int(best['layer'])}: {best['silhouette']:.2f}"
+    return f"{said} {there}; with shuffled classes {best['baseline']:.2f} on average."

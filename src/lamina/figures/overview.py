@@ -28,13 +28,14 @@ _WIDE_ENOUGH = 26
 CAPTIONS = {
     "abilities": (
         "Score of each layer alone (numbers; hover for intervals). Shade: how far it lies above the larger of the "
-        "random-weights twin at that layer and the best answer without context; no shade: not above it. Frame: best "
-        "layer; line below: layers whose 95 % intervals overlap with the best one's."
+        "random-weights twin at that layer and the best answer without context; no shade: not above it. Frame: highest "
+        "score; line below: layers that can be the best (95 % confidence set), where that was tested."
     ),
     "roles": (
-        "One mark per head, by its most telling role; dots have none. Filled: the 95 % interval lies wholly above what "
-        "the role requires (a share of attention, and for induction heads more than without a copy; for syntactic and "
-        "coreference heads the best simple rule; after Holm's correction). Hollow: it does not."
+        "One mark per head, by its most telling role; dots have none. Filled: the head's 95 % interval lies wholly "
+        "above the share of attention that the role requires (not corrected for the number of heads); for induction "
+        "heads also p < .05 against the same tokens without a copy, for syntactic and coreference heads p < .05 "
+        "against the best simple rule, corrected by max-T over all heads. Hollow: it does not."
     ),
 }
 """Chart -> how to read it."""
@@ -45,9 +46,10 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
 
     Example:
         >>> from lamina.analyses.overview import ABILITIES
-        >>> row = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3, True, 2, 3, True, 99, "constant")
+        >>> scores = ("Part of speech", "probe", "F1", 2, 0.9, 0.8, 1.0, 0.6, 0.2, 0.3)
+        >>> row = (*scores, True, 2, 2, True, True, 99, "constant")
         >>> abilities(pd.DataFrame([row], columns=ABILITIES)).to_dict()["description"]
-        'Part of speech: best at layer 2, F1 .90 [.80, 1.00]; twin .60, constant .20.'
+        'Part of speech: highest at layer 2, which is the best: F1 .90 [.80, 1.00]; twin .60, constant .20.'
     """
     rows = table.assign(title=[f"{row.ability} ({row.metric})" for row in rows_of(table)])
     names = _by_peak(rows)
@@ -83,11 +85,11 @@ def abilities(table: Table, width: int = PANEL_WIDTH) -> alt.LayerChart:
     if len(peaks):
         best = alt.Chart(peaks).encode(y=y, x=alt.X("layer:O"))
         marks.append(best.mark_rect(fillOpacity=0, stroke=INK, strokeWidth=2, tooltip=None))
-        lowest = dict(zip(peaks["title"], peaks["low"], strict=True))
-        tied = [row.high >= lowest.get(row.title, math.inf) for row in rows_of(rows)]
+    among = pd.DataFrame(rows[rows["among_best"].astype(bool)])
+    if len(among):
         # One piece per layer: layers between may be clearly worse.
         marks.append(
-            alt.Chart(rows[tied])
+            alt.Chart(among)
             .mark_rule(color=INK, strokeWidth=3, yOffset=_ROW / 2 - 3)
             .encode(y=y, x=alt.X("layer:O", bandPosition=0), x2=alt.X2("layer", bandPosition=1))
         )
@@ -165,19 +167,29 @@ def describe_abilities(table: Table) -> str:
     said = []
     for name, own in table.groupby("ability", sort=False):
         best = next(rows_of(own.nlargest(1, "score")))
-        peak = f"highest at layer {best.layer} (probes had not converged: no peak)"
+        peak = f"highest at layer {best.layer} (probes had not converged: no peak):"
         if best.converged:
-            tied = [int(row.layer) for row in rows_of(own) if row.high >= best.low and row.layer != best.layer]
-            ties = f" (not clearly better than {layers_in_words(tied)})" if tied else ""
-            peak = f"best at layer {best.layer}{ties}"
+            among = [int(row.layer) for row in rows_of(own) if row.among_best]
+            peak = f"highest at layer {best.layer}{_can_be_best(among, int(best.layer), len(own))}"
         beside = [
             f"{of} {number(value)}"
             for of, value in (("twin", best.twin), (best.baseline, best.constant))
             if value == value
         ]
         against = f"; {', '.join(beside)}" if beside else ""
-        said.append(f"{name}: {peak}, {best.metric} {number(best.score, best.low, best.high)}{against}.")
+        said.append(f"{name}: {peak} {best.metric} {number(best.score, best.low, best.high)}{against}.")
     return " ".join(said)
+
+
+def _can_be_best(among: list[int], highest: int, layers: int) -> str:
+    """What is known of the best layer."""
+    if not among:
+        return ","
+    if among == [highest]:
+        return ", which is the best:"
+    if len(among) == layers:
+        return " (no layer was shown to be better than another):"
+    return f" ({layers_in_words(among)} can be the best):"
 
 
 def describe_roles(heads: Table) -> str:

@@ -14,14 +14,14 @@ CAPTIONS = {
     "terms": (
         "Share of items that the model gets right, by phenomenon (the mean over its paradigms) and over all paradigms; "
         "lines: 95 % intervals, items resampled within paradigms. The tick is chance. Compare the model with the "
-        "n-gram model, which knows words and their neighbours only, and with the twin, which knows nothing, asked "
-        "the first items of each paradigm only; `per token` divides log-probabilities by the number of pieces."
+        "n-gram model, which knows words and their neighbours only, and with the twin, which knows nothing and is "
+        "asked the first items of each paradigm only; `per token` divides log-probabilities by the number of pieces."
     ),
     "paradigms": (
         "Share of items that the model gets right, one row per paradigm, grouped by phenomenon; lines: 95 % intervals, "
-        "items resampled. The tick is chance. A filled point differs from chance after Holm's correction over all "
-        "paradigms, a hollow one does not. Where the n-gram model or the twin is as high, the pairs can be told apart "
-        "without syntax."
+        "items resampled. The tick is chance. A filled point differs from chance (p below .05, adjusted for all "
+        "paradigms); of a hollow one that was not shown. Where the n-gram model or the twin is as high, the pairs can "
+        "be told apart without syntax."
     ),
 }
 """Chart -> how to read it."""
@@ -89,7 +89,7 @@ def paradigms(result: Result, title: str) -> alt.ConcatChart:
         panels.append(panel.properties(title=alt.TitleParams(str(term), fontSize=12, anchor="start", offset=4)))
     said = alt.TitleParams(
         f"Accuracy by paradigm: {title}",
-        subtitle="lines: 95 % intervals; tick: chance; hollow: not told from chance (Holm)",
+        subtitle="lines: 95 % intervals; tick: chance; hollow: no difference from chance was shown",
         offset=10,
     )
     return alt.concat(

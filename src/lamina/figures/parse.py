@@ -14,8 +14,9 @@ from lamina.results import Result
 CAPTIONS = {
     "systems": (
         "UAS: share of words whose head is found; UUAS: share of links found, whichever way they point; lines: 95 % "
-        "interval over sentences. Compare attention+words with distance+words, which sees no attention, and with the "
-        "same probe over random blocks; compare attention-only with right-branching."
+        "interval over documents (sentences where there is one), not corrected. Compare attention+words with "
+        "distance+words, which sees no attention, and with the same probe over random blocks; compare attention-only "
+        "with right-branching. The tests of these pairs are in the table of contrasts."
     ),
     "weights_attention_only": (
         "The weight of each head's map in the probe, without intervals: positive (blue) for a candidate, negative "
@@ -119,7 +120,7 @@ def _systems(table: Table, title: str) -> alt.ConcatChart:
     said = alt.TitleParams(
         f"Heads of words: {title}",
         subtitle=[
-            "without punctuation; lines: 95 % interval over sentences, narrower than the dot where none shows",
+            "without punctuation; lines: 95 % interval over documents, narrower than the dot where none shows",
             "(of UAS; of UUAS where there is no UAS)",
         ],
     )

@@ -17,12 +17,12 @@ CAPTIONS = {
         "random tokens as each role has. One panel per kind of context: what the question names and another string of "
         "its class have changed places, or the answer and another string (states of these go to where the same string "
         "is, so that answers can turn). Support: sentences that hold or support the answers, without these; special: "
-        "tokens that are no text. The layer where the answer's line passes that of the support is where the states of "
-        "the answers have taken over."
+        "tokens that are no text. Intervals of shares are no comparison: the findings test paired differences."
     ),
     "patch_pairs": (
         "Change of the difference of log-probabilities (good minus bad sentence, on the pieces that both have) when "
-        "states of the good sentence are put into the bad one, by layer and place; shaded: 95 % intervals over pairs. "
+        "states of the good sentence are put into the bad one, by layer and place; shaded: 95 % intervals over pairs, "
+        "simultaneous for all layers and places. "
         "Dashed: all tokens of all pairs, which takes the whole difference away. Compare the model with as many random "
         "tokens of the same sentences and with the twin, whose weights are random. Below 0, the bad sentence becomes "
         "likelier."

@@ -13,12 +13,11 @@ from lamina.results import Result
 CAPTIONS = {
     "perturb": (
         "Each target under each perturbation, beside the same words unperturbed and the twin with random weights; "
-        "lines: 95 % interval of the difference from the unperturbed words, paired by item, over documents (pairs: "
-        "over pairs): a line that does not reach its upright mark is a clear difference (the twin's line is about its "
-        "own unperturbed score, which its table has). Of cut texts and of content "
+        "lines: simultaneous 95 % intervals of the difference from the unperturbed words, over all perturbations of a "
+        "target, paired by document (pairs: by pair); compare a line with its upright mark (the twin's line is about "
+        "its own unperturbed score, which its table has). Of cut texts and of content "
         "or function words alone, only the words that stay are scored, in both. Dashed: what needs no model (every "
-        "piece equally likely, guessing, the most frequent label, the most frequent label of the word). What is left "
-        "when all words are shuffled was not syntax."
+        "piece equally likely, guessing, the most frequent label, the most frequent label of the word)."
     ),
 }
 """Chart -> how to read it."""
@@ -43,7 +42,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     about = result.provenance
     title = alt.TitleParams(
         f"Perturbed input: {about.model['name']} on {_read(result, targets)}",
-        subtitle="lines: 95 % intervals of the difference from unperturbed",
+        subtitle="lines: simultaneous 95 % intervals of the difference from unperturbed",
         offset=10,
     )
     chart = alt.concat(

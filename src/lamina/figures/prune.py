@@ -19,7 +19,8 @@ CAPTIONS = {
         "below the whole model (a loss: 1 % above it); dotted: the twin with random weights, or guessing where that is "
         "better. The orders were chosen on other documents than are scored. Share that can go: the part of the model "
         "that is gone at the last point before a line crosses the dashed one, with its 95 % interval, which is paired: "
-        "the whole model is scored on the same documents. Compare each order with the random one."
+        "the whole model is scored on the same documents. Compare each order with the random one; "
+        "whether they differ is tested in the table of contrasts, not told by overlapping intervals."
     ),
 }
 """Chart -> how to read it."""
@@ -130,7 +131,7 @@ def _shares(shares: Table, there: list[str], *, parts: str, within: str) -> alt.
     y = alt.Y("order:N", sort=names, scale=alt.Scale(domain=names), axis=axis)
     colour, _, shape = _looks(there, legend=False)
     base = alt.Chart(rows, width=230, height=32 * len(names)).encode(y=y, color=colour)
-    numbers = [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high", "difference")]
+    numbers = [alt.Tooltip(f"{name}:Q", format=".1%") for name in ("share", "low", "high")]
     lines = base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q", title=title), x2=alt.X2("high:Q"))
     points = base.mark_point(filled=True, size=80, opacity=1).encode(
         x=x, shape=shape, tooltip=[alt.Tooltip("order:N"), alt.Tooltip("removed:Q"), *numbers]

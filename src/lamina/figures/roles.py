@@ -11,7 +11,6 @@ from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.findings import number, rows_of
 from lamina.results import Result
-from lamina.stats.status import SURE
 
 CAPTIONS = {
     "roles": (
@@ -20,9 +19,10 @@ CAPTIONS = {
         "how much worse what needs the role is scored when that head alone is taken away (above 0: worse). Points: "
         "heads, named where they "
         "have the role (of many, the 5 farthest from 0); lines: 95 % intervals over documents (pairs: over "
-        "pairs). Orange squares: worse than without the other heads of the layer (paired, p < .05 after Holm over all "
-        "heads with a role). rho: Spearman's rank correlation over all heads within layers, with its interval. If "
-        "heads were used for what they find, points to the right would be high."
+        "pairs), simultaneous over heads. Orange squares: surely worse than without the other heads of the layer "
+        "(paired, adjusted p < .05 over all heads with a role). rho: Spearman's rank correlation over all heads within "
+        "layers, with its simultaneous interval. If heads were used for what they find, points to the right would be "
+        "high."
     ),
 }
 """Chart -> how to read it."""
@@ -66,7 +66,7 @@ def describe(rows: Table, role: str, target: str) -> str:
         ...                      ("3-2", "obj", "link:obj@6", 0.2, 0.0, "without the role")],
         ...                     columns=["name", "role", "target", "finds", "harm", "series"])
         >>> describe(rows, "obj", "link:obj@6")
-        'obj, the share of obj attached at layer 6: 3-1 finds 0.60, harm 0.100; other heads at most 0.000.'
+        'obj, the share of obj attached (link:obj@6): 3-1 finds 0.60, harm 0.100; other heads at most 0.000.'
     """
     own = rows[(rows["role"] == role) & (rows["target"] == target)]
     named = own[own["series"] != _SERIES[0]]
@@ -89,7 +89,7 @@ def _shown(groups: Table) -> Table:
 def _rows(heads: Table, table: Table) -> Table:
     """One row per point; effects are turned so that above 0 is worse."""
     keys = ["layer", "head", "role", "target"]
-    worse = table[(table["p_adjusted"] < SURE) & (harm(table, "difference") > 0)]
+    worse = table[table["worse"].astype(bool)]
     sure = set(worse[keys].itertuples(index=False, name=None))
     series = [
         _SERIES[2] if (layer, head, role, target) in sure else _SERIES[1] if has else _SERIES[0]

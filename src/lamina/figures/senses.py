@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.word_senses.findings import described
-from lamina.analyses.word_senses.scores import SENSES
+from lamina.analyses.word_senses.scores import MOST_FREQUENT, SCORED_MAJORITY, SENSES
+from lamina.analyses.word_senses.static import bag_of
 from lamina.figures.theme import COLOURS, DASHES, INK, SHAPES, Table, layer_axis, themed
 from lamina.results import Result
 
 CAPTIONS = {
     "senses": (
         "Accuracy of k nearest neighbours among training occurrences of the same word, for words with several senses "
-        "in training, by layer (0: embeddings); shaded: 95 % intervals over scored documents. Dashed: each word's most "
-        "frequent sense in training; the other level lines are the same neighbours over averaged static vectors of "
-        "the sentence. Clusters: adjusted mutual information of a word's clusters with its senses (1: the same groups, "
-        "0: chance), intervals over words. Whether a layer beats a line is told by the paired differences in the "
-        "table, not by overlapping intervals."
+        "in training, by layer (0: embeddings); shaded: 95 % intervals over scored documents. Level lines: each word's "
+        "most frequent sense in training and in other scored documents, and the same neighbours over averaged static "
+        "vectors of the words around the word (the best window) and of the whole text (the best). Clusters: adjusted "
+        "mutual information of a word's clusters with its senses (1: the same groups, 0: chance), intervals over "
+        "words. Whether a layer beats a line is tested by the paired differences in the table, not by their overlap."
     ),
     "position": (
         "Variance within words: share of the variance of a word's vectors around its mean that places in the sentence "
@@ -91,13 +91,28 @@ def _series(table: Table, measures: Mapping[str, str]) -> Table:
 
 
 def _lines(table: Table, main: str) -> Table:
-    """Level lines: the most frequent sense, and static vectors."""
-    own = table[table["measure"] == main]
-    rows = [("most frequent sense", float(own["baseline"].iloc[0]))]
-    static = table[table["layer"].isna() & table["measure"].str.endswith(f".{main}")]
-    for measure, value in zip(static["measure"], static["value"], strict=True):
-        rows.append((described(str(measure).removesuffix(f".{main}")).removeprefix("its "), float(value)))
-    return pd.DataFrame(rows, columns=["line", "value"])
+    """Level lines: constant answers, and of static vectors the best bag of a window and the best of the whole text."""
+    constants = {f"{name}.ambiguous": name for name in (MOST_FREQUENT, SCORED_MAJORITY)}
+    flat = table[table["layer"].isna()]
+    always = flat[flat["measure"].isin(list(constants))]
+    bags = flat[flat["measure"].str.endswith(f".{main}")]
+    windowed = bags["measure"].str.contains(r"\.w\d+\.")
+    shown = pd.concat([always, *(bags[kind].nlargest(1, "value") for kind in (windowed, ~windowed))])
+    names = [constants.get(str(measure), str(measure).removesuffix(f".{main}")) for measure in shown["measure"]]
+    lines = [(_short(name), float(value)) for name, value in zip(names, shown["value"], strict=True)]
+    return pd.DataFrame(lines, columns=["line", "value"])
+
+
+def _short(name: str) -> str:
+    """A level line in the legend.
+
+    Example:
+        >>> _short("skip-gram.w2"), _short("skip-gram"), _short(MOST_FREQUENT)
+        ('skip-gram, 2 words around', 'skip-gram, whole text', 'majority in training')
+    """
+    constant = {MOST_FREQUENT: "majority in training", SCORED_MAJORITY: "majority, other scored texts"}.get(name)
+    vectors, window = bag_of(name)
+    return constant or f"{vectors}, {'whole text' if window is None else f'{window} words around'}"
 
 
 def _panel(rows: Table, title: str, unit: str, *, lines: Table | None = None, null: bool = False) -> alt.LayerChart:

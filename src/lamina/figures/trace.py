@@ -12,6 +12,7 @@ import pandas as pd
 
 from lamina.figures.theme import COLOURS, GREY, Table, Tables, layer_axis, rows_of, themed, title_of
 from lamina.results import Result
+from lamina.stats.status import SURE
 
 CAPTIONS = {
     "traces": (
@@ -21,15 +22,16 @@ CAPTIONS = {
         "table has the probabilities as they are."
     ),
     "revisions": (
-        "The share of decisions that P(l) changes against P(l-1), at each layer l, with its 95 % interval over texts "
-        "(from 5 seeds on over seeds too). Compare it with the dashed line: the share on which two seeds disagree at "
-        "that layer, which is what training again changes by itself."
+        "The share of decisions that P(l) changes against P(l-1), at each layer l; band: its 95 % interval over "
+        "documents (from 5 seeds on over seeds too). Compare it with the dashed line: the share on which two seeds "
+        "disagree at that layer, which is what training again changes by itself. A filled point is a layer that "
+        "clearly revises more (difference paired by document, p < .05 by max-T over all layers and tasks)."
     ),
     "revised_after": (
         "Decisions of two tasks about the same words. Each panel names what is counted; lines are 95 % intervals over "
-        "texts (from 5 seeds on over seeds too). Compare the observed share with the shuffled one: the second task "
+        "documents (from 5 seeds on over seeds too). Compare the observed share with the shuffled one: the second task "
         "taken from other texts, target by target with the same gold label; its line is the middle 95 % of the "
-        "shuffles. A star marks a difference with p < .05 after Holm's correction."
+        "shuffles. A star marks a difference with p < .05, corrected by max-T over all pairs and measures."
     ),
 }
 """Chart -> how to read it."""
@@ -263,7 +265,11 @@ def _revised(rows: Table, title: str, top: float) -> alt.LayerChart:
     band = own.mark_area(opacity=0.2, color=COLOURS[0]).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     tooltip = [alt.Tooltip("what:N"), alt.Tooltip("layer:Q"), alt.Tooltip("share:Q", format=".3f")]
     line = base.mark_line(strokeWidth=2).encode(x=x, y=y, **look)
-    points = own.mark_point(filled=True, size=30, color=COLOURS[0], opacity=1).encode(x=x, y=y, tooltip=tooltip)
+    more = rows[(rows["p_adjusted"] < SURE) & (rows["difference"] > 0)]["layer"].tolist()
+    fill = alt.when(alt.FieldOneOfPredicate(field="layer", oneOf=more)).then(alt.value(COLOURS[0]))
+    points = own.mark_point(filled=False, size=30, color=COLOURS[0], opacity=1).encode(
+        x=x, y=y, tooltip=tooltip, fill=fill.otherwise(alt.value("white"))
+    )
     return alt.LayerChart(layer=[band, line, points], title=alt.TitleParams(title, fontSize=12))
 
 
@@ -294,12 +300,12 @@ def revised_after(tables: Tables, title: str) -> alt.ConcatChart | None:
         )
         panels.append(_pairs(rows, name))
         described += [f"{row.pair}: {row.observed:.2f}, shuffled {row.shuffled:.2f}." for row in rows.itertuples()]
-    said = alt.TitleParams(f"Revised after another task: {title}", subtitle="* p < .05 after Holm's correction")
+    said = alt.TitleParams(f"Revised after another task: {title}", subtitle="* p < .05 by max-T")
     return alt.concat(*panels, columns=1, spacing=28, title=said, description=" ".join(described))
 
 
 def _pairs(rows: Table, title: str) -> alt.LayerChart:
-    order = [pair + " *" * bool(p < 0.05) for pair, p in zip(rows["pair"], rows["p_adjusted"], strict=True)]
+    order = [pair + " *" * bool(p < SURE) for pair, p in zip(rows["pair"], rows["p_adjusted"], strict=True)]
     rows = rows.assign(pair=order)
     ends = {"value": "shuffled", "from": "shuffled_low", "to": "shuffled_high"}
     observed = rows.assign(what=_OBSERVED, value=rows["observed"], **{"from": rows["low"], "to": rows["high"]})

@@ -169,7 +169,9 @@ def chapters_of(parts: Sequence[Part]) -> list[Chapter]:
 def _chapter(card: ChapterCard, parts: list[Part]) -> Chapter:
     lead, figure = _lead(card, parts)
     ordered = [lead, *(part for part in parts if part is not lead)]
-    found = [(finding, part) for part in ordered for finding in strongest_first(part.findings)]
+    by_finding = {id(finding): part for part in ordered for finding in part.findings}
+    ranked = strongest_first(finding for part in ordered for finding in part.findings)
+    found = [(finding, by_finding[id(finding)]) for finding in ranked]
     told = [Told(finding.text, finding.status, card.name, part.title, finding.weight) for finding, part in found]
     best = found[0][0] if found else None
     return Chapter(
@@ -196,7 +198,7 @@ def _lead(card: ChapterCard, parts: list[Part]) -> tuple[Part, Figure | None]:
 
 
 def strongest(chapters: Sequence[Chapter]) -> list[Told]:
-    """All findings: clear ones first, then open ones and nulls; among equals the headline of each chapter first."""
+    """All findings, clear and important ones first; among equals the headline of each chapter first."""
     turns = [
         (turn, place, told)
         for place, chapter in enumerate(chapters)

@@ -10,15 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lamina.stats.best import BestSet, CrossFit, best_set, cross_fit
+    from lamina.stats.best import BestSet, CrossFit, Leads, best_set, cross_fit, leads
     from lamina.stats.bootstrap import StreamedBootstrap, draws_table, ratio_draws
     from lamina.stats.family import (
         Contrasts,
         bootstrap_family,
+        chance_family,
         holm,
         permutation_family,
         random_signs,
         sign_flip_family,
+        sign_flip_strata,
     )
     from lamina.stats.intervals import (
         first_possible,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
         widened_intervals,
         widening,
     )
-    from lamina.stats.paired import drawn_contrast, paired_difference
+    from lamina.stats.paired import drawn_contrast, paired_difference, ratio_differences
     from lamina.stats.ranks import rank_correlation
     from lamina.stats.seeds import (
         ENOUGH_SEEDS,
@@ -51,6 +53,7 @@ _HOME = {
     "ENOUGH_SEEDS": "seeds",
     "Halves": "units",
     "LEAST_UNITS": "status",
+    "Leads": "best",
     "NEGLIGIBLE": "status",
     "SURE": "status",
     "Status": "status",
@@ -59,6 +62,7 @@ _HOME = {
     "Units": "units",
     "best_set": "best",
     "bootstrap_family": "family",
+    "chance_family": "family",
     "cross_fit": "best",
     "document_of": "units",
     "drawn_contrast": "paired",
@@ -69,10 +73,12 @@ _HOME = {
     "holm": "family",
     "interval": "intervals",
     "intervals": "intervals",
+    "leads": "best",
     "paired_difference": "paired",
     "permutation_family": "family",
     "random_signs": "family",
     "rank_correlation": "ranks",
+    "ratio_differences": "paired",
     "ratio_draws": "bootstrap",
     "ratio_intervals": "intervals",
     "seed_interval": "seeds",
@@ -81,6 +87,7 @@ _HOME = {
     "share_interval": "intervals",
     "shared_by_seeds": "seeds",
     "sign_flip_family": "family",
+    "sign_flip_strata": "family",
     "status_of": "status",
     "student_interval": "intervals",
     "unit_of": "units",
@@ -99,12 +106,14 @@ __all__ = [
     "Contrasts",
     "CrossFit",
     "Halves",
+    "Leads",
     "Status",
     "StreamedBootstrap",
     "UnitSums",
     "Units",
     "best_set",
     "bootstrap_family",
+    "chance_family",
     "cross_fit",
     "document_of",
     "drawn_contrast",
@@ -115,10 +124,12 @@ __all__ = [
     "holm",
     "interval",
     "intervals",
+    "leads",
     "paired_difference",
     "permutation_family",
     "random_signs",
     "rank_correlation",
+    "ratio_differences",
     "ratio_draws",
     "ratio_intervals",
     "seed_interval",
@@ -127,6 +138,7 @@ __all__ = [
     "share_interval",
     "shared_by_seeds",
     "sign_flip_family",
+    "sign_flip_strata",
     "status_of",
     "student_interval",
     "unit_of",

@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
+from scipy.stats import norm
+from scipy.stats import t as student
 
+from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import widening
-from lamina.stats.status import SURE
+from lamina.stats.status import LEAST_UNITS, SURE
 from lamina.stats.units import CHOOSING, SCORED
 
 
@@ -16,9 +19,9 @@ class BestSet(NamedTuple):
     """Which members can be the best."""
 
     among: Bool[np.ndarray, " member"]
-    """Members that no other was shown to beat; the true best is among them in 95 % of samples."""
+    """Members that no other was shown to beat; the true best, all of them where several are, in 95 % of samples."""
     p: Float[np.ndarray, " member"]
-    """That some other member is better: below .05 the member leaves the set; NaN where it has no score."""
+    """That some other member is better, adjusted for all members: below .05 it leaves the set; NaN without a score."""
     first: int
     """The member with the best score; the one shown, not the one proven."""
 
@@ -33,9 +36,10 @@ def best_set(
 ) -> BestSet:
     """The confidence set of the best members: one leaves it when another beats it.
 
-    A member is compared with all others at once by max-T over `(score of the other - its score) / standard error`
-    (comparison with the best; Hsu 1984, Hansen et al. 2011). Nothing has to be held out: the set is a statement about
-    all members, not about the chosen one.
+    Members are compared with all others at once by max-T over `(score of the other - its score) / standard error`. The
+    one that is beaten most leaves, then those that remain are compared again, until none is beaten (the model
+    confidence set; Hansen et al. 2011). Nothing has to be held out: the set is a statement about all members, not about
+    the chosen one.
 
     Args:
         scores: of the members; NaN where one has none.
@@ -59,25 +63,119 @@ def best_set(
         return BestSet(np.zeros(len(values), bool), p, -1)
     first = int(known[values[known].argmax()])
     wider = widening(units) if widen else 1.0
-    for member in known:
-        others = known[known != member]
-        lead = values[others] - values[member]
-        if not len(others) or (lead <= 0).all():
-            p[member] = 1.0
+    remaining, surest = known, 0.0
+    while len(remaining):
+        reached, null = _leads(values[remaining], drawn[:, remaining], wider)
+        order = np.argsort(-reached)
+        # Of each draw the largest of the members from each on, in this order.
+        largest = np.maximum.accumulate(null[:, order][:, ::-1], 1)[:, ::-1]
+        adjusted = (1 + (largest >= reached[order]).sum(0)) / (1 + len(drawn))
+        adjusted = np.where(reached[order] > 0, np.maximum.accumulate(adjusted), 1.0)
+        surest = max(surest, float(adjusted[0]))
+        if surest >= SURE:
+            p[remaining[order]] = np.maximum(adjusted, surest)
+            break
+        # The one that is beaten most leaves, and with it what others are compared with.
+        p[remaining[order[0]]] = surest
+        remaining = np.delete(remaining, order[0])
+    with np.errstate(invalid="ignore"):
+        return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+
+
+def _leads(
+    values: Float[np.ndarray, " member"], drawn: Float[np.ndarray, "sample member"], wider: float
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, "sample member"]]:
+    """The largest standardised lead of another member over each, and the same of centred draws."""
+    reached, null = np.full(len(values), -np.inf), np.full(drawn.shape, -np.inf)
+    for member in range(len(values)):
+        others = np.delete(np.arange(len(values)), member)
+        if not len(others):
             continue
+        lead = values[others] - values[member]
         apart = drawn[:, others] - drawn[:, [member]]
         apart = np.where(np.isfinite(apart), apart, lead)
         error = apart.std(0)
         moving = error > 1e-12
-        if (lead[~moving] > 0).any():
-            p[member] = 1 / (len(drawn) + 1)
-            continue
         scale = np.where(moving, error, 1)
-        reached = np.where(moving, lead / scale / wider, -np.inf).max()
-        null = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
-        p[member] = (1 + (null >= reached).sum()) / (1 + len(drawn))
-    with np.errstate(invalid="ignore"):
-        return BestSet(np.where(np.isfinite(p), p >= SURE, False), p, first)
+        null[:, member] = np.where(moving, (apart - lead) / scale, -np.inf).max(1)
+        # A lead that never varies is sure.
+        sure = bool((lead[~moving] > 0).any())
+        reached[member] = np.inf if sure else np.where(moving, lead / scale / wider, -np.inf).max()
+    return reached, null
+
+
+class Leads(NamedTuple):
+    """How far the first member lies ahead of each other one, and which can be the best."""
+
+    best: BestSet
+    """All members where none was shown to be better than any other."""
+    contrasts: Contrasts
+    """Of the first minus each member (so that it is above 0 whatever is better), simultaneous over the others; p: that
+    some other member is better than this one, and that any is better than any. NaN for the first itself."""
+
+
+def leads(
+    scores: Float[np.ndarray, " member"],
+    draws: Float[np.ndarray, "sample member"],
+    units: int,
+    *,
+    higher: bool = True,
+    least: int = LEAST_UNITS,
+) -> Leads:
+    """A confidence set and the contrasts behind it, for the claim that some members are best and the others are not.
+
+    The set has the true best in 95 % of samples. Where all members are alike they all are the best, and of many the
+    last leaves the set more often than that: so all pairs are compared first (max-T), and the set is told only where
+    some member is better than some other.
+
+    Args:
+        scores: of the members; NaN where one has none.
+        draws: the same from resampled units, the same draws for all members.
+        units: how many units were resampled.
+        higher: whether higher scores are better.
+        least: with fewer units nothing is tested, and all members can be the best.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.array([0.5, 0.8, 0.81])
+        >>> found = leads(scores, scores + rng.normal(0, 0.02, (1000, 3)), 100)
+        >>> found.best.among.tolist(), found.contrasts.estimate.round(2).tolist()
+        ([False, True, True], [0.31, 0.01, nan])
+    """
+    best = best_set(scores, draws, units, higher=higher)
+    sign = 1.0 if higher else -1.0
+    scored = np.isfinite(best.p)
+    others = scored & (np.arange(len(scores)) != best.first)
+    apart = sign * (scores[best.first] - np.where(others, scores, np.nan))
+    drawn = sign * (draws[:, [best.first]] - np.where(others, draws, np.nan))
+    found = bootstrap_family(apart, drawn, units, least=least)
+    known = units >= least and bool((best.p < SURE).any())
+    some = known and _some_pair_differs(scores[scored], draws[:, scored], units)
+    return Leads(
+        best._replace(among=best.among if some else scored),
+        found._replace(p=np.where(others & (found.needed == 0), best.p if some else np.fmax(best.p, SURE), np.nan)),
+    )
+
+
+def _some_pair_differs(
+    scores: Float[np.ndarray, " member"], draws: Float[np.ndarray, "sample member"], units: int
+) -> bool:
+    """Whether any two members differ: all pairs by max-T; those that differ in no draw, but do, count as well.
+
+    Student's quantile of the largest statistic counts, not a common widening: among many pairs it lies far out.
+    """
+    one, other = np.triu_indices(len(scores), 1)
+    apart, drawn = scores[one] - scores[other], draws[:, one] - draws[:, other]
+    error = np.nanstd(drawn, axis=0)
+    moving = error > 1e-12
+    if (np.abs(apart[~moving]) > 1e-12).any():
+        return True
+    if not moving.any():
+        return False
+    null = np.nanmax(np.abs(drawn - apart)[:, moving] / error[moving], axis=1)
+    reached = np.max(np.abs(apart[moving]) / error[moving]) * np.sqrt((units - 1) / units)
+    as_normal = norm.isf(student.sf(reached, units - 1))
+    return bool((1 + (null >= as_normal).sum()) / (1 + len(null)) < SURE)
 
 
 class CrossFit(NamedTuple):

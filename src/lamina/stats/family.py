@@ -11,7 +11,7 @@ from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Bool, Float, Int, Real
 
 from lamina.stats.intervals import widening
 from lamina.stats.status import LEAST_UNITS, SURE, Contrast
@@ -21,6 +21,10 @@ _ALL_FLIPS = 14
 """Up to this number of units, all sign flips are tried ..."""
 _FLIPS = 10_000
 """... with more, as many at random."""
+_MOST_ROWS = 2000
+"""Units whose signs are flipped one by one; of more, several are flipped together, so that memory does not grow."""
+_NORMAL = 1.96
+"""Of an interval for a single share: counts are too coarse for their own critical value."""
 _AT_ONCE = 2**23
 """Numbers held while draws are compared."""
 _ROUNDING = 1e-5
@@ -96,16 +100,22 @@ def sign_flip_family(
     counted = np.broadcast_to(counted, differences.shape).reshape(units, -1)
     total, present = counted.sum(0), (counted > 0).sum(0)
     known = total > 0
+    if units > _MOST_ROWS:
+        values, counted = (np.stack([part[row::_MOST_ROWS].sum(0) for row in range(_MOST_ROWS)]) for part in
+                           (values, counted))  # fmt: skip
+        units = _MOST_ROWS
     estimate = np.divide(values.sum(0), total, out=np.full(len(total), np.nan), where=known)
     squares = np.square(values).sum(0)
     scaled = values / np.where(squares > 0, np.sqrt(squares), 1)
     reached = scaled.sum(0)
     flips, complete = _flips(units, seed)
-    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ scaled, len(flips), alternative)
+    flipped = scaled.astype(flips.dtype)
+    below, largest = _step_down(reached, known, lambda rows: flips[rows] @ flipped, len(flips), alternative)
     p = (below + (not complete)) / (len(flips) + (not complete))
     critical = _critical(largest, complete)
-    # All units on one side, each as far: no statistic of this member can be larger.
-    hopeless = np.sqrt(present) <= critical
+    # All units on one side, each as far: no statistic of this member can be larger. Units of unequal size reach less,
+    # so few of them are counted, not measured.
+    hopeless = (present < LEAST_UNITS) | (np.sqrt(present) <= critical)
     needed = np.where(hopeless & known, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), present + 1), 0)
     low, high = _inverted(values, counted, critical, alternative)
     p = np.where(known & ~hopeless, p, np.nan)
@@ -113,6 +123,93 @@ def sign_flip_family(
     return Contrasts(
         *(each.reshape(shape) for each in (estimate, low, high, p, present.astype(float), needed.astype(float)))
     )
+
+
+def sign_flip_strata(
+    strata: Sequence[Real[np.ndarray, "_ pair"]], *, bounds: tuple[float, float] = (-np.inf, np.inf), seed: int = 0
+) -> tuple[Contrasts, Contrasts]:
+    """Paired differences within strata, and the mean over strata: two families, two-sided, each corrected by itself.
+
+    As `sign_flip_family` where every unit belongs to one stratum (an item to its paradigm), without a table of all
+    units by all strata.
+
+    Args:
+        strata: the differences of each stratum, one row per unit and one column per pair of systems.
+        bounds: what differences lie between whatever the data.
+        seed: of the flips, where they are drawn.
+
+    Returns:
+        Mean differences, [stratum, member]; the mean over strata, in which all count alike, [member].
+
+    Example:
+        >>> one, other = np.full((8, 1), 0.5), np.array([[0.5]] * 4 + [[-0.5]] * 4)
+        >>> within, overall = sign_flip_strata([one, other])
+        >>> within.p.round(2).ravel().tolist(), overall.estimate.tolist()
+        ([0.02, 1.0], [0.25])
+    """
+    given = [np.asarray(each, float) for each in strata]
+    sizes, members = [len(each) for each in given], given[0].shape[1]
+    shares = [each / len(each) for each in given]
+    complete = sum(sizes) <= _ALL_FLIPS
+    flips = _flips(sum(sizes), seed)[0] if complete else None
+    samples = len(flips) if flips is not None else _FLIPS
+    drawn = np.empty((samples, len(given), members), np.float32)
+    mean = np.zeros((samples, members))
+    starts = np.cumsum([0, *sizes])
+    for number, (values, weighed) in enumerate(zip(given, shares, strict=True)):
+        rng = np.random.default_rng([seed, number, len(values)])
+        step = max(1, _AT_ONCE // len(values))
+        for start in range(0, samples, step):
+            rows = slice(start, min(start + step, samples))
+            if flips is not None:
+                signs = flips[rows, starts[number] : starts[number + 1]]
+            else:
+                shape = (rows.stop - rows.start, len(values))
+                signs = (2 * rng.integers(0, 2, shape, dtype=np.int8) - 1).astype(np.float32)
+            drawn[rows, number] = signs @ _scaled(values)
+            mean[rows] += signs @ weighed
+    size = np.sqrt(sum(np.square(each).sum(0) for each in shares))
+    mean /= np.where(size > 0, size, 1)
+    within = np.stack([_scaled(values).sum(0) for values in given])
+    whole = np.concatenate(shares)
+    counts = np.concatenate([np.full((len(each), members), 1 / len(each)) for each in given])
+    several = [(values, np.ones_like(values)) for values in given]
+    return (
+        _contrasts(within, drawn, several, complete, bounds),
+        _contrasts(_scaled(whole).sum(0)[None], mean[:, None], [(whole, counts)], complete, bounds, one=True),
+    )
+
+
+def _scaled(values: Float[np.ndarray, "_ pair"]) -> Float[np.ndarray, "_ pair"]:
+    size = np.sqrt(np.square(values).sum(0))
+    return values / np.where(size > 0, size, 1)
+
+
+def _contrasts(
+    reached: Float[np.ndarray, "stratum pair"],
+    drawn: Float[np.ndarray, "sample stratum pair"],
+    strata: Sequence[tuple[np.ndarray, np.ndarray]],
+    complete: bool,
+    bounds: tuple[float, float],
+    *,
+    one: bool = False,
+) -> Contrasts:
+    """Of strata, each with its differences and the counts that they are sums over; of `one`, without the first axis."""
+    flat = drawn.reshape(len(drawn), -1)
+    known = np.ones(flat.shape[1], bool)
+    below, largest = _step_down(reached.ravel(), known, lambda rows: flat[rows], len(flat), "two-sided")
+    p = ((below + (not complete)) / (len(flat) + (not complete))).reshape(reached.shape)
+    critical = _critical(largest, complete)
+    units = np.broadcast_to(np.array([[len(values)] for values, _ in strata], float), reached.shape)
+    hopeless = (np.sqrt(units) <= critical) | (units < LEAST_UNITS)
+    needed = np.where(hopeless, np.maximum(max(LEAST_UNITS, int(critical**2) + 1), units + 1), 0)
+    low, high = (
+        np.stack(ends).clip(*bounds)
+        for ends in zip(*(_inverted(*both, critical, "two-sided") for both in strata), strict=True)
+    )
+    estimate = np.stack([values.sum(0) / counts.sum(0) for values, counts in strata])
+    found = (estimate, low, high, np.where(hopeless, np.nan, p), units, needed)
+    return Contrasts(*(each[0] if one else each for each in found))
 
 
 def bootstrap_family(
@@ -199,6 +296,63 @@ def permutation_family(
     return np.where(known, (below + 1) / (samples + 1), np.nan).reshape(shape)
 
 
+def chance_family(
+    right: Real[np.ndarray, " stratum"],
+    counts: Int[np.ndarray, " stratum"],
+    chances: Float[np.ndarray, " stratum"],
+    members: Sequence[Sequence[int]],
+    *,
+    seed: int = 0,
+) -> Contrasts:
+    """Shares of right items minus those by chance, averaged over strata: is each different from 0?
+
+    What chance alone gives is known, so it is drawn: all items answered at random, the same draws for all members. This
+    is the exact binomial test where a member is one stratum, and holds where all items are right or none is. The
+    simultaneous intervals are Wilson's, with the effective number of items of a mean over strata.
+
+    Args:
+        right: items that are right, by stratum (a paradigm, a part of a suite); ties are left out.
+        counts: items that are right or wrong.
+        chances: how often an item is right by chance; NaN where that is not known.
+        members: the strata that each member averages, each counting the same.
+        seed: of the draws.
+
+    Example:
+        >>> tests = chance_family(np.array([18, 9]), np.array([18, 18]), np.array([0.5, 0.5]), [[0], [1], [0, 1]])
+        >>> tests.estimate.tolist(), (tests.p < 0.05).tolist()
+        ([0.5, 0.0, 0.25], [True, False, True])
+    """
+    right, counts, chances = np.asarray(right, float), np.asarray(counts, int), np.asarray(chances, float)
+    there = counts > 0
+    mean = np.zeros((len(counts), len(members)))
+    for member, strata in enumerate(members):
+        kept = [stratum for stratum in strata if there[stratum]]
+        mean[kept, member] = 1 / max(len(kept), 1)
+    known = mean.sum(0) > 0.5
+    known &= ~((there & ~np.isfinite(chances))[:, None] & (mean > 0)).any(0)
+    items, by_chance = np.where(there, counts, 1), np.where(np.isfinite(chances), chances, 0.5)
+    share = np.where(there, right / items, 0.5)
+    value, expected = share @ mean, by_chance @ mean
+    error = np.sqrt((by_chance * (1 - by_chance) / items) @ mean**2)
+    known &= error > 0
+    scale = np.where(known, error, 1)
+    drawn = (np.random.default_rng([seed, len(counts)]).binomial(items, by_chance, (_FLIPS, len(items))) / items) @ mean
+    null = (drawn - expected) / scale
+    below, largest = _step_down((value - expected) / scale, known, lambda rows: null[rows], _FLIPS, "two-sided")
+    critical = _critical(largest, complete=False)
+    total = (items @ (mean > 0)).clip(1)
+    rarer = np.minimum(expected, 1 - expected).clip(1e-9)
+    hopeless = known & (np.maximum(expected, 1 - expected) / scale <= critical)
+    alike = len(members) * np.where(np.abs(expected - 0.5) < 1e-9, 2, 1)
+    least = np.maximum(np.ceil(np.log(SURE / alike) / np.log(rarer)), total + 1)
+    low, high = _wilson(value, (share * (1 - share) / items) @ mean**2, total, max(critical, _NORMAL))
+    numbers = (
+        value - expected, low - expected, high - expected, np.where(hopeless, np.nan, (below + 1) / (_FLIPS + 1))
+    )  # fmt: skip
+    numbers = (np.where(known, number, np.nan) for number in numbers)
+    return Contrasts(*numbers, np.where(known, total, 0).astype(float), np.where(hopeless, least, 0).astype(float))
+
+
 def random_signs(units: int, *, samples: int, seed: int) -> Float[np.ndarray, "sample unit"]:
     """Signs of whole units, for a statistic that is fitted again for every flip (a wild cluster bootstrap).
 
@@ -267,6 +421,22 @@ def _critical(largest: Float[np.ndarray, " sample"], complete: bool) -> float:
     allowed = SURE * samples if complete else SURE * (samples + 1) - 1
     rank = int(np.ceil(allowed - 1e-9))
     return float(np.sort(largest)[::-1][max(rank, 1) - 1]) + _ROUNDING
+
+
+def _wilson(
+    value: Float[np.ndarray, " member"],
+    variance: Float[np.ndarray, " member"],
+    items: Real[np.ndarray, " member"],
+    critical: float,
+) -> tuple[Float[np.ndarray, " member"], Float[np.ndarray, " member"]]:
+    """Wilson's interval of shares; means over strata have as many items as would vary alike (Korn, Graubard)."""
+    spread = value * (1 - value)
+    varies = (variance > 0) & (spread > 0)
+    n = np.where(varies, spread / np.where(varies, variance, 1), items)
+    limit = critical**2 / n
+    centre = (value + limit / 2) / (1 + limit)
+    reach = np.sqrt(np.maximum(spread * limit + limit**2 / 4, 0)) / (1 + limit)
+    return (centre - reach).clip(0, 1), (centre + reach).clip(0, 1)
 
 
 def _inverted(

@@ -30,10 +30,12 @@ from lamina.training.objective import (
     Outcome,
     Row,
     Sum,
+    contrast_table,
     means,
     score_table,
     seed_table,
     text_of,
+    unit_kind,
 )
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, guard_of, text_hash, used_texts
 from lamina.training.reading import Sets
@@ -150,12 +152,13 @@ class Finetuning:
         kept = [chosen, *try_all(others, work, self._train, names=[seed_folder(plan.seed) for plan in others])]
         learned = {each.plan.seed: self._score(each.trained) for each in kept}
         scored = [each.scored for each in learned.values()]
-        baseline = objective.baseline(sets.train, sets.scored)
+        constant = objective.constant(sets.train, sets.scored)
         curve = [(seed, *point) for seed, each in learned.items() for point in each.curve]
         tables = {
             "curve": pd.DataFrame(curve, columns=["seed", *Point._fields]),
             "scores": score_table("scored", *scored, seed=first),
-            "baseline": pd.DataFrame(baseline.items(), columns=["metric", "value"]),
+            "baseline": pd.DataFrame(means(constant).items(), columns=["metric", "value"]),
+            "contrasts": contrast_table(scored, constant, unit_kind(sets.scored), seed=first),
         }
         if len(trials) > 1:
             tables["grid"] = grid_table(trials, chosen, objective.metric)

@@ -13,7 +13,12 @@ from torch import Tensor
 
 from lamina.corpora.questions import Question
 from lamina.encoders.pieces import Pieces
-from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.intervals import interval
+from lamina.stats.paired import ratio_differences
+from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds
+from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
 
 if TYPE_CHECKING:
@@ -103,12 +108,16 @@ class Objective(ABC):
     def guess(self, train: Sequence[Item], scored: Sequence[Item]) -> Iterable[Outcome]:
         """How each scored text would be done by always answering what is most frequent in training."""
 
-    def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
-        """The scores of that constant answer, which never looks at the text."""
+    def constant(self, train: Sequence[Item], scored: Sequence[Item]) -> list[Outcome]:
+        """How that constant answer, which never looks at the text, does on each; nothing is noted of it."""
         noted = Counter(self.noted)
-        found = means(list(self.guess(train, scored)))
+        found = list(self.guess(train, scored))
         self.noted = noted
         return found
+
+    def baseline(self, train: Sequence[Item], scored: Sequence[Item]) -> dict[str, float]:
+        """The scores of the constant answer."""
+        return means(self.constant(train, scored))
 
     def cut(self, number: int, text: Text, labels: Any = None) -> Row:
         """The whole text as one row; a text longer than `length` loses the end of its last segment."""
@@ -129,6 +138,11 @@ def text_of(item: Item) -> Text:
 def unit_of(text: Text) -> str:
     """What is never cut in two: the document, or the text itself where none is known."""
     return text.doc or text.id
+
+
+def unit_kind(items: Iterable[Item]) -> UnitKind:
+    """What `unit_of` names: documents where any is known."""
+    return "document" if any(text_of(item).doc for item in items) else "text"
 
 
 UNSEEN = "labels unseen in training (scored as errors)"
@@ -158,7 +172,8 @@ def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
 def score_table(split: str, *by_seed: Sequence[Outcome], seed: int, samples: int = SAMPLES) -> pandas.DataFrame:
     """Every metric with its 95 % interval over resampled documents, over all tasks and per task.
 
-    The same texts may be given as several models did them, one per seed: their mean, with the interval of `over_seeds`.
+    The same texts may be given as several models did them, one per seed: their mean, with the interval of `over_seeds`
+    (with fewer than `ENOUGH_SEEDS` over documents alone: it holds for these models).
     """
     import pandas as pd
 
@@ -184,42 +199,32 @@ class Score:
     """How many things were scored."""
     value: float
     draws: np.ndarray
-    """[sample] Over documents drawn with replacement; the same draws for all scores of the same texts and seed."""
+    """[sample] Over resampled documents; the same draws for all scores of the same texts and seed."""
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 %; not available where no draw has a value."""
-        real = self.draws[np.isfinite(self.draws)]
-        low, high = np.quantile(real, [0.025, 0.975]) if len(real) else (np.nan, np.nan)
-        return float(low), float(high)
-
-    def minus(self, other: Score) -> Score:
-        """The difference from another score of the same texts, draw by draw."""
-        return Score(self.count, self.value - other.value, self.draws - other.draws)
+        return interval(self.draws)
 
 
 def drawn_score(outcomes: Sequence[Outcome], metric: str, *, seed: int, samples: int = SAMPLES) -> Score:
     """One metric over all texts.
 
     Example:
-        >>> score = drawn_score([Outcome("a", {"f1": Sum(1, 1)}), Outcome("b", {"f1": Sum(0, 1)})], "f1", seed=0)
-        >>> score.value, score.interval
-        (0.5, (0.0, 1.0))
+        >>> made = [Outcome(name, {"f1": Sum(float(name > "c"), 1)}) for name in "abcdef"]
+        >>> score = drawn_score(made, "f1", seed=0)
+        >>> score.value, score.interval[0] < 0.5 < score.interval[1]
+        (0.5, True)
         >>> drawn_score([Outcome("a", {"f1": Sum(1, 2)})], "f1", seed=0).interval
         (nan, nan)
     """
-    units = {unit: number for number, unit in enumerate(dict.fromkeys(each.unit for each in outcomes))}
-    draw = np.random.default_rng(seed)
-    weights = draw.multinomial(len(units), np.full(len(units), 1 / len(units)), size=samples)
-    sums = np.zeros((len(units), 2))
-    for each in outcomes:
-        sums[units[each.unit]] += each.sums[metric][:2]
-    drawn = weights @ sums
+    units = Units.of((each.unit for each in outcomes), "document")
+    sums = units.sums(np.array([each.sums[metric][:2] for each in outcomes], float).reshape(-1, 2))
     # One document says nothing about others.
-    told = (drawn[:, 1] > 0) & (len(units) > 1)
-    values = np.divide(drawn[:, 0], drawn[:, 1], out=np.full(samples, np.nan), where=told)
+    several = len(units) > 1
+    drawn = ratio_draws(sums[:, 0], sums[:, 1], units, samples=samples, seed=seed) if several else None
     count = sum(each.sums[metric].judged for each in outcomes)
-    return Score(count, _ratio(*_totals(outcomes, metric)), values)
+    return Score(count, _ratio(*_totals(outcomes, metric)), np.full(samples, np.nan) if drawn is None else drawn)
 
 
 def over_seeds(scores: Sequence[Score]) -> Score:
@@ -230,6 +235,109 @@ def over_seeds(scores: Sequence[Score]) -> Score:
         # A share has bounds, which Student's t does not know; a loss has none.
         draws = draws.clip(0, 1)
     return Score(scores[0].count, float(values.mean()), draws)
+
+
+Runs = Sequence[Sequence[Outcome]]
+"""How every scored text was done, by each model of one kind: one per seed."""
+
+
+def score_contrasts(pairs: Sequence[tuple[Runs, Runs]], metric: str, *, seed: int, samples: int = SAMPLES) -> Contrasts:
+    """How much each first model scores above the second, paired by document; all pairs are one family, two-sided.
+
+    Signs of documents are flipped. From `ENOUGH_SEEDS` models on these vary too, and documents are resampled; with
+    fewer the contrast is that of the mean of these very models.
+
+    Args:
+        pairs: how both did the same texts; one run of either side is compared with all runs of the other.
+        metric: what is compared.
+        seed: of the resampling.
+        samples: how often documents are resampled.
+
+    Example:
+        >>> def runs(*hits): return [[Outcome(f"d{at}", {"f1": Sum(hit, 1)}) for at, hit in enumerate(hits)]]
+        >>> found = score_contrasts([(runs(1, 1, 1, 1, 1, 1, 0), runs(0, 0, 0, 0, 0, 0, 0))], "f1", seed=0)
+        >>> found.estimate.round(2).item(), found.p.round(3).item()
+        (0.86, 0.031)
+    """
+    units = Units.of((each.unit for pair in pairs for runs in pair for each in runs[0]), "document")
+    sides = [_sides(pair, metric, units.names) for pair in pairs]
+    tops, bottoms = ([each[..., part] for each in sides] for part in (0, 1))
+    shares = all((top <= bottom).all() for top, bottom in zip(tops, bottoms, strict=True))
+    bounds = (-1.0, 1.0) if shares else (-np.inf, np.inf)
+    if max(map(len, sides)) < ENOUGH_SEEDS:
+        # [member, (ahead, counts), unit], the mean over runs.
+        apart = [np.mean([ratio_differences(*run.swapaxes(1, 2)) for run in each], axis=0) for each in sides]
+        ahead, counts = np.array(apart).transpose(1, 2, 0)
+        return sign_flip_family(ahead, counts, bounds=bounds, seed=seed)
+    values, drawn = zip(*(_apart(each, units, seed, samples) for each in sides), strict=True)
+    present = np.array([(each > 0).any((0, 1)).sum() for each in bottoms], float)
+    found = bootstrap_family(np.array(values), np.stack(drawn, 1), present, bounds=bounds)
+    # Two models that do every document alike differ by nothing, however documents are drawn.
+    same = np.array([np.array_equal(each[:, 0], each[:, 1]) for each in sides]) & (found.needed == 0)
+    low, high = (np.where(same, 0.0, ends) for ends in (found.low, found.high))
+    return found._replace(low=low, high=high, p=np.where(same, 1.0, found.p))
+
+
+def _sides(pair: tuple[Runs, Runs], metric: str, names: Sequence[str]) -> np.ndarray:
+    """[run, side, unit, (top, bottom)] Sums by unit; a single run stands beside every one of the other side."""
+    place = {name: at for at, name in enumerate(names)}
+    many = max(map(len, pair))
+    sums = np.zeros((many, 2, len(names), 2))
+    for side, runs in enumerate(pair):
+        for run in range(many):
+            for each in runs[run % len(runs)]:
+                sums[run, side, place[each.unit]] += each.sums[metric][:2]
+    return sums
+
+
+def _apart(sums: np.ndarray, units: Units, seed: int, samples: int) -> tuple[float, np.ndarray]:
+    """The difference of two scores, as a mean over runs, and its draws."""
+    totals = sums.sum(2)
+    values = np.divide(totals[..., 0], totals[..., 1], out=np.zeros(totals.shape[:2]), where=totals[..., 1] > 0)
+    one, other = (
+        np.stack([ratio_draws(run[:, 0], run[:, 1], units, samples=samples, seed=seed) for run in sums[:, side]])
+        for side in (0, 1)
+    )
+    differences = values[:, 0] - values[:, 1]
+    return float(differences.mean()), draws_over_seeds(differences, one - other)
+
+
+CONTRASTS = (
+    "task", "family", "metric", "count", "value", "against", "difference", "low", "high", "p_adjusted", "units",
+    "needed", "unit",
+)  # fmt: skip
+"""Of `contrasts.csv`."""
+
+
+def contrast_table(
+    runs: Runs, against: Sequence[Outcome], unit: UnitKind, *, seed: int, samples: int = SAMPLES
+) -> pandas.DataFrame:
+    """Every metric of a model minus that of another answer to the same texts, over all tasks and per task.
+
+    Over all tasks it is a family of one; the tasks of a metric are a family.
+    """
+    import pandas as pd
+
+    tasks = sorted({each.task for each in runs[0] if each.task}, key=lambda name: (len(name), name))
+
+    def own(side: Runs, task: str) -> Runs:
+        return [[each for each in run if each.task == task] for run in side]
+
+    named: dict[str, tuple[Runs, Runs]] = {ALL: (runs, [against])}
+    named |= {task: (own(runs, task), own([against], task)) for task in tasks}
+    rows = []
+    for metric in runs[0][0].sums:
+        for kind, family in ((ALL, [ALL]), ("task", tasks)):
+            if not family:
+                continue
+            found = score_contrasts([named[task] for task in family], metric, seed=seed, samples=samples)
+            for task, difference, *ends in zip(family, *found, strict=True):
+                mine, other = named[task]
+                value = float(np.mean([_ratio(*_totals(run, metric)) for run in mine]))
+                count = sum(each.sums[metric].judged for each in mine[0])
+                beside = _ratio(*_totals(other[0], metric))
+                rows.append((task, kind, metric, count, value, beside, difference, *ends, unit))
+    return pd.DataFrame(rows, columns=list(CONTRASTS))
 
 
 SEED_COLUMNS = ("seed", "metric", "count", "value", "low", "high")

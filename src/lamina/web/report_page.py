@@ -25,9 +25,12 @@ def shown_report(report: Path, way_back: str) -> str:
     if len(content) > LONGEST:
         raise InputError(f"the report has more than {LONGEST:,} bytes; open its index.html itself")
     page = content.decode("utf-8", "replace")
-    linked = re.sub(r"<body[^>]*>", lambda body: body[0] + way_back, page, count=1)
     stills = _Stills(report)
-    whole = re.sub(r'src="figures/([\w.-]+)"', lambda still: f'src="{stills.inside(still[1])}"', linked)
+    whole = re.sub(r'src="figures/([\w.-]{1,200})"', lambda still: f'src="{stills.inside(still[1])}"', page)
+    # By hand: a search for the whole tag takes quadratic time where many open and none closes.
+    start = whole.find("<body")
+    end = whole.find(">", start) + 1 if start >= 0 else 0
+    whole = whole[:end] + way_back + whole[end:] if end else whole
     return whole.replace('href="results/', 'href="/report/results/')
 
 
@@ -42,7 +45,7 @@ def table_beside(report: Path, path: str) -> Path | None:
 
 
 class _Stills:
-    """Images of a report as they can stand in the page; nothing for those that are missing or more than enough."""
+    """Images of a report as data addresses; missing or oversized images are left out."""
 
     def __init__(self, report: Path) -> None:
         self._report = report

@@ -149,21 +149,6 @@ def _names_series(name: str, column: pd.Series) -> bool:
     return name not in about and column.dtype.kind not in "fiub"
 
 
-def difference(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float, float]:
-    """a - b of two values with 95 % intervals, as if they were independent.
-
-    Wider than a paired interval where models err on the same texts: for what was saved without predictions.
-
-    Example:
-        >>> [round(each, 2) for each in difference((0.9, 0.87, 0.93), (0.5, 0.46, 0.54))]
-        [0.4, 0.35, 0.45]
-    """
-    value = a[0] - b[0]
-    below = ((a[0] - a[1]) ** 2 + (b[2] - b[0]) ** 2) ** 0.5
-    above = ((a[2] - a[0]) ** 2 + (b[0] - b[1]) ** 2) ** 0.5
-    return value, value - below, value + above
-
-
 def full_scores(result: Result, *, twin: bool) -> list[dict[str, Any]]:
     """The scores of the probe of all layers, of the model or of its twin, one per task."""
     table = result.tables.get("scores")

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.attention_maps.atlas import card, result_atlas, sentence_atlas
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS, Found
-from lamina.analyses.attention_maps.relations import BEST, RELATIONS
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS, LEAD, Found
+from lamina.analyses.attention_maps.relations import RELATIONS
 from lamina.analyses.attention_maps.sentences import see
-from lamina.analyses.legacy import DIFFERENCE
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
@@ -42,18 +41,19 @@ HEADS = result(
     "heads",
     relations=pd.DataFrame(
         [
-            ("obj", "dependent", 1, 1, 50, 0.3, 0.2, 0.4, -2, 0.35, -0.05, -0.1, 0.0, 1.0),
-            ("obj", "dependent", 1, 2, 50, 0.8, 0.7, 0.9, -2, 0.35, 0.45, 0.4, 0.5, 0.001),
-            ("obj", "head", 1, 1, 50, 0.6, 0.5, 0.7, -2, 0.35, 0.25, 0.2, 0.3, 0.01),
-            ("obj", "head", 1, 2, 50, 0.1, 0.0, 0.2, -2, 0.35, -0.25, -0.3, -0.2, 0.01),
-            ("det", "dependent", 1, 2, 90, 0.5, 0.4, 0.6, 1, 0.6, -0.1, -0.2, -0.05, 0.01),
-            ("amod", "dependent", 1, 2, 60, 0.9, 0.8, 1.0, 1, 0.6, 0.3, 0.2, 0.4, 0.2),
-            ("rare", "dependent", 1, 2, 3, 1.0, 1.0, 1.0, 1, 0.0, 1.0, 1.0, 1.0, 0.5),
+            ("obj", "dependent", 1, 1, 50, 0.3, 0.2, 0.4, -2, 0.35, -0.05, -0.1, 0.0, 1.0, 13, 0),
+            ("obj", "dependent", 1, 2, 50, 0.8, 0.7, 0.9, -2, 0.35, 0.45, 0.4, 0.5, 0.001, 13, 0),
+            ("obj", "head", 1, 1, 50, 0.6, 0.5, 0.7, -2, 0.35, 0.25, 0.2, 0.3, 0.01, 13, 0),
+            ("obj", "head", 1, 2, 50, 0.1, 0.0, 0.2, -2, 0.35, -0.25, -0.3, -0.2, 0.01, 13, 0),
+            ("det", "dependent", 1, 2, 90, 0.5, 0.4, 0.6, 1, 0.6, -0.1, -0.2, -0.05, 0.01, 13, 0),
+            ("amod", "dependent", 1, 2, 60, 0.9, 0.8, 1.0, 1, 0.6, 0.3, 0.2, 0.4, 0.2, 13, 0),
+            ("rare", "dependent", 1, 2, 3, 1.0, 1.0, 1.0, 1, 0.0, 1.0, 1.0, 1.0, 0.5, 13, 0),
         ],
         columns=list(RELATIONS),
     ),
     best=pd.DataFrame(
-        [("obj", "dependent", 1, 2, 50, 0.75, 0.6, 0.9, -2, 0.3, 0.45, 0.4, 0.5, 0.001, True)], columns=list(BEST)
+        [("obj", "dependent", 1, 2, 50, 0.75, 0.6, 0.9, -2, 0.3, 0.45, 0.4, 1.0, 0.001, 13, 0, True)],
+        columns=[*RELATIONS, "agrees"],
     ),
 )
 HEADMAP = result(
@@ -156,8 +156,8 @@ def test_a_card_has_everything_there_is():
 
 
 def test_results_without_differences_show_no_sure_lead():
-    tables = {name: table.drop(columns=list(DIFFERENCE)) for name, table in HEADS.tables.items()}
-    doing = HEADMAP.tables["behaviours"].drop(columns=list(DIFFERENCE))
+    tables = {name: table.drop(columns=list(LEAD)) for name, table in HEADS.tables.items()}
+    doing = HEADMAP.tables["behaviours"].drop(columns=list(LEAD[:4]))
     older = {
         "heads": result("heads", **tables),
         "headmap": result("headmap", **{**HEADMAP.tables, "behaviours": doing}),

@@ -10,6 +10,7 @@ import pytest
 import lamina
 from lamina.analyses.attention_maps.atlas import sentence_atlas
 from lamina.analyses.attention_maps.attention import attention
+from lamina.analyses.attention_maps.behaviours import LEAD
 from lamina.analyses.attention_maps.pairs import Shown, pair_up
 from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, UNTOLD, constant_measures
 from lamina.corpora import Corpus, corpus_from
@@ -30,11 +31,13 @@ def paragraphs(doc: str | None, *names: str) -> list[Text]:
 def test_tables_have_their_columns_and_a_row_for_every_head_and_measure():
     result = attention(TinyEncoder(blocks=3, heads=2), corpus_of(*SAMPLE_TEXTS), samples=50)
     surface, patterns = result.tables["surface"], result.tables["patterns"]
-    assert surface.columns.tolist() == ["layer", "head", "measure", "value", "low", "high", "baseline"]
+    assert surface.columns.tolist() == ["layer", "head", "measure", "value", "low", "high", "baseline", *LEAD]
     assert len(surface) == 3 * 2 * len(MEASURES)
     assert sorted(surface["layer"].unique()) == [1, 2, 3]
     assert sorted(surface["head"].unique()) == [1, 2]
-    assert surface.notna().all(axis=None)
+    assert surface[["value", "low", "high", "baseline"]].notna().all(axis=None)
+    tested = surface[~surface["measure"].str.startswith("entropy")]
+    assert tested.notna().all(axis=None)
     assert len(patterns) == 3 * 2 * len(PATTERNS)
     assert patterns.groupby(["layer", "head"])["share"].sum().tolist() == pytest.approx([1.0] * 6)
     assert "gradients" not in result.tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,15 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.attention_maps.attention_distance import DistanceMeter
+from lamina.analyses.attention_maps.attention_distance import DISTANCE, DistanceMeter
+from lamina.analyses.verification import check_findings
 from lamina.analyses.watching import watch
 from lamina.corpora import corpus_from
 from lamina.figures import captions_of, draw
 from lamina.results import Provenance, Result
+from lamina.stats.units import BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+from lamina.types import Text
 
 NAME = "attention_distance"
 SOURCE = Path(lamina.__file__).parent
@@ -57,7 +61,7 @@ def test_the_mean_distance_is_that_of_a_plain_loop() -> None:
 
 
 def test_texts_of_one_word_are_counted_and_left_out() -> None:
-    meter = DistanceMeter(TinyEncoder(), samples=5, seed=0)
+    meter = DistanceMeter(TinyEncoder(), samples=5, seed=0, unit=BY_TEXT)
     watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
     alone = sum(len(text.words) == 1 for text in SAMPLE_TEXTS)
     assert meter.short == alone
@@ -70,24 +74,47 @@ def test_a_corpus_without_pairs_of_words_is_refused() -> None:
         lamina.attention_distance(TinyEncoder(), [["Yes"]])
 
 
-def by_hand(low: float, high: float) -> Result:
-    table = pd.DataFrame(
-        {"layer": [1, 1], "head": [1, 2], "value": [(low + high) / 2, 4.0], "low": [low, 3.9], "high": [high, 4.1],
-         "baseline": [4.0, 4.0]}
-    )  # fmt: skip
+def by_hand(low: float, high: float, p: float = 0.001) -> Result:
+    value = (low + high) / 2
+    rows = [
+        (1, 1, value, low, high, 4.0, value - 4, low - 4, high - 4, p, 20, 0, "nearest"),
+        (1, 2, 4.0, 3.95, 4.05, 4.0, 0.0, -0.05, 0.05, 0.9, 20, 0, "farthest"),
+    ]
+    table = pd.DataFrame(rows, columns=list(DISTANCE))
     return Result(NAME, {"distance": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
 
 
-def test_findings_say_what_the_intervals_carry() -> None:
-    near, far = lamina.attention_distance.findings(by_hand(1.0, 1.2))
-    assert near.status == "clear"
-    assert (
-        near.text == "Of 2 heads, 1-1 looks nearest: 1.10 [1.00, 1.20] words away on average; uniform attention, 4.00."
+def test_findings_say_what_the_tests_carry() -> None:
+    made = by_hand(1.0, 1.2)
+    near, far = lamina.attention_distance.findings(made)
+    assert (near.status, near.text) == (
+        "clear",
+        "Head 1-1 looks nearer than uniform attention would: 1.10 words away on average, uniform attention 4.00 "
+        "(difference -2.90 [-3.00, -2.80]).",
     )
     assert far.status == "null"
-    assert "open" in {each.status for each in lamina.attention_distance.findings(by_hand(1.0, 6.0))}
+    assert check_findings(replace(made, findings=(near, far))) == []
+    assert lamina.attention_distance.findings(by_hand(1.0, 6.0, p=0.3))[-1].status == "open"
     empty = Result(NAME, {"distance": by_hand(1, 2).tables["distance"][:0]}, Provenance({}, {}, {}))
     assert lamina.attention_distance.findings(empty) == ()
+
+
+def test_documents_are_resampled_not_their_texts() -> None:
+    """Texts of a document are alike: with texts resampled, the interval was much narrower."""
+    rows = []
+    for document in range(8):
+        for at in range(3):
+            words = (
+                ["Dogs", "bark", "."] if document % 2 else ["Dogs", "bark", "at", "cats", "and", "birds", "too", "."]
+            )
+            rows.append(Text(f"{document}-{at}", tuple(words), doc=f"d{document}"))
+    grouped = lamina.attention_distance(TinyEncoder(), corpus_from(rows, name="pets"), samples=200)
+    alone = [replace(text, doc=None) for text in rows]
+    apart = lamina.attention_distance(TinyEncoder(), corpus_from(alone, name="pets"), samples=200)
+    widths = [(table["high"] - table["low"]).mean() for table in (grouped.tables["distance"], apart.tables["distance"])]
+    assert widths[0] > 1.4 * widths[1]
+    assert set(grouped.tables["distance"]["units"]) == {8}
+    assert check_findings(grouped) == []
 
 
 def test_it_is_drawn_with_a_caption() -> None:

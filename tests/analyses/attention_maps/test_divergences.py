@@ -17,6 +17,7 @@ from lamina.analyses.attention_maps.divergences import (
     DIVERGENCES,
     SMOOTHING,
     DivergenceMeter,
+    closeness,
     divergences,
     most_alike,
 )
@@ -135,16 +136,33 @@ def test_the_interval_covers_the_mean_that_texts_are_drawn_from():
 def test_very_many_heads_get_fewer_samples(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_RESAMPLED", 600)
     meter = DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=1000)
-    assert len(meter._sums.samples) == 300
+    assert meter.samples == 300
     monkeypatch.setattr(module, "_RESAMPLED", 6)
-    assert len(DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=1000)._sums.samples) == 100
-    assert len(DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=20)._sums.samples) == 20
+    assert DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=1000).samples == 100
+    assert DivergenceMeter(TinyEncoder(blocks=1, heads=2), samples=20).samples == 20
 
 
-def test_the_closest_pair_is_told_beside_the_mean_and_not_for_tables_without_intervals():
-    rows = [(1, 1, 1, 2, 2.0, 0.02, 0.01, 0.03), (1, 1, 2, 1, 40.0, 0.4, 0.3, 0.5), (1, 2, 2, 1, 9.0, 0.09, 0.0, 0.2)]
+def test_wrong_12_the_closest_pair_is_told_with_enough_digits():
+    rows = [
+        (1, 1, 1, 2, 3.0, 0.003, 0.0023, 0.004, 0.1, 0.09, 0.11, 0.002, 20, 0, True),
+        (1, 1, 2, 1, 40.0, 0.4, 0.3, 0.5, -0.1, -0.2, 0.0, 0.06, 20, 0, False),
+    ]
     table = pd.DataFrame(rows, columns=list(DIVERGENCES))
     (told,) = most_alike(table)
-    assert told.text.startswith("Heads 1-1 and 1-2 attend most alike: divergence .02 [.01, .03] nats")
+    assert told.text == (
+        "Heads 1-1 and 1-2 attend alike: their divergence is .0030 nats per token, less than that of two heads on "
+        "average (difference .100 [.090, .110])."
+    )
     assert told.status == "clear"
-    assert not list(most_alike(table.drop(columns=["low", "high"])))
+    assert not list(most_alike(table.drop(columns=["closest"])))
+
+
+def test_closeness_is_tested_for_all_pairs_at_once():
+    draw = np.random.default_rng(0)
+    tokens = draw.integers(20, 40, 12)
+    sums = tokens[:, None] * (np.array([0.1, 0.3, 0.3, 0.3, 0.3, 0.3]) + draw.normal(0, 0.02, (12, 6)))
+    columns = np.column_stack([sums, tokens])
+    tests = closeness(columns)
+    assert (tests.p < 0.05).tolist() == [True, *[True] * 5], "one is closer, so the others are farther than the mean"
+    assert (np.sign(tests.estimate) == [1, -1, -1, -1, -1, -1]).all()
+    assert (closeness(columns[:5]).needed == 6).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, head_table, layer_table
+from lamina.analyses.attention_maps.head_means import LAYERS, HeadMeans, UnitRows, head_table, layer_table
 from lamina.analyses.attention_maps.surface import PATTERNS, SHARE_OF_TEXTS
 from lamina.stats.units import BY_DOCUMENT, BY_TEXT, unit_of
 from lamina.testing import TinyEncoder
@@ -86,7 +86,40 @@ def test_tables_name_every_head_layer_and_kind():
     assert table[table["share"] == 1][["layer", "head", "pattern"]].values.tolist() == [
         [1, 1, "diagonal"], [1, 2, "diagonal"], [2, 1, "diagonal"], [2, 2, "diagonal"],
     ]  # fmt: skip
-    layers = layer_table(means.layers(), PATTERNS, "patterns")
+    layers = layer_table(means.layers(), PATTERNS, "patterns", [means.layer_tests(range(len(PATTERNS)), "layers")])
     assert layers.columns.tolist() == list(LAYERS)
     assert layers[["layer", "kind"]].values.tolist() == [[layer, name] for layer in (1, 2) for name in PATTERNS]
     assert set(layers["of"]) == {"patterns"}
+    assert set(layers["needed"]) == {6}, "one text is too few"
+
+
+def test_leads_are_tested_on_the_same_resampled_documents():
+    """A head that follows uniform attention text by text, and a little more, is clearly ahead."""
+    means = HeadMeans(2, TWO_HEADS, samples=300)
+    draw = np.random.default_rng(0)
+    uniform = torch.from_numpy(draw.uniform(0.1, 0.9, (20, 2)))
+    values = torch.stack([uniform + 0.05 + torch.from_numpy(draw.normal(0, 0.01, (20, 2))), uniform], -1)
+    means.add(values[:, :, None], torch.ones(20, 2), [said(str(at)) for at in range(20)], uniform)
+    tests = means.head_tests([1])
+    assert tests.kinds == [1]
+    assert tests.differences.p[0, 0, 0] < 0.05
+    assert not tests.differences.p[0, 0, 1] < 0.05
+    alone = means.heads()
+    assert alone.low[1, 0, 0] < alone.baseline[1], "intervals that overlap are no comparison"
+    others = means.layer_tests([0], 1)
+    assert others.beside.item() == pytest.approx(float(values[:, 1].mean()), abs=1e-5)
+
+
+def test_many_documents_share_rows_whatever_their_order():
+    names = [f"d{at}" for at in range(30)]
+    values = torch.arange(30.0)[:, None]
+    found = []
+    for order in (list(range(30)), list(reversed(range(30)))):
+        rows = UnitRows(1, most=10)
+        for start in range(0, 30, 7):
+            part = order[start : start + 7]
+            rows.add(values[part], [names[at] for at in part])
+        found.append(dict(zip(rows.units.names, rows.values()[:, 0].tolist(), strict=True)))
+    assert found[0] == found[1]
+    assert len(found[0]) <= 5
+    assert sum(found[0].values()) == values.sum()

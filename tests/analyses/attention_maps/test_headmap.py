@@ -11,7 +11,7 @@ from sklearn.manifold import smacof
 from lamina.analyses.attention_maps.behaviours import Found, behaviours, named
 from lamina.analyses.attention_maps.corefheads import BESIDE
 from lamina.analyses.attention_maps.headmap import headmap, scale
-from lamina.analyses.attention_maps.relations import BEST
+from lamina.analyses.attention_maps.relations import RELATIONS
 from lamina.corpora import corpus_from
 from lamina.encoders.passports import passport_of
 from lamina.errors import ModelError
@@ -93,25 +93,27 @@ def test_behaviours_on_the_surface(measured: dict[str, tuple[float, float]], cal
         ("obj", 100, 0.1, 0.04, "syntactic"),
         ("obj", 100, 0.1, 0.05, "first"),
         ("obj", 100, 0.1, float("nan"), "first"),
-        ("obj", 100, 0.0, 0.04, "first"),
+        # Where interval and p disagree, p decides.
+        ("obj", 100, 0.0, 0.04, "syntactic"),
+        ("punct", 100, 0.1, 0.04, "first"),
         ("obj", 29, 0.1, 0.04, "first"),
         ("all", 100, 0.1, 0.04, "first"),
     ],
 )
 def test_a_head_is_syntactic_where_it_is_surely_ahead_of_the_offset(relation, count, low, p, called):
-    row = (relation, "dependent", 1, 1, count, 0.7, 0.65, 0.75, 1, 0.5, 0.2, low, 0.3, p, True)
-    found = behaviours(surface(to_first=(0.7, 0.1)), pd.DataFrame([row], columns=list(BEST)))
+    row = (relation, "dependent", 1, 1, count, 0.7, 0.65, 0.75, 1, 0.5, 0.2, low, 0.3, p, 13, 0)
+    found = behaviours(surface(to_first=(0.7, 0.1)), pd.DataFrame([row], columns=list(RELATIONS)))
     assert named(found, 1, 1) == called
     if called == "syntactic":
         assert Found(*found[found["behaviour"] == called].iloc[0]) == Found(
-            1, 1, "syntactic", "obj", 0.7, 0.5, 0.2, 0.1, 0.3, 0.04
+            1, 1, "syntactic", "obj", 0.7, 0.5, 0.2, low, 0.3, 0.04
         )
 
 
 def test_a_coreference_head_must_beat_every_baseline():
     def rows(kind: str, own: float, **baselines: tuple[float, float]) -> list[tuple]:
         return [
-            (kind, 3, 10, 96, own, own - 0.1, own + 0.1, name, share, own - share, own - share - 0.05, own, p, True)
+            (kind, 3, 10, 96, own, own - 0.1, own + 0.1, name, share, own - share, own - share - 0.05, own, p)
             for name, (share, p) in baselines.items()
         ]
 
@@ -122,7 +124,7 @@ def test_a_coreference_head_must_beat_every_baseline():
         *rows("nominal", 0.625, nearest=(0.3, 0.001), match=(0.5, 0.06), rules=(0.3, 0.001)),
         *rows("pronoun", 0.7, nearest=(0.3, 0.001), match=(0.5, 0.01), rules=(0.4, 0.001)),
     ]
-    found = behaviours(surface(), coref=pd.DataFrame(table, columns=list(BESIDE)))
+    found = behaviours(surface(), coref=pd.DataFrame(table, columns=list(BESIDE[:13])))
     assert found[["layer", "head", "behaviour", "what", "value", "over"]].values.tolist() == [
         [3, 10, "coreference", "pronoun", 0.7, 0.5]
     ]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.attention_maps.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
+from lamina.analyses.verification import check_findings
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import watch
 from lamina.corpora.corpus import Corpus, fingerprint_of
@@ -88,7 +89,7 @@ def test_both_directions_of_every_head_are_scored_without_the_diagonal(chasing):
     table = heads(*chasing, samples=10).tables["relations"]
     assert list(table.columns) == [
         "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
-        "difference", "diff_low", "diff_high", "p_adjusted",
+        "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed",
     ]  # fmt: skip
     known = {
         ("nsubj", "dependent", 1): 1, ("obj", "dependent", 1): 1, ("punct", "dependent", 1): 1,
@@ -157,13 +158,15 @@ def test_each_half_is_scored_by_the_head_that_the_other_chose():
     turned = torch.stack([torch.stack([to(3, 3, 3, 2), to(3, 3, 1, 2)])])
     maps = {text.id: fooled if halves.of(text) == CHOOSING else turned for text in texts}
     corpus = corpus_of(texts)
-    fixed = heads(Painted(maps), corpus, samples=10, seed=3).tables["best"].set_index("relation").loc["obj"]
-    assert (fixed["direction"], fixed["accuracy"], fixed["count"], fixed["agrees"]) == ("dependent", 0, 12, False)
-    assert (fixed["low"], fixed["high"]) == (0, 0)
-    # The best offset finds all objects, in both halves.
-    assert (fixed["offset"], fixed["offset_accuracy"], fixed["difference"]) == (-1, 1, -1)
+    best = heads(Painted(maps), corpus, samples=10, seed=3).tables["best"].set_index("relation").loc["obj"]
+    assert (best["direction"], best["crossfit_accuracy"], best["count"], best["agrees"]) == ("dependent", 0, 12, False)
+    assert (best["crossfit_low"], best["crossfit_high"]) == (0, 0)
+    # The best offset finds all objects, in both halves; the best head those of one half.
+    assert (best["offset"], best["crossfit_offset_accuracy"], best["offset_accuracy"]) == (-1, 1, 1)
+    assert (best["accuracy"], best["difference"]) == (0.5, -0.5)
     lucky = heads(Painted(maps), corpus, samples=10, seed=3, faithful=True).tables["best"].set_index("relation")
     assert (lucky.loc["obj", "accuracy"], lucky.loc["obj", "count"]) == (0.5, 12)
+    assert np.isnan(lucky.loc["obj", "crossfit_accuracy"])
 
 
 def test_relations_of_too_few_dependencies_are_not_tested():
@@ -172,13 +175,62 @@ def test_relations_of_too_few_dependencies_are_not_tested():
     for name in ("relations", "best"):
         tested = tables[name].dropna(subset=["p_adjusted"])
         assert set(tested["relation"]) == {"all", "all without punctuation"}
-    # Two relations, two directions, two heads. All documents say the same: p is what flipping their signs can give.
-    row = tables["best"].set_index("relation").loc["all"]
-    assert row["p_adjusted"] == pytest.approx(8 * 2 * 2**-29, rel=0.9)
+    best = tables["best"].set_index("relation")
+    assert best["kind"].to_dict() == {
+        "all": "together", "all without punctuation": "together", "nsubj": "rare", "obj": "rare",
+        "punct": "punctuation",
+    }  # fmt: skip
+    # All documents say the same: no flip but the one that changes nothing reaches it, and p does not grow with the
+    # family.
+    row = best.loc["all"]
+    assert row["p_adjusted"] == pytest.approx(1 / 10_001)
     assert (row["accuracy"], row["offset_accuracy"], row["agrees"]) == (1, pytest.approx(1 / 3), True)
 
 
-def test_a_relation_of_one_half_only_has_no_best_head_and_is_counted():
+def documents_of(lengths: list[int]) -> tuple[Painted, Corpus]:
+    """Documents of so many sentences; the first head finds all nouns' heads, offsets one in two."""
+    texts, maps = [], {}
+    for document, length in enumerate(lengths):
+        for at in range(length):
+            turned = at % 2 == 0
+            words = ("Dogs", "chase", "cats", "now") if turned else ("cats", "now", "chase", "Dogs")
+            verb = 1 if turned else 2
+            edges = (dep("root", verb, verb), *(dep("obj", word, verb) for word in range(4) if word != verb))
+            name = f"d{document}s{at}"
+            texts.append(Text(name, words, edges={"dep": edges}, doc=f"d{document}"))
+            maps[name] = to(*(verb if word != verb else (verb + 1) % 4 for word in range(4)))[None, None]
+    return Painted(maps), corpus_of(texts)
+
+
+def test_wrong_1_a_lead_is_named_with_13_documents_however_many_tests():
+    lengths = np.random.default_rng(0).integers(5, 40, 13).tolist()
+    encoder, corpus = documents_of(lengths)
+    found = heads(encoder, corpus, samples=50)
+    first = found.findings[0]
+    assert (first.status, first.n, first.unit) == ("clear", 13, "document")
+    assert first.text.startswith("Head 1-1 finds 100 % of the relation obj; the best fixed offset finds ")
+    assert check_findings(found) == []
+
+
+def test_wrong_1_few_documents_are_untested_and_the_sentence_says_how_many_are_needed():
+    encoder, corpus = documents_of([9, 12, 15, 18, 21])
+    found = heads(encoder, corpus, samples=50)
+    assert found.findings[0].status == "untested"
+    assert found.findings[0].text.startswith(
+        "5 documents are too few to test whether a head finds any relation more often than the best fixed offset; at "
+        "least 6 are needed."
+    )
+    assert found.tables["best"]["p_adjusted"].isna().all()
+    assert check_findings(found) == []
+
+
+def test_wrong_1_texts_are_units_where_there_is_one_document():
+    encoder, corpus = documents_of([20])
+    found = heads(encoder, corpus, samples=50)
+    assert (found.findings[0].status, found.findings[0].unit, found.findings[0].n) == ("clear", "text", 20)
+
+
+def test_a_relation_of_one_half_only_has_no_cross_fitted_score_and_is_counted():
     rare = (*CHASE[:2], dep("iobj", 2, 1), CHASE[3])
     texts = [Text(f"s{i}", WORDS, edges={"dep": CHASE}) for i in range(4)]
     halves = halve(texts, seed=0)
@@ -186,8 +238,8 @@ def test_a_relation_of_one_half_only_has_no_best_head_and_is_counted():
     texts[odd] = replace(texts[odd], edges={"dep": rare})
     result = heads(Painted({text.id: MAPS for text in texts}), corpus_of(texts), samples=10)
     assert "iobj" in set(result.tables["relations"]["relation"])
-    assert "iobj" not in set(result.tables["best"]["relation"])
-    assert result.provenance.skipped["relations that only one half of the texts has, without a best head"] == 1
+    assert np.isnan(result.tables["best"].set_index("relation").loc["iobj", "crossfit_accuracy"])
+    assert result.provenance.skipped["relations that only one half of the texts has, without a cross-fitted score"] == 1
 
 
 @settings(max_examples=50, deadline=None)
@@ -244,11 +296,11 @@ def test_halves_keep_documents_together_and_are_the_same_on_every_machine():
     assert (alone.by, len(alone.choosing)) == ("text", 10)
 
 
-def test_examples_are_whole_maps_of_the_heads_that_lead_their_offset():
+def test_examples_are_whole_maps_of_the_heads_that_clearly_lead_their_offset():
     words = ("Dogs", "always", "chase", "small", "cats")
     edges = (dep("nsubj", 0, 2), dep("advmod", 1, 2), dep("root", 2, 2), dep("amod", 3, 4), dep("obj", 4, 2))
     moved = (dep("nsubj", 0, 4), dep("advmod", 1, 2), dep("root", 2, 2), dep("amod", 3, 4), dep("obj", 4, 2))
-    texts = [Text(f"s{i}", words, edges={"dep": moved if i % 2 else edges}) for i in range(8)]
+    texts = [Text(f"s{i}", words, edges={"dep": moved if i % 2 else edges}) for i in range(40)]
     maps = {text.id: to(4 if i % 2 else 2, 0, 1, 0, 0)[None, None] for i, text in enumerate(texts)}
     table = heads(Painted(maps), corpus_of(texts), samples=10, faithful=True).tables["examples"]
     assert list(table.columns) == [

@@ -17,6 +17,7 @@ from lamina.analyses.attention_maps.induction import (
     induction_heads,
     sequences_of,
 )
+from lamina.analyses.verification import check_findings
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import SPECIAL, Tokens
 from lamina.testing import TinyEncoder
@@ -64,9 +65,12 @@ def test_a_planted_induction_head_is_found_and_no_other():
     assert planted["p_adjusted"] < 0.001
     assert planted["twin"] < 0.05
     assert induction_heads(table.reset_index())[["layer", "head"]].to_numpy().tolist() == [[2, 2]]
-    (told,) = [each for each in result.findings if "induction" in each.text]
-    assert told.status == "clear"
-    assert told.text.startswith("One of 4 heads is an induction head (2-2); the clearest, 2-2, gives .8")
+    assert table.reset_index()["induction"].tolist() == [False, False, False, True]
+    (told,) = [each for each in result.findings if "earlier copy" in each.text]
+    assert (told.status, told.unit, told.n) == ("clear", "sequence", 20)
+    assert told.text.startswith("Head 2-2 gives 8")
+    assert "of its attention from repeated tokens to the token after their earlier copy; without a copy" in told.text
+    assert check_findings(result) == []
     assert result.provenance.model["induction"] == "20 sequences of 25 random tokens, said twice"
 
 
@@ -75,7 +79,15 @@ def test_a_model_without_induction_has_no_such_head():
     assert induction_heads(result.tables["induction"]).empty
     (told,) = [each for each in result.findings if "induction" in each.text]
     assert told.status == "null"
-    assert told.text.startswith("No head is an induction head: at most, ")
+    assert told.text.startswith("No head is an induction head: head ")
+    assert check_findings(result) == []
+
+
+def test_few_sequences_are_untested():
+    result = attention(TinyEncoder(causal=True), TEXTS, samples=10, repeated=5)
+    assert result.tables["induction"]["p_adjusted"].isna().all()
+    (told,) = [each for each in result.findings if "induction" in each.text]
+    assert told.text.startswith("5 sequences are too few to test whether any head is an induction head")
 
 
 def test_the_share_is_that_of_the_token_after_the_copy():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,8 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lamina.analyses.attention_maps.parse import DISTANCE, ONLY, PROBES, RANDOM, WORDS, parse
-from lamina.analyses.attention_maps.parse_probes import NOBODY, RIGHT, gold_tree, picked, to_sentence, word_vectors
+from lamina.analyses.attention_maps.parse import DISTANCE, ONLY, PROBES, RANDOM, WORDS, contrasts, parse
+from lamina.analyses.attention_maps.parse_probes import (
+    NOBODY,
+    RIGHT,
+    UnitHits,
+    gold_tree,
+    picked,
+    to_sentence,
+    word_vectors,
+)
+from lamina.analyses.verification import check_findings
 from lamina.analyses.watched import Watched
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
@@ -254,37 +264,46 @@ def test_vectors_that_are_not_named_are_recorded_by_name(vectors: str):
     assert parse.ask(TinyEncoder(), toy(5, 5), vectors=vectors).question != other, "what is in the file counts"
 
 
-def scored(**systems: tuple[float, float, float]) -> Result:
-    """A result with these scores; a name stands for its system."""
+def compared(documents: int = 12, **systems: float) -> Result:
+    """A result where systems find so many heads, in documents of 100 words; a name stands for its system."""
     names = {"only": ONLY, "words": WORDS, "distance": DISTANCE, "right": RIGHT, "random": f"{WORDS}, {RANDOM}"}
-    rows = [(names[name], value, value + 0.1, low, high) for name, (value, low, high) in systems.items()]
-    table = pd.DataFrame(rows, columns=["system", "uas", "uuas", "low", "high"])
-    return Result("parse", {"uas": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
+    draw = np.random.default_rng(0)
+    easy = draw.normal(0, 5, documents).round()
+    right = {names[name]: 100 * share + easy + draw.integers(-1, 2, documents) for name, share in systems.items()}
+    table = contrasts([UnitHits(np.full(documents, 100.0), right)])
+    return Result("parse", {"contrasts": table}, Provenance({"name": "m"}, {"name": "c"}, {}))
 
 
-def test_findings_follow_the_intervals():
-    clear, open_, null = parse.findings(
-        scored(
-            words=(0.7, 0.69, 0.71),
-            distance=(0.58, 0.57, 0.59),
-            only=(0.34, 0.30, 0.38),
-            right=(0.32, 0.31, 0.33),
-            random=(0.70, 0.695, 0.705),
-        )
+def test_findings_are_paired_by_document():
+    made = compared(words=0.7, distance=0.65, only=0.34, right=0.34, random=0.72)
+    found = parse.findings(made)
+    assert check_findings(replace(made, findings=found)) == []
+    by_claim = {finding.source[0].where["beside"]: finding for finding in found}
+    # Documents differ by more than systems do: their intervals overlap, and all documents agree.
+    assert by_claim[DISTANCE].status == "clear"
+    assert by_claim[DISTANCE].text.startswith(
+        "Attention maps and word vectors find more of the tree than distances and"
     )
-    assert (clear.status, open_.status, null.status) == ("clear", "open", "null")
-    assert clear.text == (
-        "Attention maps and word vectors find .70 [.69, .71] of heads (UAS), distances and word vectors .58 [.57, .59]"
-        ": more of the tree."
+    assert by_claim[RIGHT].status == "null"
+    assert "find as much of the tree as taking the next word as head" in by_claim[RIGHT].text
+    assert "find less of the tree than maps of random blocks" in by_claim[f"{WORDS}, {RANDOM}"].text
+    (few,) = parse.findings(compared(5, words=0.7, distance=0.65))
+    assert few.text.startswith(
+        "5 documents are too few to test whether attention maps and word vectors find more or less"
     )
-    assert (clear.value, clear.low, clear.high, clear.against) == (0.7, 0.69, 0.71, 0.58)
-    assert "the next word as head .32 [.31, .33]: undecided." in open_.text
-    assert "maps of random blocks with word vectors" in null.text
-    (worse,) = parse.findings(scored(words=(0.4, 0.39, 0.41), distance=(0.5, 0.49, 0.51)))
-    assert worse.text.endswith(": less of the tree.")
 
 
 def test_findings_say_nothing_of_what_is_missing():
-    nan = float("nan")
-    assert parse.findings(scored()) == ()
-    assert parse.findings(scored(words=(0.4, nan, nan), distance=(0.5, 0.4, 0.6))) == ()
+    assert parse.findings(compared()) == ()
+    assert parse.findings(compared(words=0.4)) == ()
+
+
+def test_documents_are_resampled_not_sentences(vectors: str):
+    splits = toy()
+    grouped = [replace(text, doc=f"d{at // 10}") for at, text in enumerate(splits.scored)]
+    dev = corpus_from(grouped, name="toy", split="dev")
+    result = parse(TinyEncoder(), replace(splits, scored=dev), vectors=vectors, twin=False, samples=50)
+    assert set(result.tables["contrasts"]["units"]) == {3}
+    assert result.provenance.corpus["resampled"] == "documents"
+    assert {finding.status for finding in result.findings} == {"untested"}
+    assert check_findings(result) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from scipy.stats import beta, spearmanr
 
+import lamina
 from lamina.analyses.behaviour import cloze_diagnostics, cloze_own
 from lamina.analyses.behaviour.cloze_diagnostics import ask_diagnostics
 from lamina.analyses.behaviour.cloze_findings import findings_of
@@ -30,18 +32,19 @@ from lamina.analyses.behaviour.cloze_relations import (
     sampled,
 )
 from lamina.analyses.behaviour.cloze_scores import (
-    BASELINES,
     CHANCE,
-    CLOZE,
     PARTS,
     TWIN,
     Outcome,
     baseline_table,
     by_chance,
+    cloze_table,
+    contrast_table,
     estimate,
     estimates,
     with_mean,
 )
+from lamina.analyses.verification import check_findings
 from lamina.corpora.cloze import Cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
@@ -196,9 +199,9 @@ def test_baselines_are_paired_on_the_items_that_both_were_asked() -> None:
     def summarise(rows: Sequence[Outcome], certain: bool):
         return with_mean(estimates(rows, samples=50, seed=0, certain=certain))
 
-    table = baseline_table("own", own, {CHANCE: by_chance(own), TWIN: twin}, summarise)
+    table = baseline_table("own", own, {CHANCE: by_chance(own), TWIN: twin}, summarise, 0)
     row = table[(table["baseline"] == TWIN) & (table["part"] == "a") & (table["measure"] == "m")].iloc[0]
-    assert (row["n"], row["value"], row["difference"]) == (2, 0.0, 0.0)
+    assert (row["n"], row["value"], row["difference"], row["units"]) == (2, 0.0, 0.0, 2)
     row = table[(table["baseline"] == CHANCE) & (table["part"] == "all") & (table["measure"] == "m")].iloc[0]
     assert (row["value"], row["low"], row["high"]) == (0.5, 0.5, 0.5)
     assert row["difference"] == pytest.approx(0.3)
@@ -224,20 +227,86 @@ def test_facts_are_asked_as_the_model_can_be_asked() -> None:
     assert set(sampled(suite.relations[0], facts, 1, seed=0)) < set(fewer)
 
 
-def test_findings_say_what_fails() -> None:
-    rows = [
-        ("N", "sensitivity", 0.5, 0.3, 0.7, 18), ("N", "sensitivity_negative", 0.06, 0.0, 0.18, 18),
-        ("N", "sensitivity_affirmative", 0.94, 0.82, 1.0, 18), ("N", "negation_effect", 5.2, 3.5, 6.8, 18),
-    ]  # fmt: skip
+def diagnosed(one_piece: int, wrong: int = 18) -> Any:
+    """The result of 18 negations, so many of which are of words of one token, and so many wrong under negation."""
+    own = []
+    for at in range(18):
+        known = at < one_piece
+        for measure, value in (("sensitivity_affirmative", at > 0), ("sensitivity_negative", at >= wrong)):
+            own.append(Outcome("N", str(at), measure, float(value), known, 0.5, str(at), "", "N"))
+        own.append(Outcome("N", str(at), "sensitivity", 0.5, known, 0.5, str(at)))
+    means = estimates(own, samples=50, seed=0)
+
+    def summarise(rows: Sequence[Outcome], certain: bool):
+        return estimates(rows, samples=50, seed=0, certain=certain)
+
     tables = {
-        "cloze": pd.DataFrame([("own", *row) for row in rows], columns=list(CLOZE)),
-        "baselines": pd.DataFrame([], columns=list(BASELINES)),
-        "parts": pd.DataFrame([("N", "N", 18, 36, 18, 0)], columns=list(PARTS)),
+        "cloze": cloze_table("own", means),
+        "baselines": baseline_table("own", own, {CHANCE: by_chance(own)}, summarise, 0),
+        "contrasts": contrast_table(own, means, (), 0),
+        "parts": pd.DataFrame([("N", "N", 18, 36, one_piece, 18 - one_piece)], columns=list(PARTS)),
+    }
+    return SimpleNamespace(tables=tables, provenance=SimpleNamespace(model={"name": "tiny"}))
+
+
+def test_findings_say_what_fails() -> None:
+    first, second = findings_of(diagnosed(18, wrong=17))
+    assert first.status == "clear"
+    assert first.text.startswith(
+        "N: tiny fails under negation: the true word is likelier than the false one in 6 % of 18 negative contexts, in "
+        "affirmative ones in 94 % (negative contexts minus chance -.44 ["
+    )
+    assert second.status == "clear"
+    assert "in more affirmative contexts than negative ones" in second.text
+    chance = diagnosed(18, wrong=17).tables["baselines"].query("measure == 'sensitivity_negative'").iloc[0]
+    assert (first.p, first.n) == (chance["p_adjusted"], 18)
+
+
+def test_items_that_are_all_wrong_are_tested_not_left_open() -> None:
+    """Resampling them shows no spread, and 18 of 18 are as clear as can be."""
+    first, _ = findings_of(diagnosed(18))
+    assert first.status == "clear"
+    assert first.p is not None
+    assert first.p < 0.001
+
+
+def test_words_of_several_tokens_are_told_in_the_finding() -> None:
+    """Wrong 13: 5 of 18 items were of words of one token, without a word in the finding."""
+    first, _ = findings_of(diagnosed(5))
+    assert "In 5 of 18 items all words are one token; the probability of a word of several is the product" in first.text
+    assert "token;" not in next(iter(findings_of(diagnosed(18)))).text
+
+
+def test_a_completion_has_to_be_likelier_than_both_others_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW: CPRAG scores only `good above both`."""
+    likely = {"chess": 0.3, "go": 0.4, "ball": 0.01}
+    monkeypatch.setattr(cloze_diagnostics, "rate", speaker(lambda _, word: likely[word]))
+    item = Completion("0", "She plays", "chess", "go", "ball", "high")
+    assert measured(Diagnostics("own", "", {"C": (item,)}))["C", "sensitivity"] == 0
+    own = [Outcome("C", str(at), "sensitivity", 1.0, True, 1 / 3, group="C") for at in range(12)]
+    means = estimates(own, samples=50, seed=0)
+    tables = {
+        "cloze": cloze_table("own", means),
+        "baselines": baseline_table(
+            "own",
+            own,
+            {CHANCE: by_chance(own)},
+            lambda rows, sure: estimates(rows, samples=50, seed=0, certain=sure),
+            0,
+        ),
+        "contrasts": contrast_table(own, means, (), 0),
+        "parts": pd.DataFrame([("C", "C", 12, 12, 12, 0)], columns=list(PARTS)),
     }
     result: Any = SimpleNamespace(tables=tables, provenance=SimpleNamespace(model={"name": "tiny"}))
     (found,) = findings_of(result)
-    assert found.status == "clear"
-    assert found.text.startswith(
-        "N: fails under negation: the true word is likelier in .06 [.00, .18] of negative contexts (chance .50), in "
-        ".94 [.82, 1.00] of affirmative ones"
-    )
+    assert found.text.startswith("C: the expected word is likelier than both that do not fit in 100 % of 12 items")
+
+
+def test_tables_and_findings_of_a_run_agree(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    words = ("dog", "cat", "fox", "dog", "cat", "dog", "fox", "dog")
+    rows = [f"the lazy {'very ' * (at % 3)}___ ran .\t{word}\tdog|cat|fox\n" for at, word in enumerate(words)]
+    path.write_text("text\tanswer\tcandidates\n" + "".join(rows))
+    result = lamina.cloze(tiny_masked(), str(path), samples=40)
+    assert len(result.findings) == 2
+    assert check_findings(result) == []

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binomtest, permutation_test
 
 from lamina.analyses.compare import compare
+from lamina.analyses.verification import check_findings
 from lamina.errors import InputError
 from lamina.results import Provenance, Result
 
@@ -37,26 +38,49 @@ def right(share: float, seed: int = 0) -> dict[str, list[float]]:
     return {group: (ease.random(size) < share).astype(float).tolist() for group, size in GROUPS.items()}
 
 
-def test_the_difference_is_paired_by_item_and_tested_as_mcnemar_does() -> None:
+def test_the_difference_is_paired_by_item_and_groups_are_one_family() -> None:
     a, b = right(0.9), right(0.5)
     result = compare(answered("a", a), answered("b", b), samples=2000)
 
     rows = result.tables["differences"].set_index("task")
     assert list(rows.index) == ["all", *GROUPS]
-    for group in GROUPS:
+    for group, size in GROUPS.items():
         apart = np.subtract(a[group], b[group])
-        ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
         assert rows.loc[group, "difference"] == pytest.approx(apart.mean())
-        assert rows.loc[group, "p"] == pytest.approx(binomtest(ahead, ahead + behind).pvalue)
-        error = apart.std() / np.sqrt(len(apart))
-        width = rows.loc[group, "high"] - rows.loc[group, "low"]
-        assert width == pytest.approx(2 * 1.96 * error, rel=0.15)
+        assert (rows.loc[group, "units"], rows.loc[group, "unit"]) == (size, "item")
+        ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
+        # Corrected for the other group: never below the exact test of this one.
+        exact = binomtest(ahead, ahead + behind).pvalue
+        p = rows.loc[group, "p_adjusted"]
+        assert np.isnan(p) or exact - 0.01 <= p <= 2 * exact + 0.01
     # Groups count alike, whatever their size.
     assert rows.loc["all", "difference"] == pytest.approx(rows.loc[list(GROUPS), "difference"].mean())
-    assert rows.loc["agreement", "p_adjusted"] == pytest.approx(min(1, 2 * rows.loc["agreement", "p"]))
-    assert rows.loc["all", "p_adjusted"] == rows.loc["all", "p"]
     assert [finding.status for finding in result.findings] == ["clear", "clear"]
-    assert result.findings[0].text.startswith("a has a higher accuracy than b over 2 groups: .")
+    assert result.findings[0].text.startswith("a has a higher accuracy than b in the mean over groups: .")
+    assert result.findings[1].text.startswith("a has a higher accuracy than b at ")
+    assert check_findings(result) == []
+
+
+def test_one_group_of_right_and_wrong_answers_is_tested_as_mcnemar_does() -> None:
+    a, b = ({"agreement": each["agreement"]} for each in (right(0.8), right(0.6)))
+    rows = compare(answered("a", a), answered("b", b), samples=200).tables["differences"]
+    apart = np.subtract(a["agreement"], b["agreement"])
+    ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
+    assert rows["p_adjusted"].item() == pytest.approx(binomtest(ahead, ahead + behind).pvalue, abs=0.01)
+
+
+def test_items_of_two_groups_may_have_one_name() -> None:
+    table = pd.DataFrame(
+        [(str(at), group, float(at % 2)) for group in GROUPS for at in range(30)], columns=["item", "group", "value"]
+    )
+    both = []
+    for name in ("a", "b"):
+        result = answered(name, right(0.5))
+        both.append(Result("pairs", {"items": table}, result.provenance))
+    rows = compare(*both, samples=2000).tables["compare"].set_index(["task", "model"])
+    widths = rows["high"] - rows["low"]
+    # Two independent groups: the mean varies less than either.
+    assert widths["all", "a"] < 0.85 * widths["agreement", "a"]
 
 
 def test_numbers_that_are_neither_right_nor_wrong_are_tested_too() -> None:
@@ -70,7 +94,7 @@ def test_numbers_that_are_neither_right_nor_wrong_are_tested_too() -> None:
         (one, other), lambda x, y: (x - y).mean(), permutation_type="samples", n_resamples=4000, rng=0
     )
     assert (row["metric"], row["task"]) == ("mean", "bits")
-    assert row["p"] == pytest.approx(expected.pvalue, abs=0.03)
+    assert row["p_adjusted"] == pytest.approx(expected.pvalue, abs=0.03)
 
 
 def test_where_all_items_came_out_alike_the_interval_is_that_of_a_share() -> None:
@@ -82,16 +106,18 @@ def test_where_all_items_came_out_alike_the_interval_is_that_of_a_share() -> Non
     assert table.loc["b", ["low", "high"]].tolist() == pytest.approx([0.0, 0.1684], abs=1e-4)
     apart = made.tables["differences"].iloc[0]
     assert apart[["low", "high"]].tolist() == pytest.approx([0.8316, 1.0], abs=1e-4)
-    assert apart["p"] == pytest.approx(2.0**-19)
+    assert apart["p_adjusted"] < 0.001
 
 
 def test_a_few_items_that_nobody_tells_apart_are_not_a_precise_nothing() -> None:
     values = {"agreement": [1.0, 0.0, 1.0, 1.0, 0.0]}
     made = compare(answered("a", values), answered("b", values), samples=100)
-    assert made.tables["differences"][["low", "high", "p"]].iloc[0].tolist() == pytest.approx(
-        [-0.5218, 0.5218, 1], abs=1e-4
-    )
-    assert [each.status for each in made.findings] == ["open"]
+    row = made.tables["differences"].iloc[0]
+    assert row[["low", "high"]].tolist() == pytest.approx([-0.5218, 0.5218], abs=1e-4)
+    assert (np.isnan(row["p_adjusted"]), row["needed"]) == (True, 6)
+    (found,) = made.findings
+    assert found.status == "untested"
+    assert found.text.startswith("5 items are too few to test whether a or b has the higher accuracy at agreement")
 
 
 def test_items_of_some_models_alone_are_left_out_and_order_changes_nothing() -> None:

@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.special import log_softmax, rel_entr
 
 import lamina
 from lamina.analyses.behaviour import lens_tuning
+from lamina.analyses.behaviour.lens import depth_contrasts
+from lamina.analyses.behaviour.lens_findings import TWIN_CONTRAST, lens_findings
 from lamina.analyses.behaviour.lens_positions import draw_positions
 from lamina.analyses.behaviour.lens_readings import read_layers
-from lamina.analyses.behaviour.lens_suites import read_lens_suite, suite_tables
+from lamina.analyses.behaviour.lens_suites import above, read_lens_suite, suite_tables
 from lamina.analyses.behaviour.lens_tokens import token_table
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
@@ -79,6 +83,7 @@ def test_the_table_is_the_contract(causal: Result) -> None:
     assert last["tuned", "accuracy"] == last["plain", "accuracy"]
     wide = table[table["measure"] == "kl"].pivot_table(index="layer", columns="lens", values="value")
     assert (wide["tuned"] < wide["plain"])[:3].all(), "closer at every inner layer, on texts of other documents"
+    assert check_findings(causal) == []
     gain = causal.tables["gain"].set_index(["layer", "measure"])["difference"]
     assert gain[1, "kl"] == pytest.approx(wide["tuned"][1] - wide["plain"][1])
     reached, depth = causal.tables["reached"], causal.tables["depth"].set_index(["model", "lens"])["mean_layer"]
@@ -187,10 +192,48 @@ def test_charts_and_findings(causal: Result) -> None:
     charts = draw(causal)
     assert list(charts) == ["lens", "reached", "tokens", "pairs"]
     assert all("<svg" in to_svg(chart) for chart in charts.values())
-    assert "final answer is reached at layer" in causal.findings[0].text
     told = " ".join(each.text for each in causal.findings)
-    assert "at every inner layer" in told
+    assert "twin with random weights" in told
+    assert "the plain lens at" in told
     assert "good sentence of a pair" in told
+    assert {each.contrast for each in causal.findings} >= {
+        "model minus twin, in layers",
+        "tuned minus plain, in layers",
+    }
+
+
+def test_the_twin_that_reaches_its_final_answer_first_is_told_beside_the_model(causal: Result) -> None:
+    """Wrong 13: the twin reached its at layer 2.05, the model at 4.82, and that was not told."""
+    depth = causal.tables["depth"].set_index(["model", "lens"])["mean_layer"]
+    differences = causal.tables["contrasts"].set_index("contrast")["difference"]
+    assert differences[TWIN_CONTRAST] == pytest.approx(depth["model", "plain"] - depth["twin", "plain"])
+    rng = np.random.default_rng(0)
+    model, twin = rng.normal(4.8, 0.3, (40, 1)), rng.normal(2.05, 0.3, (40, 1))
+    depths = {"model": model.mean(), "twin": twin.mean()}
+    test = depth_contrasts(10 * (model - twin), np.full(40, 10.0))
+    tables = {
+        "lens": pd.DataFrame({"layer": range(7)}),
+        "reached": pd.DataFrame({"model": "model", "lens": "plain", "layer": range(7)}),
+        "depth": pd.DataFrame([(name, "plain", value) for name, value in depths.items()],
+                              columns=["model", "lens", "mean_layer"]),
+        "contrasts": pd.DataFrame([(TWIN_CONTRAST, *test.one(), "document")],
+                                  columns=["contrast", "difference", "low", "high", "p_adjusted", "units", "needed",
+                                           "unit"]),
+    }  # fmt: skip
+    (found,) = lens_findings(Result("lens", tables, causal.provenance))
+    assert found.status == "clear"
+    assert found.text.startswith(
+        f"The model reaches its final answer at layer {depths['model']:.2f} of 6 on average, its twin with random "
+        f"weights at layer {depths['twin']:.2f} (model minus twin, in layers 2."
+    )
+
+
+def test_layers_are_compared_with_chance_together() -> None:
+    right = np.where(np.random.default_rng(0).random((60, 4)) < [0.5, 0.5, 0.8, 0.9], 0.5, -0.5)
+    tests = above(right, ["a"] * 40 + ["b"] * 20, "all", most=0.5)
+    assert (tests.p < 0.05).tolist() == [False, False, True, True]
+    assert tests.estimate == pytest.approx((right[:40].mean(0) + right[40:].mean(0)) / 2)
+    assert tests.high.tolist() == [0.5] * 4, "one-sided"
 
 
 def test_what_cannot_be_asked_is_said(tmp_path: Path) -> None:

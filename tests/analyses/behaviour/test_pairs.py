@@ -10,9 +10,12 @@ import pytest
 from scipy.stats import binomtest
 
 import lamina
+from lamina.analyses import get_analysis
 from lamina.analyses.behaviour.accuracies import Accuracies
 from lamina.analyses.behaviour.judging import n_grams_of
 from lamina.analyses.behaviour.verdicts import SCORES, Verdicts, score_pairs
+from lamina.analyses.declaration import Overview
+from lamina.analyses.verification import check_findings
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, pairs_from
 from lamina.corpora.syntaxgym import RegionItem, RegionSuites
@@ -21,7 +24,6 @@ from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.figures import captions_of, draw
 from lamina.results import Result
-from lamina.stats.family import holm
 from tests.language_models import tiny_causal, tiny_masked
 
 WORDS = ("the", "dog", "barked", "at", "a", "cat", "and", "ran")
@@ -73,8 +75,10 @@ def test_all_is_the_mean_over_paradigms_whatever_their_size() -> None:
 
 def test_paradigms_are_tested_exactly_and_ties_decide_nothing() -> None:
     accuracies = planted({"a": [1.0] * 15 + [0.0] * 3 + [0.5] * 4, "b": [1.0] * 5 + [0.0] * 5, "c": [0.0] * 9})
-    tests = [accuracies.against_chance(group, "plain").p for group in accuracies.groups("paradigm")]
-    assert tests == pytest.approx([binomtest(15, 18).pvalue, 1.0, binomtest(0, 9).pvalue])
+    for group, right, decided in zip(accuracies.groups("paradigm"), (15, 5, 0), (18, 10, 9), strict=True):
+        found = accuracies.against_chance([group], "plain").one()
+        assert found.p == pytest.approx(binomtest(right, decided).pvalue, abs=0.015)
+        assert (found.units, found.estimate) == (decided, pytest.approx(right / decided - 0.5))
     tied, *_, none = (accuracies.accuracy(group, "model", "plain") for group in accuracies.groups("paradigm"))
     assert tied.value == pytest.approx((15 + 2) / 22)
     # Resampling nine wrong items shows no spread; the exact interval does.
@@ -84,7 +88,7 @@ def test_paradigms_are_tested_exactly_and_ties_decide_nothing() -> None:
 def test_the_mean_of_equal_paradigms_is_tested_like_one_large_paradigm() -> None:
     accuracies = planted({name: [1.0] * 13 + [0.0] * 7 for name in "abc"})
     (overall,) = accuracies.groups("all")
-    assert accuracies.against_chance(overall, "plain").p == pytest.approx(binomtest(39, 60).pvalue, abs=0.005)
+    assert accuracies.against_chance([overall], "plain").p == pytest.approx(binomtest(39, 60).pvalue, abs=0.005)
 
 
 def test_differences_are_paired_and_of_the_items_that_both_were_asked() -> None:
@@ -95,10 +99,20 @@ def test_differences_are_paired_and_of_the_items_that_both_were_asked() -> None:
     a, b = accuracies.groups("paradigm")
     assert accuracies.count(a, "twin") == 20
     # Equal on all of them: no luck of the draw is left in the difference.
-    assert accuracies.difference(a, "twin", "plain") == (0.0, 0.0, 0.0)
-    assert accuracies.difference(b, "twin", "plain").value == 1.0
-    (overall,) = accuracies.groups("all")
-    assert accuracies.difference(overall, "twin", "plain").value == pytest.approx(0.5)
+    each = accuracies.differences([a, b], "twin", "plain")
+    assert (each.estimate[0], each.low[0], each.high[0]) == (0.0, 0.0, 0.0)
+    assert each.estimate[1] == 1.0
+    assert each.units.tolist() == [20, 1]
+    assert each.needed[1] >= 6, "one item decides nothing"
+    assert accuracies.differences(accuracies.groups("all"), "twin", "plain").one().estimate == pytest.approx(0.5)
+
+
+def test_terms_are_compared_with_each_other_and_not_by_their_intervals() -> None:
+    accuracies = planted({"a": [1.0] * 60 + [0.0] * 20, "b": [1.0] * 40 + [0.0] * 40, "c": [1.0] * 42 + [0.0] * 38})
+    pairs, tests = accuracies.between(accuracies.groups("paradigm"), "plain")
+    assert [(one.name, other.name) for one, other in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert tests.estimate == pytest.approx([0.25, 0.225, -0.025])
+    assert (tests.p < 0.05).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("make", [tiny_causal, tiny_masked], ids=["causal", "masked"])
@@ -117,7 +131,9 @@ def test_pairs_are_scored_as_their_sentences_are_one_by_one(make) -> None:
 
 def test_tables_agree_with_their_items(found: Result) -> None:
     items, pairs = found.tables["items"], found.tables["pairs"]
-    assert ",".join(pairs.columns) == "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,p,p_adjusted"
+    columns = "suite,field,term,paradigm,score,pairs,accuracy,low,high,chance,"
+    columns += "difference,diff_low,diff_high,p_adjusted,units,needed,beside_chance"
+    assert ",".join(pairs.columns) == columns
     assert found.parquet == ("items",)
     assert items.columns.tolist()[:3] == ["item", "group", "value"]
     for score_name, column in (("plain", "value"), ("per_token", "per_token")):
@@ -125,7 +141,7 @@ def test_tables_agree_with_their_items(found: Result) -> None:
         means = items.groupby("group", sort=False)[column].mean()
         assert own["accuracy"].drop("all").to_dict() == pytest.approx(means.to_dict())
         assert own.loc["all", "accuracy"] == pytest.approx(means.mean())
-        assert own["p_adjusted"].drop("all").to_numpy() == pytest.approx(holm(own["p"].drop("all").to_numpy()))
+        assert own["difference"].to_numpy() == pytest.approx((own["accuracy"] - own["chance"]).to_numpy(), abs=0.02)
     by_term = found.tables["terms"].query("level == 'term' and score == 'plain'").set_index("name")["accuracy"]
     means = items.groupby("group", sort=False)["value"].mean()
     assert by_term["one"] == pytest.approx(means[["small", "large"]].mean())
@@ -137,6 +153,15 @@ def test_tables_agree_with_their_items(found: Result) -> None:
     assert wrong.groupby("paradigm")["margin"].apply(lambda own: own.is_monotonic_increasing).all()
 
 
+def test_the_twin_is_shown_with_its_own_number_of_items(found: Result) -> None:
+    """Wrong 15: .300 in a row of 100 pairs was of 10."""
+    (overview,) = get_analysis("pairs").overview(found)
+    assert isinstance(overview, Overview)
+    rows = {row[0]: row for row in overview.rows}
+    assert rows["all"][1] == 20
+    assert str(rows["all"][-1]).endswith("(of 6)")
+
+
 def test_the_order_of_pairs_changes_nothing(found: Result) -> None:
     other = lamina.pairs(tiny_causal(), suite(reverse=True), samples=200, ngrams=None, twin=False).tables["pairs"]
     own = found.tables["pairs"].set_index(["paradigm", "score"]).sort_index()
@@ -145,14 +170,23 @@ def test_the_order_of_pairs_changes_nothing(found: Result) -> None:
 
 
 def test_findings_say_number_interval_comparison_and_status(found: Result) -> None:
-    told = {finding.text.split(" ")[0]: finding for finding in found.findings}
     overall = found.tables["pairs"].query("paradigm == 'all' and score == 'plain'").iloc[0]
-    first = told["tiny"]
-    assert (first.value, first.low, first.against) == (overall["accuracy"], overall["low"], 0.5)
-    assert "of own right (mean over 3 paradigms); chance is .50." in first.text
-    assert {"On", "Best"} <= told.keys()
+    (first,) = (each for each in found.findings if dict(each.source[0].where) == {"paradigm": "all", "score": "plain"})
+    assert first.estimate == overall["difference"]
+    assert {each.unit for each in found.findings} == {"item"}
+    assert check_findings(found) == []
     charts = draw(found)
     assert set(charts) == {"terms", "paradigms"} == set(captions_of("pairs"))
+
+
+def test_the_published_number_of_blimp_is_that_of_the_large_model() -> None:
+    """Wrong 17: .830 is GPT-2-large, not the model of 117 million."""
+    docs = Path(__file__).parents[3] / "docs"
+    for page in ("studies/behaviour.md", "methods/behaviour.md"):
+        text = " ".join((docs / page).read_text(encoding="utf-8").split())
+        assert "GPT-2-large (774 million parameters, 36 layers" in text
+        assert "GPT-2 (117 million" not in text
+        assert ".818" in text, "argument structure"
 
 
 def test_n_grams_do_not_learn_the_sentences_they_judge(tmp_path: Path) -> None:

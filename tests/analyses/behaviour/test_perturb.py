@@ -11,10 +11,11 @@ import transformers
 
 import lamina
 from lamina.analyses.behaviour.perturb_answers import _perturbed, answer_items, random_answerer, span_answerer
-from lamina.analyses.behaviour.perturb_items import Items, score_of, tell
+from lamina.analyses.behaviour.perturb_items import Items, beyond, changes, score_of, tell
 from lamina.analyses.behaviour.perturb_probes import train_reader
 from lamina.analyses.behaviour.perturb_targets import Drawing, loss_items, some_pairs
 from lamina.analyses.behaviour.perturbations import Perturbation, Written, order_of, plan
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question
@@ -22,7 +23,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import language_model
 from lamina.encoders.loading import encoder_from
 from lamina.errors import CorpusError, ModelError, TaskError
-from lamina.figures.perturb import draw
+from lamina.figures.perturb import CAPTIONS, draw
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -93,9 +94,11 @@ def test_differences_are_paired_and_what_remains_is_measured_from_chance() -> No
     own = base * (rng.random(400) < 0.7)
     names, one = tuple(map(str, range(400))), np.ones(400)
     items = Items("pairs", Perturbation("shuffled", 1), names, names, own, one, base, one, chance=0.5)
-    ((*_, value, low, high, baseline, difference, diff_low, diff_high),), ((*_, remains, less, more),) = tell(
-        [items], samples=800, seed=0
-    )
+    told = tell([items], samples=800, seed=0)
+    value, low, high, baseline, difference, diff_low, diff_high, p, units = told.scores[0][3:12]
+    remains, less, more, above = told.remains[0][4:8]
+    assert above == pytest.approx(value - 0.5)
+    assert (p, units) == (pytest.approx(1e-4, abs=1e-4), 400)
     assert (value, baseline, difference) == pytest.approx((own.mean(), base.mean(), (own - base).mean()))
     # Of a mean of independent items, 1.96 standard errors.
     assert (low, high) == pytest.approx((value - 0.047, value + 0.047), abs=0.008)
@@ -145,8 +148,35 @@ def test_a_probe_of_words_without_context_survives_every_perturbation(probed: Re
     assert skipped["positions not shifted: tiny has no positions to shift"] == 1
     controls = probed.tables["controls"].set_index("control")["value"]
     assert controls["most frequent label of the word"] == 1.0
-    (finding,) = probed.findings
-    assert "100 % [100, 100] of what is above chance" in finding.text
+    above, by_word = sorted(probed.findings, key=lambda each: each.contrast, reverse=True)
+    assert "100 %: 100 % of its lead over chance is left" in by_word.text + above.text
+    assert check_findings(probed) == []
+
+
+def test_what_survives_shuffling_is_told_as_measured_not_as_no_syntax(probed: Result) -> None:
+    """Wrong 12: what survives shuffling `was not syntax`."""
+    told = " ".join(each.text for each in probed.findings) + " ".join(CAPTIONS.values())
+    assert "syntax" not in told
+    assert {each.contrast for each in probed.findings} == {"a probe's accuracy on pos minus chance", "difference"}
+
+
+def test_perturbations_of_a_target_are_one_family_and_beside_the_twin() -> None:
+    rng = np.random.default_rng(0)
+    names, one = tuple(map(str, range(40))), np.ones(40)
+    lost = [np.zeros(40), rng.normal(0, 1, 40), rng.normal(2, 1, 40)]
+    made = [
+        Items("loss", Perturbation("shuffled", at + 1), names, names, each + 5, one, 5 * one, one)
+        for at, each in enumerate(lost)
+    ]
+    tests = changes(made)
+    assert tests.p.round(3).tolist()[0] == 1.0
+    assert (tests.p < 0.05).tolist() == [False, False, True]
+    assert tests.estimate == pytest.approx([each.mean() for each in lost])
+    same = beyond(made, made)
+    assert same.estimate == pytest.approx([0, 0, 0])
+    # Texts whose number of tokens changes when they are perturbed.
+    longer = Items("loss", Perturbation("shuffled", 1), names, names, 12 * one, 2 * one, 5 * one, one)
+    assert changes([longer]).estimate == pytest.approx([longer.value - longer.baseline])
 
 
 def test_the_items_of_a_result_are_its_scores(probed: Result) -> None:

@@ -11,9 +11,10 @@ import torch
 import lamina
 from lamina.analyses.behaviour import said_answers
 from lamina.analyses.behaviour.said_relations import relation_data
-from lamina.analyses.behaviour.said_scores import NOT_ABOVE, Curve, first
+from lamina.analyses.behaviour.said_scores import NOT_ABOVE, Curve, first, gains
 from lamina.analyses.behaviour.said_tasks import RELATION, TREEBANK_TASKS, Marked
 from lamina.analyses.behaviour.said_words import Items, vocabularies
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
 from lamina.encoders.language_model import language_model
@@ -83,8 +84,11 @@ def test_what_is_planted_at_layers_is_found_there(monkeypatch: pytest.MonkeyPatc
     assert (table["probability", "known"], table["probability", "said"], table["probability", "later"]) == (1, 2, 1)
     assert result.findings[0].status == "clear"
     assert result.findings[0].text.startswith(
-        "Part of speech: known at layer 1 [1, 1] and said at layer 2 [2, 2], 1 [1, 1] layer later."
+        "Part of speech: known from layer 1 on, said from layer 2 on (layers from known to said 1.0 ["
     )
+    assert check_findings(result) == []
+    best = result.tables["said"].query("model == 'model' and measure == 'probability' and of == 'known'")
+    assert best["among_best"].tolist() == ["no", "yes", "yes", "yes"], "a set, not the layer with the highest number"
     joint = result.tables["joint"].set_index(["layer", "known", "said"])["share"]
     assert joint[3, "yes", "yes"] > 0.98
     assert joint.groupby(level=0).sum().tolist() == pytest.approx([1] * 4)
@@ -199,8 +203,24 @@ def test_facts_share_no_pattern_and_no_subject_with_those_scored() -> None:
 
 def test_what_is_never_above_the_baseline_has_no_layer() -> None:
     draws = np.random.default_rng(0).normal(0.5, 0.05, (200, 3))
-    found = first(Curve(np.full(3, 0.5), draws), Curve(np.array([0.5]), np.full((200, 1), 0.5)))
+    baseline = Curve(np.array([0.5]), np.full((200, 1), 0.5))
+    found = first(Curve(np.full(3, 0.5), draws), baseline, sure=False)
     assert np.isnan(found.layer)
     assert found.reason == NOT_ABOVE
-    missing = first(Curve(np.full(3, np.nan), draws), Curve(np.array([0.5]), np.full((200, 1), 0.5)))
+    missing = first(Curve(np.full(3, np.nan), draws), baseline, sure=False)
     assert missing.reason == "no probe has converged"
+
+
+def test_the_best_of_many_layers_has_to_beat_the_baseline_as_the_best_of_many() -> None:
+    """A layer chosen as the best is above the baseline by choice alone."""
+    rng = np.random.default_rng(0)
+    chosen = 0
+    for _ in range(40):
+        tests = gains(rng.normal(0, 1, (30, 2, 12)), np.full(30, 4.0))
+        chosen += bool((tests.p < 0.05).any())
+    assert chosen <= 6
+    planted = rng.normal(0, 1, (30, 2, 12)) + np.where(np.arange(12) > 6, 1.0, 0.0)
+    planted[:, 0, 3] = np.nan
+    tests = gains(planted, np.full(30, 4.0))
+    assert (tests.p[:, 7:] < 0.05).all()
+    assert np.isnan(tests.p[0, 3]), "a layer whose probe has not converged"

@@ -11,13 +11,16 @@ import pytest
 
 import lamina
 from lamina.analyses.behaviour.ngrams import NGrams
+from lamina.analyses.behaviour.surprisal import more_bits
 from lamina.analyses.behaviour.word_surprisals import Scores, Words, counted_by, folds_case
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
+from lamina.findings import rows_of
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -102,11 +105,33 @@ def test_frequency_is_counted_in_training_and_punctuation_left_out(causal: Resul
 
 
 def test_findings_and_figure_say_what_was_measured(causal: Result) -> None:
-    assert 1 <= len(causal.findings) <= 4
-    assert any("3-gram model of the training texts finds" in each.text for each in causal.findings)
+    assert len(causal.findings) == 4
+    assert any("3-gram model of the training texts" in each.text for each in causal.findings)
+    assert check_findings(causal) == []
     assert not any("pseudo" in each.text for each in causal.findings)
     described = draw(causal)["surprisal"].to_dict()["description"]
     assert described.startswith("Mean surprisal by occurrences in the training texts: tiny gpt2")
+
+
+def test_correlations_are_compared_pair_by_pair_not_by_their_intervals(causal: Result) -> None:
+    rows = causal.tables["correlations"].query("kind == 'spearman'")
+    rho = {(row.model, row[1], row.given): row.value for row in rows_of(rows)}
+    for row in rows_of(causal.tables["contrasts"]):
+        own, other = (rho[name, row[2], row.given] for name in (row.model, row.against))
+        assert row.difference == pytest.approx(own - other, abs=1e-6, nan_ok=True)
+    tested = causal.tables["contrasts"].dropna(subset=["p_adjusted"])
+    assert len(tested)
+    assert (tested["low"] <= tested["difference"]).all()
+
+
+def test_a_difference_in_bits_is_tested_over_documents() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(80, 10, 5)
+    few = more_bits(np.column_stack([base - 5, base]), np.full(5, 10.0))
+    assert few.needed.tolist() == [6], "5 documents cannot decide"
+    base = rng.normal(80, 10, 12)
+    (p,) = more_bits(np.column_stack([base - 5, base]), np.full(12, 10.0)).p
+    assert p == pytest.approx(2 / 2**12)
 
 
 def test_a_masked_model_has_pseudo_surprisal_and_may_hide_whole_words() -> None:
@@ -156,7 +181,7 @@ def test_all_of_a_text_of_ones_own_is_scored_beside_counts_of_other_texts(monkey
     result = lamina.surprisal(tiny_causal(), own, split="all", samples=5, twin=False)
     assert set(result.tables["words"]["text"]) == {f"data-{number}" for number in range(1, 13)}
     assert result.provenance.corpus["train"]["name"] == "ud_english_ewt"
-    assert any("of the training texts of ud_english_ewt finds" in each.text for each in result.findings)
+    assert any("of the training texts of ud_english_ewt" in each.text for each in result.findings)
     with pytest.raises(CorpusError, match="score its dev or test"):
         lamina.surprisal(tiny_causal(), known, split="all")
 

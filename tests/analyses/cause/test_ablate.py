@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,18 @@ from torch import Tensor
 
 import lamina
 from benchmarks.planted import ablated
-from lamina.analyses.cause.ablate_effects import EFFECTS, Ablated, effect_rows
+from lamina.analyses.cause.ablate_effects import AGREEMENT, CONTRASTS, EFFECTS, Ablated, contrast_rows, effect_rows
 from lamina.analyses.cause.ablate_findings import tell_findings
 from lamina.analyses.cause.ablate_parts import DRAWS, Part, planned
 from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.encoders.edits import Edit
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import InputError
+from lamina.findings import Finding
 from lamina.results import Provenance, Result
 from lamina.types import Text
 from tests.language_models import tiny_causal
@@ -124,22 +127,135 @@ class Counted(Target):
         raise NotImplementedError
 
 
-def test_p_is_corrected_over_all_parts_of_a_target_and_a_how() -> None:
-    target, one = Counted(60), np.ones(60)
-    broken = {("head", 0): 20, ("head", 1): 8, ("head", 2): 0, ("block", None): 30}
+def taken_away(target: Target, broken: Mapping[tuple[str, int | None], int]) -> Ablated:
+    """Parts without which the first so many items are wrong."""
+    many = len(target.items)
     parts, after = [], []
     for (component, head), wrong in broken.items():
         parts.append(Part(component, 0, head, "zero" if component == "block" else "mean", (Edit(),)))
-        after.append(Scores(np.where(np.arange(60) < wrong, 0.0, 1.0), one))
-    made = Ablated(target, tuple(parts), Scores(one, one), tuple(after), None)
-    table = pd.DataFrame(effect_rows([made]), columns=list(EFFECTS))
-    single = [effect.p for effect in made.effects()]
-    assert table["effect"].tolist() == pytest.approx([-20 / 60, -8 / 60, 0, -0.5])
-    # Three heads by their mean are one family, and the block is another.
-    assert table["p_adjusted"].tolist() == pytest.approx([3 * single[0], 2 * single[1], 1.0, single[3]])
-    assert single[1] == pytest.approx(2 / 2**8, rel=0.35), "all eight pairs on one side"
-    assert table["layer"].tolist() == [1] * 4
+        after.append(Scores(np.where(np.arange(many) < wrong, 0.0, 1.0), np.ones(many)))
+    return Ablated(target, tuple(parts), Scores(np.ones(many), np.ones(many)), tuple(after), None)
+
+
+DRAWN: dict[str, Any] = {"samples": 200, "seed": 0}
+
+
+def tables_of(made: Ablated) -> dict[str, pd.DataFrame]:
+    return {
+        "effects": pd.DataFrame(effect_rows([made], **DRAWN), columns=list(EFFECTS)),
+        "contrasts": pd.DataFrame(contrast_rows([made], **DRAWN), columns=list(CONTRASTS)),
+    }
+
+
+def told(tables: Mapping[str, pd.DataFrame]) -> list[Finding]:
+    result = Result("ablate", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
+    found = list(tell_findings(result))
+    wrong = check_findings(replace(result, findings=tuple(found)))
+    assert wrong == []
+    return found
+
+
+def test_heads_blocks_and_random_components_are_families_of_their_own() -> None:
+    broken = {("head", 0): 20, ("head", 1): 8, ("head", 2): 0, ("random", None): 2, ("block", None): 30}
+    table = tables_of(taken_away(Counted(60), broken))["effects"]
+    assert table["effect"].tolist() == pytest.approx([-20 / 60, -8 / 60, 0, -2 / 60, -0.5])
+    assert table["layer"].tolist() == [1] * 5
     assert table["head"].tolist()[:3] == [1, 2, 3]
+    heads, blocks = table[table["component"] == "head"], table[table["component"] == "block"]
+    # Without a correction 8 of 8 on one side have 2 / 2 ** 8; three heads together have little more.
+    assert heads["p_adjusted"].iloc[0] < 0.002
+    assert 0.005 < heads["p_adjusted"].iloc[1] < 0.03
+    assert blocks["p_adjusted"].iloc[0] < 0.002
+    assert table["worse"].tolist() == [True, True, False, False, True]
+    assert heads["among_best"].tolist() == [True, False, False]
+    assert (table["units"] == 60).all()
+    assert (table["needed"] == 0).all()
+
+
+def test_wrong_3_too_few_documents_for_any_head_are_untested_and_say_how_many_are_needed() -> None:
+    # 0.044 [0.017, 0.071], p = .357 on 8 documents of 100 heads: nothing said that no head could have been found.
+    few: dict[tuple[str, int | None], int] = {("head", head): 5 if head == 7 else 0 for head in range(100)} | {
+        ("random", None): 0
+    }
+    found, *_ = told(tables_of(taken_away(Counted(5), few)))
+    assert found.status == "untested"
+    assert found.text == (
+        "5 pairs are too few to test whether any head matters to accuracy on minimal pairs more than a random "
+        "component of its size; at least 6 are needed."
+    )
+    # Eight can succeed, however many heads are tried.
+    enough, *_ = told(tables_of(taken_away(Counted(8), {**few, ("head", 7): 8})))
+    assert enough.status == "clear"
+    assert enough.p is not None
+    assert enough.p == pytest.approx(2 / 2**8)
+
+
+def test_a_head_is_compared_with_a_random_component_in_pairs() -> None:
+    tables = tables_of(taken_away(Counted(60), {("head", 0): 24, ("head", 1): 2, ("random", None): 6}))
+    row = tables["contrasts"].iloc[0]
+    assert (row["against"], row["difference"]) == ("random", pytest.approx(-18 / 60))
+    found, *_ = told(tables)
+    assert found.status == "clear"
+    assert found.contrast == "head 1-1 minus random component"
+    assert found.text.startswith(
+        "1 of 2 heads matters to accuracy on minimal pairs more than random components of their size; without head 1-1 "
+        "it is .600, without a random component .900 (head 1-1 minus random component -.300 ["
+    )
+    # What a random component does as well is no sign of a head.
+    same, *_ = told(tables_of(taken_away(Counted(60), {("head", 0): 24, ("head", 1): 2, ("random", None): 24})))
+    assert same.status == "clear"
+    assert "is better without head 1-2" in same.text
+    alike: dict[tuple[str, int | None], int] = {("head", 0): 24, ("head", 1): 24, ("random", None): 24}
+    few, *_ = told(tables_of(taken_away(Counted(60), alike)))
+    assert few.status == "open", "of 60 pairs without a change, more than the margin may change unseen"
+    equal, *_ = told(tables_of(taken_away(Counted(200), alike)))
+    assert equal.status == "null"
+    assert equal.text.startswith("No head matters to accuracy on minimal pairs more than a random component")
+
+
+def blocks(*wrong: int) -> Ablated:
+    """Layers without which the first so many of 60 pairs are wrong."""
+    one = np.ones(60)
+    after = [Scores(np.where(np.arange(60) < many, 0.0, 1.0), one) for many in wrong]
+    parts = [Part("block", at, None, "zero", (Edit(),)) for at in range(len(wrong))]
+    return Ablated(Counted(60), tuple(parts), Scores(one, one), tuple(after), None)
+
+
+def test_the_layer_that_matters_most_is_one_that_no_other_can_be_above() -> None:
+    matter, most = told(tables_of(blocks(30, 2, 0)))
+    assert matter.text.startswith("1 of 3 layers matters to accuracy on minimal pairs when skipped; without layer 1")
+    assert most.status == "clear"
+    assert most.contrast == "layer 1 minus layer 2"
+    assert most.text.startswith(
+        "Accuracy on minimal pairs is lowest when layer 1 is skipped: without layer 1 it is .500, without layer 2 .967"
+    )
+    _, several = told(tables_of(blocks(30, 28, 0)))
+    assert several.text.startswith("Accuracy on minimal pairs is lowest when one of layers 1 and 2 is skipped")
+    _, unsure = told(tables_of(blocks(30, 29)))
+    assert unsure.status == "open"
+
+
+def test_wrong_12_a_rank_correlation_is_told_as_what_was_tested() -> None:
+    # "Importance by gradient orders the heads as their effects do with a rank correlation of -.18" was told.
+    columns = (*AGREEMENT,)
+    row = ("loss", "mean", "model", "layer-normalised", -0.18, -0.57, 0.24, 0.4, 60, 0, 0.5, 72)
+    tables = {**{name: table.head(0) for name, table in tables_of(blocks(1, 0)).items()}}
+    (found,) = told({**tables, "agreement": pd.DataFrame([row], columns=list(columns))})
+    assert found.status == "open"
+    assert found.text == (
+        "It is not known whether gradient importance predicts the effect of ablating a head on the loss (rank "
+        "correlation -.18 [-.57, .24])."
+    )
+    (clear,) = told(
+        {**tables, "agreement": pd.DataFrame([(*row[:4], 0.6, 0.4, 0.75, 0.001, *row[8:])], columns=columns)}
+    )
+    assert clear.text.startswith("Gradient importance predicts the effect of ablating a head on the loss (72 heads)")
+
+
+def test_wrong_15_few_documents_are_warned_of() -> None:
+    result = lamina.ablate(tiny_causal(), CORPUS, **FEW)
+    assert any("8 documents (fewer than 10)" in warning for warning in result.provenance.warnings)
+    assert check_findings(result) == []
 
 
 def test_the_planted_head_comes_first() -> None:
@@ -151,31 +267,6 @@ def test_the_planted_head_comes_first() -> None:
 
 def test_no_head_matters_to_agreement_where_none_was_learned() -> None:
     assert ablated(0, dependent=False, pairs=60).smallest_p > 0.05
-
-
-def told(*rows: tuple[Any, ...]) -> list[Any]:
-    table = pd.DataFrame(list(rows), columns=list(EFFECTS))
-    return list(tell_findings(Result("ablate", {"effects": table}, Provenance({"name": "m"}, {"name": "c"}, {}))))
-
-
-def test_findings_compare_with_the_random_component_and_trust_only_corrected_tests() -> None:
-    random = ("random", 2, None, "mean", "loss", 3.0, 3.01, 0.01, 0.0, 0.02, 1.0)
-    head = ("head", 2, 3, "mean", "loss", 3.0, 3.4, 0.4, 0.3, 0.5, 0.001)
-    better = ("head", 1, 1, "mean", "loss", 3.0, 2.9, -0.1, -0.2, -0.05, 0.01)
-    (found,) = told(head, better, random)
-    assert found.status == "clear"
-    assert "head 2-3 hands on its mean: from 3.00 by +.400 [.300, .500] nats per piece, p = .001" in found.text
-    assert "a random component of its size in that layer: +.010 [.000, .020]" in found.text
-    assert "1 of 2 heads make it worse when they are gone, 1 better" in found.text
-    (unsure,) = told((*head[:-1], 0.2), random)
-    assert unsure.status == "open"
-    (nothing,) = told((*head[:6], 3.001, 0.001, -0.01, 0.012, 0.9), random)
-    assert nothing.status == "null"
-    assert nothing.text.startswith("No single head can be shown to matter to the loss; the most when head 2-3")
-    (less,) = told(head, ("random", 2, None, "mean", "loss", 3.0, 4.0, 1.0, 0.9, 1.1, 0.001))
-    assert less.status == "open", "a random component of its size does more"
-    (pairs,) = told(("block", 4, None, "zero", "pairs", 0.9, 0.6, -0.3, -0.4, -0.2, 1e-5))
-    assert "Accuracy on minimal pairs suffers most when layer 4 is skipped: from .90 by -.300" in pairs.text
 
 
 def test_what_cannot_be_taken_away_is_told() -> None:

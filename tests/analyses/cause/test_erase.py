@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -22,37 +23,43 @@ from lamina.analyses.cause.erase_effects import (
     UNKNOWN,
     UNUSED,
     USED,
-    Difference,
+    Erased,
     Measured,
+    compare_layers,
     measure_target,
+    variances_alike,
     verdict_of,
 )
+from lamina.analyses.cause.erase_findings import tell_findings
 from lamina.analyses.cause.loss import Loss
 from lamina.analyses.cause.targets import Scores
+from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import CorpusError, TaskError
+from lamina.findings import Source, rows_of
 from lamina.probes.leace import Eraser
+from lamina.results import Provenance, Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked
 from tests.planted_language import agreement_pairs, planted, sentences
 
 
-@lru_cache(maxsize=1)
-def planted_tables() -> dict[str, pd.DataFrame]:
+@lru_cache(maxsize=2)
+def planted_tables(random: str = "variance") -> dict[str, pd.DataFrame]:
     splits = Splits(corpus_from(sentences(101, 1000), name="planted"), corpus_from(sentences(102, 100), name="planted"))
     asked = {
         "tasks": ["number", "kind"],
         "layers": [1],
         "targets": ["pairs"],
-        "items": 100,
+        "items": 200,
         "learn": 1000,
         "words": 100,
     }
-    material = Material(splits, agreement_pairs(103, 100))
-    return dict(erase.function(planted(0), material, **asked, samples=20, draws=4, twin=False).tables)
+    material = Material(splits, agreement_pairs(103, 200))
+    return dict(erase.function(planted(0), material, **asked, samples=300, draws=5, random=random, twin=False).tables)
 
 
 def test_erasing_number_destroys_agreement_and_a_distractor_does_not() -> None:
@@ -80,34 +87,42 @@ def test_both_are_readable_before_and_neither_after() -> None:
 def test_subspaces_have_one_dimension_and_agree_with_the_table_of_effects() -> None:
     tables = planted_tables()
     assert (tables["subspaces"]["rank"] == 1).all()
-    assert tables["subspaces"]["what"].value_counts().to_dict() == {CONCEPT: 2, RANDOM: 8, CONTROL: 2}
+    assert tables["subspaces"]["what"].value_counts().to_dict() == {CONCEPT: 2, RANDOM: 10, CONTROL: 2}
     effects = tables["erase"].set_index(["task", "what"])["effect"]
     for row in tables["differences"].itertuples():
         own = float(effects.loc[(row.task, CONCEPT)]) - float(effects.loc[(row.task, row.against)])
         assert row.difference == pytest.approx(own, abs=1e-9)
 
 
-def told(concept: tuple[float, float], random: tuple[float, float], control: tuple[float, float], **read: Any) -> str:
+def verdict(
+    concept: tuple[float, float],
+    random: tuple[float, float],
+    control: tuple[float, float],
+    variance: float = 0.17,
+    **read: Any,
+) -> str:
     """The verdict from intervals of harm to an accuracy."""
 
-    def turned(kind: type, ends: tuple[float, float]) -> Any:
+    def harming(ends: tuple[float, float]) -> Effect:
         middle = -sum(ends) / 2
-        given = (middle, -ends[1], -ends[0], 0.001)
-        return kind(*given) if kind is Difference else kind(0.9, 0.9 + middle, *given)
+        # Clear where the interval does not hold 0.
+        return Effect(0.9, 0.9 + middle, middle, -ends[1], -ends[0], 0.5 if ends[0] <= 0 <= ends[1] else 0.001, 40)
 
     measured = Measured(
         1,
         {CONCEPT: 1, RANDOM: 1, CONTROL: 1},
-        {CONCEPT: turned(Effect, concept)},
-        {RANDOM: turned(Difference, random), CONTROL: turned(Difference, control)},
+        {CONCEPT: 0.17, RANDOM: variance, CONTROL: 0.1},
+        {CONCEPT: harming(concept)},
+        {RANDOM: harming(random), CONTROL: harming(control)},
         100,
     )
-    readable: Any = SimpleNamespace(**{"known": True, "gone": True, "before": (0.9, 0.8, 1.0), **read})
-    return verdict_of(measured, readable, "pairs", {RANDOM: 0.001, CONTROL: 0.001})
+    ahead = SimpleNamespace(needed=0)
+    readable: Any = SimpleNamespace(**{"known": True, "gone": True, "before": (0.9, 0.8, 1.0), "ahead": ahead, **read})
+    return verdict_of(measured, readable, "pairs", -1)
 
 
 @pytest.mark.parametrize(
-    ("intervals", "read", "verdict"),
+    ("intervals", "read", "expected"),
     [
         (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {}, USED),
         (((0.2, 0.3), (0.1, 0.3), (-0.1, 0.2)), {}, OPEN),
@@ -118,22 +133,71 @@ def told(concept: tuple[float, float], random: tuple[float, float], control: tup
         (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"gone": False}, OPEN),
         (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"known": False}, UNKNOWN),
         (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"known": False, "before": (np.nan,) * 3}, OPEN),
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"known": False, "ahead": SimpleNamespace(needed=6)}, OPEN),
+        (((0.2, 0.3), (0.1, 0.3), (0.1, 0.2)), {"variance": 0.06}, OPEN),
+        (((-0.01, 0.01), (-0.3, -0.1), (-0.1, 0.0)), {"variance": 0.06}, OPEN),
     ],
-    ids=["used", "as control", "nothing", "as random", "less than random", "wide", "not gone", "unknown", "no probe"],
+    ids=[
+        "used",
+        "as control",
+        "nothing",
+        "as random",
+        "less than random",
+        "wide",
+        "not gone",
+        "unknown",
+        "no probe",
+        "untested",
+        "17 % and 6 %",
+        "nothing, and 17 % and 6 %",
+    ],
 )
-def test_verdicts(intervals: tuple[tuple[float, float], ...], read: dict[str, Any], verdict: str) -> None:
-    assert told(*intervals, **read) == verdict
+def test_verdicts(
+    intervals: tuple[tuple[float, float], tuple[float, float], tuple[float, float]], read: dict[str, Any], expected: str
+) -> None:
+    assert verdict(*intervals, **read) == expected
+
+
+def test_wrong_13_nothing_is_known_and_used_beside_subspaces_of_another_variance() -> None:
+    # The concept took 17 % of the variance, random subspaces 6 %, and "known and used" was told.
+    assert not variances_alike(0.17, 0.06)
+    tables = planted_tables("rank")
+    (row,) = rows_of(Source("differences", {"task": "number", "against": RANDOM}).rows(tables["differences"]))
+    assert not variances_alike(row.variance, row.other_variance)
+    (number,) = rows_of(Source("erase", {"task": "number", "what": CONCEPT}).rows(tables["erase"]))
+    assert number.verdict == OPEN
+    result = Result("erase", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
+    found = {each.claim: each for each in tell_findings(result)}
+    (about,) = (each for each in found.values() if "number" in each.claim)
+    assert about.status == "untested"
+    assert "of the variance at layer 1, random subspaces" in about.text
+
+
+def test_what_was_compared_is_told_and_stands_in_the_tables() -> None:
+    tables = planted_tables()
+    result = Result("erase", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
+    used, unused = tell_findings(result)
+    assert used.status == "clear"
+    assert used.text.startswith("Accuracy on minimal pairs needs number at layer 1, where it is readable: without it")
+    assert used.contrast.startswith("layer 1: concept minus ")
+    assert "of the variance at layer 1, random subspaces" in used.note
+    assert unused.status == "null"
+    assert "does not need kind at layer 1, where it is readable" in unused.text
+    assert check_findings(replace(result, findings=(used, unused))) == []
 
 
 def test_one_more_random_subspace_is_rarely_taken_for_a_concept() -> None:
     """The interval of the difference holds 0 about 95 % of the time where the concept is but another draw."""
     rng, found, times = np.random.default_rng(0), 0, 200
-    target: Any = SimpleNamespace(units=tuple(map(str, range(40))), whole=False)
-    counts = np.full(40, 10.0)
+    counts, units = np.full(40, 10.0), tuple(map(str, range(40)))
     for _ in range(times):
         base = rng.normal(30, 3, 40)
         draws = [Scores(base + 10 * rng.normal(0, 0.1) + rng.normal(0, 0.5, 40), counts) for _ in range(6)]
-        difference = erase_effects._difference(draws[0], draws[1:], target)
+        after = {CONCEPT: draws[:1], RANDOM: draws[1:], CONTROL: draws[1:2]}
+        even = dict.fromkeys(after, 0.1)
+        erased = Erased(1, dict.fromkeys(after, 1), even, Scores(base, counts), after, units, 1)
+        (measured,) = compare_layers([erased], samples=300, seed=0)
+        difference = measured.differences[RANDOM]
         found += difference.low > 0 or difference.high < 0
     assert found / times < 0.08
 
@@ -159,9 +223,9 @@ def test_only_words_that_the_model_sees_are_erased() -> None:
     everywhere = erase_effects._erasing(away, target.rows, None)(clean.states[1], clean)
     assert (everywhere == 0).all()
     erasers = [Erasers(layer, away, (away, away), away) for layer in (1, encoder.blocks)]
-    found = measure_target(parts, target, erasers, tokens="all", what="loss")
+    found = compare_layers(measure_target(parts, target, erasers, tokens="all", what="loss"), samples=20, seed=0)
     assert [each.layer for each in found] == [1, encoder.blocks]
-    assert found[0].differences[CONTROL].value == pytest.approx(0, abs=1e-9)
+    assert found[0].differences[CONTROL].effect == pytest.approx(0, abs=1e-9)
 
 
 def test_what_cannot_be_erased_is_said() -> None:

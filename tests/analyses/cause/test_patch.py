@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,23 @@ import transformers
 
 from lamina.analyses.behaviour.verdicts import score_pairs
 from lamina.analyses.cause.patch_findings import tell_findings
-from lamina.analyses.cause.patch_pairs import EFFECTS, EVERYWHERE, GAPS, POSITIONS, ask_pairs, measure_pairs
+from lamina.analyses.cause.patch_pairs import (
+    CONTRASTS as PAIR_CONTRASTS,
+)
+from lamina.analyses.cause.patch_pairs import (
+    EFFECTS,
+    EVERYWHERE,
+    GAPS,
+    POSITIONS,
+    Patch,
+    ask_pairs,
+    measure_pairs,
+    pair_tables,
+)
 from lamina.analyses.cause.patch_questions import (
     CONTROLS,
     DIFFERENCES,
+    OWN,
     PATCH,
     RANDOM,
     ROLES,
@@ -26,8 +39,10 @@ from lamina.analyses.cause.patch_questions import (
     find_pairs,
     measure_turns,
     places_of,
+    turned_tables,
 )
 from lamina.analyses.cause.patching import Places, put_in
+from lamina.analyses.verification import check_findings
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
 from lamina.encoders.heads_on_states import head_on_states
@@ -36,6 +51,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.encoders.loading import encoder_from
 from lamina.encoders.rows import Row
+from lamina.results import Provenance, Result
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answerer, answerer_of
 from lamina.training.spans import best_spans
@@ -208,7 +224,7 @@ def test_pairs_change_by_what_both_sentences_share(make) -> None:
     model, skipped = language_model(encoder), Counter()
     asked = ask_pairs(model, PAIRS, skipped)
     assert skipped == {"pairs whose sentences have different numbers of pieces": 1}
-    found = measure_pairs(Interventions(encoder, heads=False), model, asked, range(encoder.layers), samples=50, seed=0)
+    found = measure_pairs(Interventions(encoder, heads=False), model, asked, range(encoder.layers), seed=0)
     gaps = pd.DataFrame(found.gaps, columns=list(GAPS)).set_index("words")["gap"]
     scored = score_pairs(model, asked.pairs)
     assert gaps["all"] == pytest.approx(float((scored.good - scored.bad).mean()), abs=1e-4)
@@ -224,26 +240,61 @@ def test_pairs_change_by_what_both_sentences_share(make) -> None:
     assert set(table[table["position"] == "last"]["n"]) == {3}, "one pair ends with the word that differs"
 
 
-def test_findings_say_where_the_answer_takes_over() -> None:
-    shares = {"support": (0.8, 0.8, 0.0), "answer": (0.0, 0.1, 0.9), "question": (0.0, 0.0, 0.0)}
-    lines = [(layer, role, share) for role, own in shares.items() for layer, share in enumerate(own)]
-    tables = {
-        "asked": [(layer, role, share, share - 0.1, share + 0.1, 50) for layer, role, share in lines],
-        "controls": [("asked", RANDOM, layer, role, 0.05, 0.0, 0.1, 50) for layer, role, _ in lines],
-        "differences": [
-            ("asked", layer, role, share - 0.05, share - 0.1, share, 0.001 if share > 0.5 else 1.0, 50)
-            for layer, role, share in lines
-        ],
-    }
+def turns(shares: dict[str, tuple[int, ...]], many: int = 40) -> Result:
+    """Tables of questions of which so many turn, by role and layer; of random tokens two do."""
+    outcomes: dict[tuple[str, int, str], np.ndarray] = {}
+    for role, own in shares.items():
+        for layer, turned in enumerate(own):
+            for kind, number in ((OWN, turned), (RANDOM, 2)):
+                outcomes[kind, layer, role] = np.where(np.arange(many) < number, "turned", "kept")
+    units = np.array([f"d{at:02}" for at in range(many)])
+    there = {role: np.ones(many, bool) for role in shares}
+    found = turned_tables("asked", outcomes, there, units, samples=50, seed=0)
     columns = {"asked": PATCH, "controls": CONTROLS, "differences": DIFFERENCES}
-    result = SimpleNamespace(
-        tables={name: pd.DataFrame(own, columns=list(columns[name])) for name, own in tables.items()}
+    rows = {"asked": found.patch, "controls": found.controls, "differences": found.differences}
+    tables = {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
+    result = Result("patch", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
+    findings = tuple(tell_findings(result))
+    assert check_findings(replace(result, findings=findings)) == []
+    return replace(result, findings=findings)
+
+
+def test_findings_say_where_the_answer_takes_over() -> None:
+    early, late, question = turns({"support": (32, 30, 0), "answer": (0, 4, 36), "question": (2, 2, 2)}).findings
+    assert [each.status for each in (early, late, question)] == ["clear", "clear", "open"]
+    assert early.text.startswith(
+        "At layers 0 and 1 states of the support turn more answers than those of the answers (layer 0: .80 and .00) "
+        "(layer 0: answers minus support -.80 ["
     )
-    first, second = tell_findings(result)  # pyright: ignore[reportArgumentType]
-    assert first.text == (
-        "What makes a word the answer is in the support up to layer 1, where its states turn .80 [.70, .90] of the "
-        "answers, and in the answers' own states from layer 2 on: .90 [.80, 1.00]; as many random tokens turn .05 "
-        "[.00, .10]."
+    assert late.text.startswith("At layer 2 states of the answers turn more answers than those of the support")
+    assert question.text.startswith("It is not known whether states of the question turn more answers than random")
+
+
+def test_few_documents_are_untested() -> None:
+    result = turns({"support": (5, 5), "answer": (0, 0), "question": (0, 0)}, many=5)
+    assert {each.status for each in result.findings} == {"untested"}
+    assert result.findings[0].text == (
+        "5 documents are too few to test whether states of the support or the answers' own turn more answers at any "
+        "layer; at least 6 are needed."
     )
-    assert (first.status, second.status) == ("clear", "open")
-    assert "states of the question turn no answer at any layer" in second.text
+
+
+def test_pairs_are_compared_with_random_tokens_in_pairs() -> None:
+    rng = np.random.default_rng(0)
+    gap = np.column_stack([rng.normal(2, 0.5, 60), np.zeros(60)])
+    every = np.arange(60)
+    patches = [
+        Patch(layer, position, every, gap[:, 0] * (1 - share), gap[:, 0] * 0.9)
+        for layer, position, share in ((0, "word", 1.0), (1, "word", 0.1), (0, "after", 0.0), (1, "after", 0.9))
+    ]
+    found = pair_tables(gap, patches, [f"p{at:02}" for at in every])
+    columns = {"pairs": EFFECTS, "contrasts": PAIR_CONTRASTS, "gaps": GAPS}
+    rows = {"pairs": found.effects, "contrasts": found.contrasts, "gaps": found.gaps}
+    tables = {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
+    result = Result("patch", tables, Provenance({"name": "m"}, {"name": "c"}, {}))
+    likelier, word, after = findings = tuple(tell_findings(result))
+    assert check_findings(replace(result, findings=findings)) == []
+    assert [each.status for each in findings] == ["clear"] * 3
+    assert likelier.text.startswith("On the words that both sentences of a pair have, good sentences are likelier")
+    assert "at layer 0 (layer 0: change -2.0" in word.text
+    assert "at layer 1 (layer 1: change -1.8" in after.text

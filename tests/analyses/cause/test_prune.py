@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,25 @@ import torch
 from scipy.stats import t as student
 
 import lamina
-from lamina.analyses.cause.effects import measure
+from lamina.analyses.cause.effects import Change, effects_of, measure
 from lamina.analyses.cause.loss import Loss
-from lamina.analyses.cause.prune_curve import CURVE, SHARES, Curve, Value, curves, valued
-from lamina.analyses.cause.prune_findings import tell_findings
+from lamina.analyses.cause.prune import prune
+from lamina.analyses.cause.prune_curve import (
+    CONTRASTS,
+    CURVE,
+    SHARES,
+    Curve,
+    Value,
+    contrast_rows,
+    curves,
+    share_rows,
+    valued,
+)
 from lamina.analyses.cause.prune_orders import Order, harm, importance, orders, parts_of, points_of, removed
 from lamina.analyses.cause.prune_saving import Point, save_point
 from lamina.analyses.cause.some_items import SomeItems, halved, same_items
+from lamina.analyses.cause.targets import Scores
+from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -196,6 +209,9 @@ def test_a_pruned_model_is_trained_on_and_remembers_its_texts() -> None:
     curve = result.tables["curve"].set_index(["by", "removed"])["value"]
     assert table.loc["whole", "before"] == pytest.approx(curve["importance", 0], rel=1e-5)
     assert (table["difference"] < 0).all(), "random weights learn something in four steps"
+    more = table.loc["pruned", "difference"] - table.loc["whole", "difference"]
+    assert table.loc["pruned", "more"] == pytest.approx(more, rel=1e-5)
+    assert not check_findings(result)
     order = result.tables["order"].query("by == 'importance'").head(2)
     folder = result.files["model/config.json"].parent
     saved = load_encoder(str(folder), device="cpu")
@@ -219,32 +235,88 @@ def test_a_fine_tuned_model_stays_one(tmp_path: Path) -> None:
     assert used_texts(saved) == used_texts(folder)
 
 
-def told(shares: list[tuple], controls: list[tuple]) -> list[Finding]:
-    """The findings of a loss of 3 [2.9, 3.1], with these shares and controls."""
-    curve = [(by, gone, 6 - gone, 1 - gone / 6, 3.0, 2.9, 3.1) for by, *_ in shares for gone in (0, 2, 4, 6)]
+def crossing(share: float, documents: int, rng: np.random.Generator, points: int = 10, spread: float = 0.002) -> Value:
+    """The curve of a score that stays within a point until this share is gone, and falls by 3 points after."""
+    gone = np.arange(points + 1) / points
+    truth = 0.9 - 0.03 * (gone > share + 1e-9)
+    hits = truth + rng.normal(0, spread, (documents, points + 1))
+    scores = [Scores(each, np.ones(documents)) for each in hits.T]
+    return valued(scores, [f"d{at}" for at in range(documents)], samples=400, seed=0)
+
+
+def told(
+    shares: dict[str, float], *, documents: int = 30, control: float = 0.2, data: dict[str, Any] | None = None
+) -> list[Finding]:
+    """The findings of an accuracy of .9 of which these shares can go, and of a twin with random weights."""
+    rng = np.random.default_rng(0)
+    points = np.arange(11)
+    found = [
+        Curve(by, points, 10, crossing(share, documents, rng), lower_is_better=False, units=documents)
+        for by, share in shares.items()
+    ]
+    whole = Scores(0.9 + rng.normal(0, 0.02, documents), np.ones(documents))
+    twin = Scores(control + rng.normal(0, 0.02, documents), np.ones(documents))
+    test = effects_of([Change(twin, whole, [f"d{at}" for at in range(documents)])])[0]
+    beside = (twin.value, twin.value - 0.1, twin.value + 0.1, whole.value, test.effect, test.low, test.high, test.p)
     tables = {
-        "curve": pd.DataFrame(curve, columns=list(CURVE)),
-        "shares": pd.DataFrame([(by, "1 %", 2, *rest) for by, *rest in shares], columns=list(SHARES)),
-        "controls": pd.DataFrame(controls, columns=["control", "value", "low", "high"]),
+        "curve": pd.DataFrame([row for curve in found for row in curve.rows()], columns=list(CURVE)),
+        "shares": pd.DataFrame(share_rows(found), columns=list(SHARES)),
+        "contrasts": pd.DataFrame(contrast_rows(found), columns=list(CONTRASTS)),
+        "controls": pd.DataFrame(
+            [("the twin with random weights", *beside, test.units, test.needed)],
+            columns=list(prune.tables["controls"].columns),
+        ),
     }
-    about = Provenance({"name": "tiny"}, {"name": "own", "target": "loss"}, {"component": "head"})
-    return list(tell_findings(Result("prune", tables, about)))
+    about = Provenance({"name": "tiny"}, {"name": "own", "target": "tags", **(data or {})}, {"component": "head"})
+    result = Result("prune", tables, about)
+    result = replace(result, findings=prune.findings(result))
+    assert not check_findings(result)
+    return list(result.findings)
 
 
-def test_findings_say_what_the_intervals_carry() -> None:
-    at_random = ("random", 0.1, 0.0, 0.2, np.nan, np.nan, np.nan)
-    more, as_many = ("importance", 0.5, 0.4, 0.6, 0.4, 0.3, 0.5), ("effect", 0.1, 0.0, 0.2, 0.0, -0.01, 0.01)
-    twin = ("the twin with random weights", 8.0, 7.9, 8.1)
-    first, second = told([more, as_many, at_random], [twin])
-    assert (first.status, second.status) == ("clear", "null")
+def test_findings_compare_orders_with_the_random_one_and_top_with_bottom() -> None:
+    found = told({"importance": 0.6, "effect": 0.2, "random": 0.2, "top": 0.4, "bottom": 0.2})
+    assert [each.status for each in found] == ["clear", "clear", "null"]
+    first, second, third = found
     assert first.text == (
-        "More can go by importance (gradient of a gate) than at random: 50 % [40, 60] of the heads can go within 1 % "
-        "of the loss (taken away 2 at a time), at random 10 % [0, 20] (difference 40 % [30, 50])."
+        "More heads can go by importance (gradient of a gate) than at random within 1 point: 60 % against 20 % "
+        "(difference of the shares .40 [.40, .40])."
     )
-    assert second.text.startswith("Choosing by the effect of each alone saves no more than chance: ")
-    (nothing,) = told([more, at_random], [("the twin with random weights", 3.05, 3.0, 3.2)])
-    assert nothing.status == "open"
-    assert (
-        "not clearly better than the twin with random weights (3.05 [3.00, 3.20]): there is nothing to lose"
-        in nothing.text
+    assert second.text.startswith("More heads can go from the top layer down than from the bottom layer up within 1")
+    assert third.text.startswith("As many heads can go by the effect of each alone as at random within 1 point: 20 % ")
+
+
+def test_wrong_12_where_no_head_can_go_either_way_nothing_was_tested() -> None:
+    found = told({"importance": 0.0, "random": 0.0, "top": 0.0, "bottom": 0.0})
+    assert [each.status for each in found] == ["untested", "untested"]
+    assert [each.text for each in found] == [
+        "It was not tested whether more heads can go by importance (gradient of a gate) than at random within 1 point: "
+        "no head could be removed either way within 1 point.",
+        "It was not tested whether more heads can go from the top layer down than from the bottom layer up within 1 "
+        "point: no head could be removed from either end within 1 point.",
+    ]
+
+
+def test_a_model_that_is_no_better_than_its_twin_has_nothing_to_lose() -> None:
+    (nothing,) = told({"importance": 0.6, "random": 0.2}, control=0.9)
+    assert nothing.status in ("open", "null")
+    assert "the twin with random weights" in nothing.text
+    assert "More heads" not in nothing.text
+
+
+def test_few_documents_are_too_few_to_test_anything() -> None:
+    (few,) = told({"importance": 0.6, "random": 0.2}, documents=5)
+    assert few.status == "untested"
+    assert few.text.startswith("5 documents are too few to test whether the whole model does better than the twin")
+
+
+def test_wrong_15_few_scored_documents_warn() -> None:
+    splits = Splits(
+        corpus_from(texts(20, 1), name="own", split="train"), corpus_from(texts(24, 2), name="own", split="dev")
     )
+    settings: dict[str, Any] = {"targets": ["loss"], "by": ["top", "bottom"], "step": 3, "samples": 20}
+    result = lamina.prune(tiny_masked(), splits, **settings)
+    # Twelve documents are read, six are scored.
+    assert result.provenance.warnings[-1].startswith("Small sample: 6 documents (fewer than 10)")
+    assert all("in 6 documents." in each.note for each in result.findings), result.findings
+    assert result.findings

@@ -19,19 +19,19 @@ from lamina.analyses.cause.roles_effects import (
     Needed,
     Without,
     group_rows,
-    permuted_p,
     role_rows,
     within_layers,
 )
+from lamina.analyses.cause.roles_findings import tell_findings
 from lamina.analyses.cause.roles_heads import Role, roles_of
 from lamina.analyses.cause.roles_targets import asked_of
 from lamina.analyses.cause.targets import Scores
+from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
 from lamina.findings import rows_of
 from lamina.results import Provenance, Result
-from lamina.stats.family import holm
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank
@@ -77,7 +77,12 @@ def test_findings_the_figure_and_the_atlas_name_the_head(joined: Result) -> None
     name = f"{block + 1}-{head + 1}"
     first = roles.findings(joined)[0]
     assert first.status == "clear"
-    assert f"most of all head {name}" in first.text
+    assert first.text.startswith(
+        f"Head {name}, which finds nsubj, matters for it more than the other heads of its layer"
+    )
+    assert first.contrast == f"nsubj, head {name} minus others of its layer"
+    findings = tuple(roles.findings(joined))
+    assert check_findings(replace(joined, findings=findings)) == []
     assert f"'name': '{name}'" in str(draw(joined)["roles"].to_dict())
     (measure,) = result_atlas(joined, 2, 4)
     assert measure.title == "matters for"
@@ -110,7 +115,7 @@ def _needed(effects: np.ndarray, finds: np.ndarray, *, seed: int = 0, units: int
         for block, head in np.ndindex(effects.shape)
     }
     role = Role("obj", "relation", finds, finds > 0.5)
-    return Needed(role, Without("link:obj@2", False, False, tuple(map(str, range(units))), Scores(before, ones), after))
+    return Needed(role, Without("link:obj@2", False, tuple(map(str, range(units))), Scores(before, ones), after))
 
 
 def test_a_head_is_compared_with_the_mean_of_its_layer_without_the_role() -> None:
@@ -143,25 +148,45 @@ def test_groups_have_the_rank_correlation_within_layers() -> None:
     assert row.rho_low <= row.rho <= row.rho_high
     assert row.heads == 2
     assert row.difference < 0
-    assert 0 < row.p_adjusted <= 1
+    assert np.isnan(row.p_adjusted), "two heads, one of four in each of two layers: 16 choices"
+    assert 0 < row.rho_p_adjusted <= 1
 
 
-def test_permutation_within_layers_is_exact_where_it_can_be_counted() -> None:
-    # One of four heads has the role and is the farthest: 1 of 4 draws is as far.
-    assert permuted_p(
-        np.array([[5.0, 0.1, 0.2, 0.3]]), np.array([[True, False, False, False]]), seed=0
-    ) == pytest.approx(0.25, abs=0.02)
-    # The layer's own level does not matter.
-    flat = np.array([[9.0, 9.0, 9.0], [0.0, 0.0, 0.0]])
-    assert permuted_p(flat, np.array([[True, False, False]] * 2), seed=0) == 1.0
+def test_groups_too_small_for_any_permutation_have_no_p() -> None:
+    # One of four heads has the role and is the farthest: 1 of 4 draws is as far, whatever the effects.
+    alone = _needed(np.array([[-5.0, -0.1, -0.2, -0.3]]), np.array([[0.9, 0.1, 0.2, 0.3]]))
+    # Two of eight are 1 of 28 draws.
+    effects, finds = np.zeros((1, 8)), np.full((1, 8), 0.1)
+    effects[0, :2], finds[0, :2] = -1, 0.9
+    table = pd.DataFrame(group_rows([alone], samples=20, seed=0), columns=list(GROUPS))
+    assert table["p_adjusted"].isna().all()
+    table = pd.DataFrame(group_rows([_needed(effects, finds)], samples=20, seed=0), columns=list(GROUPS))
+    assert table["p_adjusted"].tolist() == pytest.approx([1 / 28], abs=0.02)
+
+
+def test_the_level_of_a_layer_does_not_matter_to_groups() -> None:
+    finds = np.array([[0.9, 0.1, 0.1]] * 3)
+    level = np.array([[9.0], [0.0], [4.0]]) * np.ones((3, 3))
+    table = pd.DataFrame(group_rows([_needed(level, finds)], samples=20, seed=0), columns=list(GROUPS))
+    assert (table["p_adjusted"] > 0.05).all()
 
 
 def test_false_alarms_stay_rare_where_no_head_matters() -> None:
     finds = np.array([[0.9, 0.1, 0.2, 0.3], [0.1, 0.8, 0.0, 0.3]])
     tables = [role_rows([_needed(np.zeros((2, 4)), finds, seed=seed)]) for seed in range(100)]
-    alarms = np.mean([any(row[-1] < 0.05 for row in rows) for rows in tables])
+    alarms = np.mean([any(row[ROLES.index("p_adjusted")] < 0.05 for row in rows) for rows in tables])
     assert alarms <= 0.1
-    assert holm([0.01, 0.04]).tolist() == [0.02, 0.04]
+
+
+def test_few_documents_are_untested() -> None:
+    finds = np.array([[0.9, 0.1, 0.2, 0.3], [0.1, 0.8, 0.0, 0.3]])
+    needed = [_needed(np.where(finds > 0.5, -0.4, 0.0), finds, units=5)]
+    tables = {
+        "roles": pd.DataFrame(role_rows(needed), columns=list(ROLES)),
+        "groups": pd.DataFrame(group_rows(needed, samples=20, seed=0), columns=list(GROUPS)),
+    }
+    first, *_ = tell_findings(Result("roles", tables, Provenance({"name": "m"}, {"name": "c"}, {})))
+    assert first.text.startswith("5 documents are too few to test whether any head with a role matters")
 
 
 def with_chains(texts: list[Text]) -> list[Text]:

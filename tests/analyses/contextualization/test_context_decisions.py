@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
-from lamina.analyses.contextualization.tables import Grid, WordBootstrap, at_least_half, by_word, interval
+from lamina.analyses.contextualization.tables import Grid, WordBootstrap, at_least_half, by_word
 from lamina.analyses.contextualization.words_in_context import find_words
+from lamina.stats.intervals import interval
 from lamina.testing import TinyEncoder
 
 from .conftest import corpus_of, sentences
@@ -42,7 +43,7 @@ def test_micro_f1_is_that_of_sklearn_on_the_same_grid(seed, split):
     gold, decided = grids(said, split)
     counts = Grid.of(DATA, split).count(said)
     words = np.flatnonzero([own == split for own in DATA.split])
-    scores = WordBootstrap(words, samples=3, seed=0).f1(counts)
+    scores = WordBootstrap(DATA.words, words, samples=3, seed=0).f1(counts)
     assert scores.value[-1] == pytest.approx(f1_score(gold, decided, average="micro"))
     each = f1_score(gold, decided, average=None, zero_division=np.nan)
     assert np.nan_to_num(scores.value[:-1]) == pytest.approx(np.nan_to_num(each))
@@ -53,7 +54,7 @@ def test_recall_is_over_the_pairs_own_class():
     grid = Grid.of(DATA, "test")
     words = np.flatnonzero([own == "test" for own in DATA.split])
     own = [2 * said[list(pair.contexts), pair.label].sum() >= len(pair.contexts) for pair in grid.pairs]
-    scores = WordBootstrap(words, samples=3, seed=0).recall(grid.count(said))
+    scores = WordBootstrap(DATA.words, words, samples=3, seed=0).recall(grid.count(said))
     assert scores.value[-1] == pytest.approx(recall_score([True] * len(own), own))
     assert scores.pairs[-1] == len(own)
 
@@ -79,13 +80,13 @@ def test_words_as_one_grid():
     np.logical_or.at(gold, DATA.word, DATA.gold)
     said = gold ^ (np.random.default_rng(1).random(gold.shape) < 0.2)
     inside = np.flatnonzero([own == "test" for own in DATA.split])
-    scores = WordBootstrap(inside, samples=3, seed=0).f1(by_word(DATA, "test", said))
+    scores = WordBootstrap(DATA.words, inside, samples=3, seed=0).f1(by_word(DATA, "test", said))
     assert scores.value[-1] == pytest.approx(f1_score(gold[inside], said[inside], average="micro"))
 
 
 def test_intervals_hold_the_value_and_seeds_widen_them():
     words = np.flatnonzero([own == "test" for own in DATA.split])
-    draws = WordBootstrap(words, samples=400, seed=0)
+    draws = WordBootstrap(DATA.words, words, samples=400, seed=0)
     one, other = (draws.f1(Grid.of(DATA, "test").count(said)) for said in (answers(1), DATA.gold))
     low, high = interval(one.draws[:, -1])
     assert low < one.value[-1] < high

@@ -14,6 +14,7 @@ from lamina.analyses.contextualization.answers import PRESETS, Setup, answer
 from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.finetuning import attention_similarity, load_finetuned
 from lamina.analyses.contextualization.words_in_context import find_words
+from lamina.analyses.verification import check_findings
 from lamina.encoders.passports import passport_of
 from lamina.errors import FormatError, InputError, ModelError
 from lamina.probes.mlp import load_probes
@@ -104,9 +105,27 @@ def test_every_pair_tells_whether_its_class_was_found(asked):
 
 def test_findings_are_of_the_best_layer_and_survive_saving(asked):
     result, _, folder = asked
-    assert 1 <= len(result.findings) <= 4
+    assert len(result.findings) == 3
     assert Result.load(folder / "out").findings == result.findings
-    assert "random ones " in result.findings[0].text
+    for each in (result, Result.load(folder / "out")):
+        assert not check_findings(each), "; ".join(check_findings(each))
+    assert any("the best vectors without context" in found.text for found in result.findings)
+
+
+def test_contrasts_are_the_differences_of_what_is_scored(asked):
+    """Whole text against the word alone was called open by overlapping intervals; the draws are shared."""
+    tables = asked[0].tables
+    scores = overall(tables["sclass"]).set_index(["representation", "layer"])["value"]
+    alone = overall(tables["context"]).query("context == '0'").set_index("layer")["value"]
+    rows = tables["contrasts"].query("comparison == 'less context' and window == 0 and family == 'layers'")
+    expected = [scores["tiny", layer] - alone[layer] for layer in rows["layer"]]
+    assert rows["difference"].to_numpy() == pytest.approx(expected)
+    by_word = tables["contrasts"].query("comparison == 'average'")
+    assert set(by_word["family"]) == {"layers", "chosen layer"}
+    dev = overall(tables["sclass"], "dev").query("representation == 'tiny'")
+    (chosen,) = by_word.loc[by_word["family"] == "chosen layer", "layer"]
+    assert chosen == dev.loc[dev["value"].idxmax(), "layer"], "the words that are scored do not choose the layer"
+    assert set(tables["best"]["layer"]) == {0, 1}
 
 
 def test_an_estimate_counts_every_row_that_is_trained(asked, corpus, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import silhouette_samples
 
 from lamina.analyses.contextualization.occurrences import Occurrences
 from lamina.analyses.contextualization.senses import best_examples, plane, separation
@@ -52,8 +53,32 @@ def test_classes_apart_stand_above_shuffled_ones():
     rng = np.random.default_rng(0)
     some = rng.normal(0, 0.1, (16, 3)) + np.repeat(np.eye(3)[:2], 8, axis=0)
     found = separation(some, ["food"] * 8 + ["act"] * 8)
-    assert found.silhouette > 0.8 > found.high > found.baseline
-    assert abs(found.baseline) < 0.1
+    assert found.silhouette > 0.8
+    assert abs(found.shuffled) < 0.1
+    assert found.by_context.mean() == pytest.approx(found.silhouette)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(4, 20), st.integers(2, 4), st.integers(0, 2**16))
+def test_silhouettes_are_scikit_learns(rows, classes, seed):
+    rng = np.random.default_rng(seed)
+    some, labels = rng.standard_normal((rows, 5)), rng.integers(classes, size=rows)
+    counts = np.bincount(labels, minlength=classes)
+    if (counts == 1).any() or (counts > 0).sum() < 2:
+        return
+    found = separation(some, [f"c{label}" for label in labels], least=2)
+    expected = silhouette_samples(some, labels, metric="cosine")
+    assert found.by_context == pytest.approx(expected, abs=1e-9)
+
+
+def test_resampled_documents_drawn_once_give_the_silhouette_itself():
+    rng = np.random.default_rng(0)
+    some, classes = rng.standard_normal((12, 4)), ["food"] * 6 + ["act"] * 6
+    weights = np.stack([np.ones(12), np.tile([2.0, 1.0], 6), np.repeat([1.0, 0.0], 6)])
+    found = separation(some, classes, weights=weights)
+    assert found.draws[0] == pytest.approx(found.silhouette)
+    assert found.draws[1] != pytest.approx(found.silhouette)
+    assert np.isnan(found.draws[2]), "a sample without the other class has nothing to compare with"
 
 
 def test_silhouette_by_hand():
@@ -66,7 +91,8 @@ def test_silhouette_by_hand():
     "classes", [["food"] * 6, ["food"] * 5 + ["act"], ["food"] * 5 + ["act+food"] * 5, [""] * 12]
 )  # fmt: skip
 def test_fewer_than_two_comparable_classes_have_no_separation(classes):
-    assert all(np.isnan(number) for number in separation(np.eye(len(classes)), classes))
+    found = separation(np.eye(len(classes)), classes)
+    assert np.isnan([found.silhouette, found.shuffled, *found.by_context]).all()
 
 
 def occurrences(classes: dict[str, list[str]]) -> Occurrences:

@@ -124,7 +124,8 @@ def reading(task: str, value: list[float], *, noise: float = 0.03, seed: int = 0
     values = np.array(value)
     drawn = values + noise / np.sqrt(2) * (rng.normal(size=(400, 1)) + rng.normal(size=(400, len(values))))
     constant = np.full(len(values), 0.5), np.full((400, len(values)), 0.5)
-    return Reading(task, values, drawn, {"constant": constant}, stopping, 200, "document", np.ones(len(values), bool), "", "")
+    converged = np.ones(len(values), bool)
+    return Reading(task, values, drawn, {"constant": constant}, stopping, 200, "document", converged, "", "")
 
 
 def test_wrong_4_the_layer_of_lowest_loss_is_not_called_best() -> None:

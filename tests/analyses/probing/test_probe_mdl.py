@@ -26,7 +26,6 @@ from lamina.activations import extract
 from lamina.analyses.probing import mdl
 from lamina.analyses.probing.planning import Amounts, plan_run
 from lamina.analyses.probing.running import Setup, States
-from lamina.analyses.probing.statistics import interval
 from lamina.analyses.probing.suites import Source
 from lamina.corpora.learning import Splits, load_splits
 from lamina.encoders import Encoder
@@ -35,7 +34,7 @@ from lamina.probes import bank
 from lamina.probes.bank import Learned, Schedule
 from lamina.probes.streams import Stream
 from lamina.probes.targets import Targets
-from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats import ENOUGH_SEEDS, Units, interval
 from lamina.tasks import Task
 from lamina.testing import TinyEncoder
 
@@ -44,7 +43,8 @@ HASTY = replace(SHORT, validate_every=3, max_validations=3)
 """Where it does not matter what probes learn."""
 COLUMNS = (
     "model,task,of,layer,seed,targets,code,codelength,low,high,uniform,prior,compression,compression_low,"
-    "compression_high,compression_prior,compression_prior_low,compression_prior_high,by_probe,probe_only,converged"
+    "compression_high,compression_prior,compression_prior_low,compression_prior_high,by_probe,probe_only,converged,"
+    "p_beaten,among_best"
 )
 
 
@@ -188,11 +188,31 @@ def test_intervals_hold_the_true_compression_about_as_often_as_they_say() -> Non
     for number in range(300):
         targets = rng.geometric(1 / 15, 120)
         bits = targets * cost * rng.gamma(4, 1 / 4, 120)
-        drawn = mdl.resampled(120, 200, number)
-        low, high = interval(mdl._weighed(drawn, 4.0 * targets) / mdl._weighed(drawn, bits))
+        units = Units.of([f"t{text}" for text in range(120)], "text")
+        drawn = mdl.Resampled(units, targets.astype(float), samples=200, seed=number)
+        low, high = interval(drawn.lengths(4.0 * targets) / drawn.lengths(bits))
         held.append(low <= truth <= high)
 
     assert 0.91 < np.mean(held) < 0.99
+
+
+def test_documents_are_resampled_and_a_code_is_of_as_many_targets() -> None:
+    # REVIEW: a multinomial bootstrap of texts. Texts of a document cost the same: 10 documents of 12 texts.
+    rng = np.random.default_rng(3)
+    targets = np.full(120, 5.0)
+    bits = targets * np.repeat(rng.gamma(4, 1, 10), 12)
+    by_text, by_document = (
+        Units.of(names, kind)
+        for names, kind in (([f"t{n}" for n in range(120)], "text"), ([f"d{n // 12}" for n in range(120)], "document"))
+    )
+    widths = []
+    for units in (by_text, by_document):
+        drawn = mdl.Resampled(units, targets, samples=1000, seed=0)
+        # What every target costs alike does not vary with how many are drawn.
+        assert drawn.lengths(2 * targets) == pytest.approx(np.full(1000, 1200.0))
+        low, high = interval(drawn.lengths(bits))
+        widths.append(high - low)
+    assert widths[1] > 3 * widths[0]
 
 
 def test_labels_that_follow_from_the_words_are_compressed(code: Coder) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
+from lamina.analyses import get_analysis
+from lamina.analyses.probing.ambiguity import Trace
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
 from lamina.analyses.probing.revisions import revised_at, revision_findings, revision_tables, settled_at
+from lamina.analyses.verification import check_findings
+from lamina.results import Provenance, Result
 
 QUICK = {"samples": 50, "shuffles": 99, "seed": 0}
 
@@ -90,8 +97,9 @@ def test_a_task_that_follows_another_by_one_layer_is_found() -> None:
         assert (after["pairs"], after["observed"]) == (600, 1)
         assert after["shuffled"] == pytest.approx(10 / 16, abs=0.03)
         assert after["shuffled_low"] < after["shuffled"] < after["shuffled_high"] < 1
+        # Its documents are few measures apart: simultaneous over five tests.
         assert after["difference_low"] > 0.3
-        assert (after["p"], after["p_adjusted"]) == (0.01, 0.02)
+        assert after["p_adjusted"] == 0.01
         before = row_of(table, "lead", "follow", measure)
         assert before["observed"] == 0
         assert before["shuffled"] == pytest.approx(3 / 16, abs=0.03)
@@ -110,18 +118,18 @@ def clustered(rng: np.random.Generator, texts: int, per_text: int) -> np.ndarray
 
 
 def test_independent_tasks_differ_from_the_shuffles_no_more_often_than_chance() -> None:
-    p, covered = [], []
+    alarms, covered = [], []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         gold = rng.integers(0, 4, 40 * 8)
         tasks = [decided(name, settling(clustered(rng, 40, 8)), per_text=8, gold=gold) for name in ("a", "b")]
         _, table = revision_tables(tasks, samples=100, shuffles=39, seed=seed)
-        p.append(table["p"].to_numpy())
+        alarms.append((table["p_adjusted"] < 0.05).any())
         covered.append(((table["difference_low"] <= 0) & (table["difference_high"] >= 0)).to_numpy())
 
-    # 5 % are expected. The five tests of a data set depend on each other, so that 40 data sets leave room for chance.
-    assert np.mean(np.array(p) <= 0.05) < 0.1
-    assert np.mean(covered) > 0.9
+    # 5 % of families are expected to have an alarm; intervals are simultaneous.
+    assert np.sum(alarms) <= 6
+    assert np.mean(covered) > 0.95
 
 
 def test_what_two_tasks_owe_to_the_label_alone_is_no_coupling() -> None:
@@ -192,7 +200,8 @@ def test_targets_without_words_in_common_are_no_pairs() -> None:
     _, table = revision_tables([decided("a", said), decided("b", said, apart)], **QUICK)
 
     assert table["pairs"].eq(0).all()
-    assert table.drop(columns=["task_a", "task_b", "measure", "pairs"]).isna().all(axis=None)
+    about = ["task_a", "task_b", "measure", "pairs", "units", "needed", "unit"]
+    assert table.drop(columns=about).isna().all(axis=None)
 
 
 def test_tasks_of_two_corpora_are_not_compared() -> None:
@@ -205,13 +214,38 @@ def test_tasks_of_two_corpora_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "varies"), [(4, False), (5, True)])
-def test_from_five_seeds_on_seeds_are_drawn_too(seeds: int, varies: bool) -> None:
+def test_from_five_seeds_on_seeds_vary_too(seeds: int, varies: bool) -> None:
     # All texts are alike: only the first seed revises.
     said = np.zeros((seeds, 3, 40), int)
     said[0, 0] = 1
     table, _ = revision_tables([decided("pos", said)], **QUICK)
 
     assert bool(table["high"].iloc[-1] > table["low"].iloc[-1]) is varies
+
+
+def test_seeds_are_not_drawn_with_replacement_but_vary_as_students_t() -> None:
+    # REVIEW, probing/revisions.py:109: of five seeds drawn with replacement the interval is too narrow by half.
+    said = np.zeros((5, 2, 200), int)
+    for seed, share in enumerate((0.1, 0.2, 0.3, 0.4, 0.5)):
+        # The same texts for all seeds, and every text alike.
+        said[seed, 0] = np.tile(np.arange(10) < 10 * share, 20)
+    table, _ = revision_tables([decided("pos", said)], samples=4000, shuffles=10, seed=0)
+    row = table[table["layer"] == 1].iloc[0]
+    low, high = t.interval(0.95, 4, 0.3, np.std([0.1, 0.2, 0.3, 0.4, 0.5], ddof=1) / 5**0.5)
+    assert (row["low"], row["high"]) == pytest.approx((low, high), abs=0.02)
+
+
+def test_documents_are_resampled_where_there_are_some() -> None:
+    # Texts of a document are alike: 8 documents of 5 texts.
+    rng = np.random.default_rng(2)
+    share = np.repeat(rng.random(8) < 0.5, 50)
+    said = np.stack([np.stack([share.astype(int), np.zeros(400, int)])])
+    given = decided("pos", said)
+    documents = tuple(f"d{number // 5}" for number in range(40))
+    grouped = replace(given, targets=replace(given.targets, documents=documents))
+    by_text, by_document = (revision_tables([each], **QUICK)[0].iloc[0] for each in (given, grouped))
+    assert (by_text["unit"], by_document["unit"]) == ("text", "document")
+    assert by_document["high"] - by_document["low"] > 1.5 * (by_text["high"] - by_text["low"])
 
 
 def test_the_same_seed_gives_the_same_tables() -> None:
@@ -221,46 +255,82 @@ def test_the_same_seed_gives_the_same_tables() -> None:
         pd.testing.assert_frame_equal(one, other)
 
 
-def test_findings_say_the_share_the_baseline_and_what_seeds_do() -> None:
+def result_of(tables: tuple[pd.DataFrame, pd.DataFrame]) -> Result:
+    """A result of `trace`, with these tables."""
+    traces = pd.DataFrame(columns=list(Trace._fields))
+    named = {"traces": traces, "revisions": tables[0], "revised_after": tables[1]}
+    about = {"name": "tiny", "fingerprint": "f"}, {"name": "toy", "fingerprint": "c"}
+    bare = Result("trace", named, Provenance(*about, {}))
+    return replace(bare, findings=get_analysis("trace").findings(bare))
+
+
+def test_findings_say_what_was_tested() -> None:
     leads = np.random.default_rng(0).integers(1, 5, (2, 600))
     tables = revision_tables([decided("dep", settling(leads)), decided("pos", settling(leads + 1))], **QUICK)
-    after, together, most = revision_findings(*tables)
+    after, before, together, *more = result_of(tables).findings
 
     assert after.text.startswith(
-        "Part of speech: last revision after that of dependencies in 1.00 [1.00, 1.00] of the pairs about the same "
-        "words that are both revised, .6"
+        "Part of speech is last revised at a later layer than Dependencies more often than by chance: in 1.00 of the "
+        "pairs about the same words that are both revised; .6"
     )
-    assert after.text.endswith("(p = .020, corrected; the clearest of 2 pairs).")
-    assert (after.status, after.value) == ("clear", 1)
+    assert after.text.endswith("Clear for 2 of 2 pairs of tasks.")
+    assert before.text.startswith("Dependencies is last revised at a later layer than Part of speech less often")
     assert together.text.startswith(
-        "Dependencies and part of speech: last revisions at the same layer in .00 [.00, .00]"
+        "Dependencies and Part of speech have their last revision at the same layer less often than by chance: in .00 "
     )
-    assert most.text.startswith(
-        "Dependencies: 1.00 [1.00, 1.00] of the decisions are revised on the way up (1.00 of the"
-    )
-    assert "two seeds disagree on ." in most.text
+    assert {found.status for found in (after, before, together)} == {"clear"}
+    assert all("two seeds disagree on" in found.text for found in more)
+    assert check_findings(result_of(tables)) == []
 
 
-def test_findings_of_one_task_are_about_revisions_alone() -> None:
+def test_revisions_are_compared_with_seeds_in_pairs() -> None:
+    # Both seeds revise the same 30 % at layer 1; they disagree on 5 % of the targets at every layer.
+    rng = np.random.default_rng(1)
+    said = np.zeros((2, 3, 400), int)
+    said[:, 0] = rng.random(400) < 0.3
+    said[0] = np.where(rng.random(400) < 0.05, 1 - said[0], said[0])
+    result = result_of(revision_tables([decided("pos", said)], **QUICK))
+    row = result.tables["revisions"].iloc[0]
+    assert row["difference"] == pytest.approx(row["revised"] - row["seeds_differ"])
+    (found,) = result.findings
+    assert found.status == "clear"
+    assert found.text.startswith("Layer 1 revises more decisions about Part of speech than two seeds disagree on: ")
+    assert found.text.endswith("Clear at 1 of 2 layers of all tasks.")
+    assert check_findings(result) == []
+
+
+def test_one_seed_has_nothing_to_compare_revisions_with() -> None:
     (most,) = revision_findings(*revision_tables([decided("pos", settling(np.ones((1, 20), int)))], **QUICK))
 
-    assert most.status == "open"
-    assert most.text.endswith("most at layer 1: 1.00 [1.00, 1.00]; one seed, so nothing to compare it with.")
+    assert most.text == (
+        "It was not tested whether decisions are revised more often than two seeds of the probes disagree: there is "
+        "one seed of the probes."
+    )
 
 
-def test_where_nothing_is_revised_that_is_the_finding() -> None:
-    (nothing,) = revision_findings(*revision_tables([decided("pos", np.zeros((2, 3, 20), int))], **QUICK))
+def test_where_nothing_is_revised_layers_do_as_little_as_seeds() -> None:
+    (nothing,) = revision_findings(*revision_tables([decided("pos", np.zeros((2, 3, 400), int))], **QUICK))
 
-    assert (nothing.status, nothing.text) == ("null", "No decision is revised from layer to layer.")
+    assert nothing.status == "null"
+    assert nothing.text.startswith("Layer 1 revises about as many decisions about Part of speech as two seeds disagree")
+
+
+def test_few_texts_are_untested() -> None:
+    leads = np.random.default_rng(0).integers(1, 5, (2, 40))
+    tables = revision_tables([decided("dep", settling(leads)), decided("pos", settling(leads + 1))], **QUICK)
+    assert set(tables[1]["needed"]) == {6}
+    assert tables[1]["p_adjusted"].isna().all()
+    assert {found.status for found in result_of(tables).findings} == {"untested"}
+    assert check_findings(result_of(tables)) == []
 
 
 def test_a_difference_that_correction_takes_away_is_open() -> None:
     row = {"task_a": "pos", "task_b": "dep", "measure": "after_revised", "pairs": 10, "observed": 0.5, "low": 0.4}
     row |= {"high": 0.6, "shuffled": 0.4, "difference": 0.1, "difference_low": 0.05, "difference_high": 0.15}
-    tables = [
-        pd.DataFrame([row | {"p": 0.03, "p_adjusted": 0.06}]),
-        pd.DataFrame([row | {"p": 0.001, "p_adjusted": 0.006}]),
-    ]
+    row |= {"units": 40, "needed": 0, "unit": "text"}
+    tables = [pd.DataFrame([row | {"p_adjusted": p}]) for p in (0.06, 0.006)]
     nothing = revision_tables([], **QUICK)[0]
 
-    assert [next(iter(revision_findings(nothing, table))).status for table in tables] == ["open", "clear"]
+    found = [next(iter(revision_findings(nothing, table))) for table in tables]
+    assert [each.status for each in found] == ["open", "clear"]
+    assert "more or less often than by chance (difference .10 [.05, .15], p = .060, which decides)" in found[0].text

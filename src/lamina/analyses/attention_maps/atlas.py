@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.attention_maps.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ahead
 from lamina.analyses.attention_maps.coreference import BASELINES
 from lamina.analyses.attention_maps.look import Chosen, standing_out
 from lamina.analyses.attention_maps.sentences import reach, see
 from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter, constant_measures
-from lamina.analyses.legacy import DIFFERENCE, surely_ahead
 from lamina.analyses.watching import Weighting
 from lamina.encoders import Encoder
 from lamina.findings import rows_of
@@ -237,7 +236,7 @@ RELATION = (
     "relation", "direction", "count", "accuracy", "low", "high", "offset", "offset_accuracy", *DIFFERENCE, "ahead",
     "held_out",
 )  # fmt: skip
-PATTERN = ("title", "value", "low", "high", "baseline", "rank", "of")
+PATTERN = ("title", "value", "low", "high", "baseline", "rank", "of", *LEAD)
 NEIGHBOUR = ("layer", "head", "divergence", "behaviour")
 POINT = ("layer", "head", "x", "y", "behaviour")
 BEHAVIOUR = ("behaviour", "what", "value", "over", *DIFFERENCE)
@@ -255,9 +254,8 @@ class Card(NamedTuple):
     behaviours: pd.DataFrame
     """Every behaviour it shows, with the evidence."""
     relations: pd.DataFrame
-    """Dependencies it finds, by its lead over the best offset. `ahead`: surely, after correcting for everything tried.
-    `held_out`: it is the relation's best head, and its numbers are cross-fitted; those that follow are of the whole
-    split, where the best of many is a little lucky."""
+    """Dependencies it finds, by its lead over the best offset, on the whole split. `ahead`: surely, after correcting
+    for everything tried. `held_out`: it is the relation's best head, and the head that other documents chose."""
     coreference: pd.DataFrame
     """`mention_type,count,accuracy,low,high`."""
     pattern: pd.DataFrame
@@ -338,14 +336,16 @@ def _ranked(surface: pd.DataFrame | None) -> pd.DataFrame | None:
 def _relations(whole: pd.DataFrame | None, best: pd.DataFrame | None, layer: int, head: int) -> pd.DataFrame:
     if whole is None or best is None:
         return pd.DataFrame(columns=list(RELATION))
-    won = _of(best, layer, head).assign(held_out=True)
+    own = _of(best, layer, head)
+    chosen = own["agrees"].astype(bool) if "agrees" in own else True
+    won = own.assign(held_out=chosen)
     others = _of(whole, layer, head).assign(held_out=False).sort_values("accuracy", ascending=False)
     others = others.drop_duplicates("relation")
     others = pd.DataFrame(others[(others["count"] >= OFTEN) & ~others["relation"].isin(won["relation"])])
     ordered = pd.concat([part.iloc[(part["offset_accuracy"] - part["accuracy"]).argsort()] for part in (won, others)])
     # Older versions did not test differences: nothing of theirs is surely ahead.
     rows = ordered.reindex(columns=list(RELATION))
-    return rows.assign(ahead=surely_ahead(rows)).head(max(RELATIONS, len(won)))
+    return rows.assign(ahead=is_ahead(rows)).head(max(RELATIONS, len(won)))
 
 
 def _uses(roles: pd.DataFrame | None, effects: pd.DataFrame | None) -> pd.DataFrame | None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import pandas as pd
 
-from lamina.analyses.attention_maps.behaviours import FIRST
-from lamina.analyses.attention_maps.head_means import LAYERS, layer_table
+from lamina.analyses.attention_maps.behaviours import FIRST, LEAD, digits_of
+from lamina.analyses.attention_maps.head_means import LAYERS
 from lamina.analyses.attention_maps.induction import (
     ENCODER,
     INDUCTION,
@@ -25,7 +25,6 @@ from lamina.analyses.attention_maps.loss_gradients import GRADIENTS, GradientMet
 from lamina.analyses.attention_maps.pairs import apart, shown_of
 from lamina.analyses.attention_maps.surface import (
     MEASURES,
-    PATTERNS,
     SHARE_OF_TEXTS,
     SURFACE,
     UNTOLD,
@@ -35,16 +34,15 @@ from lamina.analyses.attention_maps.surface import (
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.inputs import Texts
-from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, fit, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import HOW, OwnLoss
-from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.findings import Finding, Source, cell, finding, number, percent, rows_of
 from lamina.results import Result
 from lamina.stats.bootstrap import DRAWS, draws_table
-from lamina.stats.status import NEGLIGIBLE
+from lamina.stats.status import Contrast
 from lamina.stats.units import unit_of
 
 PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_punctuation", "entropy")
@@ -58,30 +56,45 @@ PAIRED = ("to_self", "to_previous", "to_next", "to_first", "to_separator", "to_p
         "For every head we take the share of attention that goes to the token itself, its neighbours, the first token, "
         "separators and punctuation, and the entropy of its rows: means over a text's tokens and then over texts, "
         "beside the value of uniform attention; 95 % intervals resample documents (texts where there is one document). "
+        "Differences from uniform attention, or of a layer from all layers, are tested two-sided by flipping the "
+        "signs of whole documents (max-T). "
         "Maps are sorted into the five types of Kovaleva et al. (2019) by a rule that was checked on maps labelled by "
         "eye: a part counts where, of the attention that the other parts leave, it holds at least 0.35 of what uniform "
         "attention would not give it. Of a decoder, induction is the share of attention that goes from a repeated "
         "token to the token after its earlier copy, on random tokens said twice, beside the same tokens without a copy "
-        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences."
+        "and the random-weights twin (Olsson et al. 2022); intervals are over sequences, and heads are tested by "
+        "flipping the signs of whole sequences, two-sided, in one family (max-T)."
     ),
     cites=("Clark et al. 2019", "Kovaleva et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
     # Bootstrap weights follow from a text's id, no longer from the order of texts (2). Intervals resample documents;
     # another rule for patterns; a decoder's first token no longer stands in for separators (3). Of decoders, induction,
-    # and nothing about the next token, which they cannot see (4). Draws that pair models are kept (5).
-    version=5,
+    # and nothing about the next token, which they cannot see (4). Draws that pair models are kept (5). What a sentence
+    # claims is tested, by max-T; gradients of the first token ([CLS]) have rows of their own (6).
+    version=6,
     tables={
-        "surface": Table("One row per head and measure, beside its value under uniform attention.", SURFACE),
+        "surface": Table(
+            "One row per head and measure, beside its value under uniform attention. `difference`: share minus "
+            "uniform; its interval and `p_adjusted` are two-sided, of one family: all heads and shares.",
+            SURFACE,
+        ),
         "patterns": Table("One row per head and type of map: the share of texts with such a map.", SHARE_OF_TEXTS),
         "induction": Table(
             "One row per head of a decoder: attention from repeated tokens to the token after their copy (`copy`: to "
             "the copy itself), uniform attention, the same tokens unrepeated, the paired difference, and the "
-            "random-weights twin; `p_adjusted` is corrected over heads.",
+            "random-weights twin. Interval of the difference and `p_adjusted` are two-sided, of one family: all heads. "
+            "`induction`: at least .30 of its attention, and clearly more than without a copy.",
             INDUCTION,
             optional=True,
         ),
         "gradients": Table("One row per head and kind of token attended to.", GRADIENTS, optional=True),
-        "layers": Table("One row per layer and number of the other tables: the mean over its heads.", LAYERS),
+        "layers": Table(
+            "One row per layer and number of the other tables: the mean over its heads. `difference`: it minus "
+            "`beside`, which is uniform attention (shares), the mean over layers (entropies, types of maps) or the "
+            "gradient of other tokens; interval and `p_adjusted` are two-sided, of one family per kind of comparison: "
+            "all layers and shares, all layers of one entropy, all layers and types, all layers and sinks.",
+            LAYERS,
+        ),
         "draws": Table(
             "One row per measure that models are compared by, layer and bootstrap sample: the mean over the layer's "
             "heads, what `compare` pairs models by.",
@@ -145,14 +158,14 @@ def attention(
     skipped[UNTOLD] = patterns.untold
     tables = {"surface": _visible(encoder, surface.table(), "measure"), "patterns": patterns.table()}
     layers = [
-        _visible(encoder, layer_table(surface.means.layers(), MEASURES, "surface"), "kind"),
-        layer_table(patterns.means.layers(), PATTERNS, "patterns"),
+        _visible(encoder, surface.layers(), "kind"),
+        patterns.layers(),
     ]
     if loss is not None:
         slopes = GradientMeter(seen, samples=samples, seed=seed, unit=unit)
         skipped += measure_gradients(slopes, loss, seen, shown, limit=limit, total=len(shown))
         tables["gradients"] = slopes.table()
-        layers.append(layer_table(slopes.means.layers(), slopes.targets, "gradients"))
+        layers.append(slopes.layers())
         said["loss"] = HOW[loss.kind]
     if repeated:
         made = sequences_of(seen, repeated, seed=seed) if seen.causal_maps else None
@@ -213,122 +226,203 @@ _PLACES = {"to_previous": "the previous token", "to_next": "the next token", "to
 """Measure -> in words."""
 _SHOWN = 8
 """Induction heads that are named."""
-_NUMBERS = ["value", "low", "high", "baseline"]
+_NATS = 0.05
+"""A difference between entropies that means nothing."""
 
 
 @attention.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The strongest sink, the clearest positional head, the type of map of one layer, and what the loss hangs on."""
-    table = result.tables.get("surface")
-    if table is None or table.empty:
+    """The strongest sink, the clearest positional head, induction, a layer's type of map, breadth, and gradients."""
+    table, layers = result.tables.get("surface"), result.tables.get("layers")
+    if table is None or layers is None or not (set(LEAD) <= set(table) and set(LAYERS) <= set(layers)):
         return
-    measured = table.dropna(subset=_NUMBERS).rename(columns={"measure": "kind"})
-    layers = result.tables.get("layers")
-    if layers is None:
-        # Results of older versions: the mean of heads' intervals is wider than the layer's own.
-        layers = measured.groupby(["kind", "layer"], sort=False, as_index=False)[_NUMBERS].mean().assign(of="surface")
-    sinks = layers[layers["of"] == "surface"].dropna(subset=_NUMBERS)
-    for row in _most(sinks, _SINKS):
-        found = row.low > row.baseline
-        claim = f"The strongest sink is at layer {row.layer}" if found else "No layer is a sink"
-        heads = "its heads give" if found else f"at most, the heads of layer {row.layer} give"
-        yield finding(
-            f"{claim}: {heads} {{number}} of their attention to {_SINKS[row.kind]}; uniform attention would give "
-            "{against}.",
-            row.value, row.low, row.high, row.baseline,
-        )  # fmt: skip
+    unit = str(result.provenance.corpus.get("resampled", "documents")).removesuffix("s")
+    surface = layers[layers["of"] == "surface"]
+    for row in _most(surface, _SINKS):
+        yield _sink(row, unit)
     # Of a decoder, the head that says what came before is the one that induction builds on.
     decoder = "induction" in result.tables
-    for row in _most(measured, ["to_previous"] if decoder else _PLACES):
-        yield finding(
-            f"The clearest {'previous-token' if decoder else 'positional'} head is {row.layer}-{row.head}: it gives "
-            f"{{number}} of its attention to {_PLACES[row.kind]}; uniform attention would give {{against}}.",
-            row.value, row.low, row.high, row.baseline,
-        )  # fmt: skip
+    for row in _most(table.rename(columns={"measure": "kind"}), ["to_previous"] if decoder else _PLACES):
+        yield _positional(row, unit)
     yield from _induction(result.tables.get("induction"))
-    yield from _types(layers[layers["of"] == "patterns"])
+    yield from _types(layers[layers["of"] == "patterns"], unit)
     slopes = layers[layers["of"] == "gradients"]
-    yield from _breadth(measured) if slopes.empty else _no_op(sinks, slopes)
+    yield from _breadth(surface, unit) if slopes.empty else _no_op(surface, slopes, unit)
+
+
+def _sink(row: Any, unit: str) -> Finding:
+    """The layer that leads uniform attention by most, on tokens that say little."""
+    place = _SINKS[row.kind]
+    return finding(
+        claim=(
+            f"The heads of layer {row.layer} give {percent(row.value)} of their attention to {place}; uniform "
+            f"attention would give {percent(row.baseline)}"
+        ),
+        whether=f"any layer is a sink; the heads of layer {row.layer} come closest, with their attention to {place}",
+        absent=(
+            f"No layer is a sink: the heads of layer {row.layer} come closest, and give about as much of their "
+            f"attention to {place} as uniform attention would"
+        ),
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("layers", {"of": "surface", "layer": row.layer, "kind": row.kind}),
+        unit=unit,
+        importance=("answers", "localised"),
+        digits=digits_of(row.difference),
+    )
+
+
+def _positional(row: Any, unit: str) -> Finding:
+    """The head that leads uniform attention by most, on a token at a fixed place."""
+    head, place = f"head {row.layer}-{row.head}", _PLACES[row.kind]
+    return finding(
+        claim=(
+            f"{head.capitalize()} gives {percent(row.value)} of its attention to {place}; uniform attention would give "
+            f"{percent(row.baseline)}"
+        ),
+        whether=f"any head prefers a place; {head} comes closest, with its attention to {place}",
+        absent=f"No head prefers a place: {head} comes closest, and gives {place} as much as uniform attention would",
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("surface", {"layer": row.layer, "head": row.head, "measure": row.kind}),
+        unit=unit,
+        importance=("answers", "localised"),
+        digits=digits_of(row.difference),
+    )
 
 
 def _induction(table: pd.DataFrame | None) -> Iterable[Finding]:
     """Which heads find what came after an earlier copy; or that none does."""
-    if table is None or table.empty:
+    if table is None or table.empty or not set(INDUCTION) <= set(table):
         return
     heads = induction_heads(table)
     row = next(rows_of(table.nlargest(1, "value") if heads.empty else heads))
-    numbers = (
-        f"{number(row.value, row.low, row.high)} of its attention from repeated tokens to the token after their "
-        f"earlier copy; without a copy {number(row.unrepeated)} (difference "
-        f"{number(row.difference, row.diff_low, row.diff_high)}, {p_in_words(row.p_adjusted)}), the random-weights twin "
-        f"{number(row.twin)}, uniform attention {number(row.baseline)}."
+    head = f"head {row.layer}-{row.head}"
+    shares = (
+        f"gives {percent(row.value)} of its attention from repeated tokens to the token after their earlier copy; "
+        f"without a copy it gives {percent(row.unrepeated)}"
     )
-    about = row.value, row.low, row.high, row.unrepeated
-    if heads.empty:
-        status = "null" if row.diff_high <= NEGLIGIBLE else "open"
-        said = f"No head is an induction head: at most, {row.layer}-{row.head} gives {numbers}"
-        yield legacy_finding(said, status, *about)
-        return
-    named = [f"{each.layer}-{each.head}" for each in rows_of(heads)]
-    listed = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
-    count = f"{len(named)} of {len(table)} heads are induction heads ({listed})"
-    count = count if len(named) > 1 else f"One of {len(table)} heads is an induction head ({listed})"
-    yield legacy_finding(f"{count}; the clearest, {named[0]}, gives {numbers}", "clear", *about)
+    little = ", too little for an induction head" if heads.empty else ""
+    yield finding(
+        claim=f"{head.capitalize()} {shares}{little}",
+        whether=f"any head is an induction head; {head} attends most to the token after an earlier copy",
+        absent=(
+            f"No head is an induction head: {head} attends most to the token after an earlier copy, and as much "
+            "without a copy"
+        ),
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("induction", {"layer": row.layer, "head": row.head}),
+        unit="sequence",
+        importance=("answers", "beats control", "localised"),
+    )
+    if len(heads) > 1:
+        yield _counted_heads(heads, len(table))
 
 
-def _types(patterns: pd.DataFrame) -> Iterable[Finding]:
-    """The layer with most maps of one type, beside that type's share over all layers."""
-    told = patterns[patterns["kind"] != "heterogeneous"].dropna(subset=["value", "low", "high"])
-    for row in rows_of(told.nlargest(1, "value")):
-        overall = float(told.loc[told["kind"] == row.kind, "value"].mean())
+def _counted_heads(heads: pd.DataFrame, of: int) -> Finding:
+    """All of them hold together; the test of the least certain one is theirs."""
+    names = [f"{row.layer}-{row.head}" for row in rows_of(heads)]
+    listed = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    row = next(rows_of(heads.sort_values(["p_adjusted", "diff_low"], ascending=[False, True])))
+    count = f"{len(heads)} of {of} heads"
+    return finding(
+        claim=f"{count} are induction heads ({listed}); the least certain is {row.layer}-{row.head}",
+        whether=f"{count} are induction heads",
+        absent=f"None of {of} heads is an induction head",
+        contrast="its difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=(
+            Source("induction"),
+            Source("induction", {"induction": True}),
+        ),
+        unit="sequence",
+        importance=("answers",),
+    )
+
+
+def _types(patterns: pd.DataFrame, unit: str) -> Iterable[Finding]:
+    """The layer that has more maps of one type than layers have on average."""
+    for row in _most(patterns, [kind for kind in patterns["kind"].unique() if kind != "heterogeneous"]):
         yield finding(
-            f"Layer {row.layer} has most maps of one type: {{number}} of its heads' maps are {row.kind}; over all "
-            "layers {against} are.",
-            row.value, row.low, row.high, overall,
-        )  # fmt: skip
-
-
-def _breadth(measured: pd.DataFrame) -> Iterable[Finding]:
-    """The narrowest and the broadest head."""
-    entropies = measured[measured["kind"] == "entropy"]
-    ends = zip(rows_of(entropies.nsmallest(1, "value")), rows_of(entropies.nlargest(1, "value")), strict=True)
-    for narrow, broad in ends:
-        yield finding(
-            f"The narrowest head is {narrow.layer}-{narrow.head}: entropy {{number}} nats; the broadest, "
-            f"{broad.layer}-{broad.head}, has {{against}}, and uniform attention {number(broad.baseline)}.",
-            narrow.value, narrow.low, narrow.high, broad.value, (broad.low, broad.high),
-        )  # fmt: skip
-
-
-def _no_op(sinks: pd.DataFrame, slopes: pd.DataFrame) -> Iterable[Finding]:
-    """At the layer that attends most to separators (or the first token): does the loss hang on that?"""
-    target = FIRST if FIRST in set(slopes["kind"]) else "separator"
-    attended = sinks[sinks["kind"] == f"to_{target}"]
-    for row in rows_of(attended.nlargest(1, "value")):
-        own, other = (
-            next(rows_of(slopes[(slopes["layer"] == row.layer) & (slopes["kind"] == kind)]))
-            for kind in (target, "other")
+            claim=(
+                f"At layer {row.layer}, {percent(row.value)} of the heads' maps are {row.kind}; over all layers "
+                f"{percent(row.beside)} are"
+            ),
+            whether=f"any layer has its type of map; most of all, layer {row.layer} has maps that are {row.kind}",
+            absent=(
+                f"No layer has its type of map: layer {row.layer} comes closest, with as many maps that are "
+                f"{row.kind} as all layers"
+            ),
+            contrast="difference",
+            test=Contrast.of(row, *LEAD[:3]),
+            source=Source("layers", {"of": "patterns", "layer": row.layer, "kind": row.kind}),
+            unit=unit,
+            importance=("localised",),
         )
+
+
+def _breadth(surface: pd.DataFrame, unit: str) -> Iterable[Finding]:
+    """The layer whose heads look more broadly than those of all layers."""
+    for row in _most(surface, ["entropy"]):
+        digits = digits_of(row.value, row.beside)
+        yield finding(
+            claim=(
+                f"Attention is broader at layer {row.layer} than over all layers: its entropy is "
+                f"{number(row.value, digits=digits)} nats, over all layers {number(row.beside, digits=digits)}"
+            ),
+            whether=f"attention is broader at any layer than over all layers; layer {row.layer} is the broadest",
+            absent="Attention is about as broad at all layers",
+            contrast="difference",
+            test=Contrast.of(row, *LEAD[:3]),
+            source=Source("layers", {"of": "surface", "layer": row.layer, "kind": row.kind}),
+            unit=unit,
+            importance=("localised",),
+            margin=_NATS,
+            digits=digits_of(row.difference),
+        )
+
+
+def _no_op(surface: pd.DataFrame, slopes: pd.DataFrame, unit: str) -> Iterable[Finding]:
+    """At the layer that attends most to separators or the first token: does the loss hang on that?"""
+    attended = surface[surface["kind"].isin([f"to_{kind}" for kind in (FIRST, "separator")])]
+    for most in rows_of(attended.dropna(subset=["value"]).nlargest(1, "value")):
+        kind = most.kind.removeprefix("to_")
+        for row in rows_of(slopes[(slopes["layer"] == most.layer) & (slopes["kind"] == kind)]):
+            yield _gradient(row, _SINKS[most.kind], unit)
+
+
+def _gradient(row: Any, place: str, unit: str) -> Finding:
+    digits = digits_of(row.value, row.beside)
+    less = "less" if row.difference < 0 else "more"
+    where = f"of layer {row.layer}, which attends most to {place}"
+    return finding(
+        claim=(
+            f"The loss hangs {less} on attention to {place} than to other tokens in the heads {where}: mean gradient "
+            f"{number(row.value, digits=digits)} against {number(row.beside, digits=digits)}"
+        ),
+        whether=f"the loss hangs less on attention to {place} than to other tokens in the heads {where}",
+        absent=f"The loss hangs on attention to {place} as much as to other tokens in the heads {where}",
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("layers", {"of": "gradients", "layer": row.layer, "kind": row.kind}),
+        unit=unit,
+        importance=("answers", "surprises"),
         # Gradients have no scale of their own: a tenth is negligible.
-        status = status_of(own.low, own.high, other.value, (other.low, other.high), negligible=other.value / 10)
-        claim = {
-            "clear": f"hangs {'less' if own.value < other.value else 'more'} on that than on attention to other tokens",
-            "open": "may hang on that as much as on attention to other tokens",
-            "null": "hangs on that as much as on attention to other tokens",
-        }[status]
-        numbers = (number(each.value, each.low, each.high, digits=4) for each in (own, other))
-        yield legacy_finding(
-            f"Layer {row.layer} gives most attention to {_SINKS[row.kind]} ({number(row.value)}), and the loss {claim}:"
-            f" mean gradient {' against '.join(numbers)}.",
-            status, own.value, own.low, own.high, other.value,
-        )  # fmt: skip
+        margin=row.beside / 10,
+        digits=digits_of(row.difference),
+    )
 
 
-def _most(table: pd.DataFrame, measures: Collection[str]) -> Iterable[Any]:
-    """The row that leads uniform attention by most; of equals, that of the first measure."""
-    own = pd.concat([table[table["kind"] == measure] for measure in measures])
-    # Older results have a decoder's first token among separators too: the two differ by rounding only.
-    return rows_of(own.assign(lead=(own["low"] - own["baseline"]).round(6)).nlargest(1, "lead"))
+def _most(table: pd.DataFrame, kinds: Collection[str]) -> Iterable[Any]:
+    """The row with the largest difference; of equals, that of the first kind. What could not vary is left out."""
+    tested = table[table["p_adjusted"].notna() | (table["needed"] > 0)]
+    parts = [tested[tested["kind"] == kind].dropna(subset=["difference"]) for kind in kinds]
+    if not any(len(part) for part in parts):
+        return
+    rows = pd.concat([part for part in parts if len(part)])
+    # A decoder's first token may be among separators too: the two differ by rounding only.
+    yield from rows_of(rows.assign(lead=rows["difference"].round(6)).nlargest(1, "lead"))
 
 
 @attention.costs

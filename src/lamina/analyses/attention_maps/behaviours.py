@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.attention_maps.induction import ENOUGH
-from lamina.analyses.legacy import DIFFERENCE, surely_ahead
+from lamina.stats.status import SURE
 
 FIRST = "first"
 """What a sink on the text's first token is called; in a decoder it draws what separators draw elsewhere."""
@@ -22,12 +22,19 @@ SHARES = {
     "punctuation": ("to_punctuation", 0.6),
 }
 """Behaviour -> the measure, and the share of attention that makes it; the paper's."""
+ENOUGH = 0.3
+"""The share of attention from which a head is called an induction head; uniform attention gives about .03."""
 OFTEN = 30
 """Targets on which a head must have been scored: a few lucky ones do not make it syntactic."""
 
 COREFERENCE, SYNTACTIC, INDUCTION, BROADLY, OTHER = "coreference", "syntactic", "induction", "broad", "other"
 BEHAVIOURS = (COREFERENCE, SYNTACTIC, INDUCTION, *SHARES, BROADLY, OTHER)
 """The most telling first: a head that does several things is called by the first."""
+
+LEAD = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
+"""Columns of a tested difference: its estimate with the simultaneous interval, p adjusted for the family, how many
+units have the thing, and how many would be needed where the test could not succeed (else 0)."""
+DIFFERENCE = LEAD[:4]
 
 _TOGETHER = {"all", "all without punctuation"}
 _NONE = float("nan")
@@ -46,12 +53,34 @@ class Found(NamedTuple):
     over: float
     """... and what it had to exceed: a share of attention, or the best simple rule on the same documents."""
     difference: float = _NONE
-    """For syntax and coreference: its lead over that rule, cross-fitted; for induction: over the same tokens without a
-    copy ..."""
+    """For syntax and coreference: its lead over that rule; for induction: over the same tokens without a copy ..."""
     diff_low: float = _NONE
+    """... with its simultaneous interval ..."""
     diff_high: float = _NONE
     p_adjusted: float = _NONE
-    """... and the corrected test of it (see `surely_ahead`)."""
+    """... and its adjusted p."""
+
+
+def is_ahead(rows: pd.DataFrame) -> pd.Series:
+    """Which rows show a lead: adjusted p below .05, and the difference above 0.
+
+    Example:
+        >>> rows = pd.DataFrame([(0.2, 0.01), (0.2, 0.2), (-0.2, 0.01)], columns=["difference", "p_adjusted"])
+        >>> is_ahead(rows).tolist()
+        [True, False, False]
+    """
+    return (rows["p_adjusted"] < SURE) & (rows["difference"] > 0)
+
+
+def digits_of(*values: float) -> int:
+    """Decimals that show two figures of the smallest of these numbers: at least two, at most five.
+
+    Example:
+        >>> digits_of(0.31), digits_of(0.003, 0.2), digits_of(0.0), digits_of(float("nan"))
+        (2, 4, 2, 2)
+    """
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    return min(5, max(2, 1 - math.floor(math.log10(min(sizes))))) if sizes else 2
 
 
 def behaviours(
@@ -64,9 +93,10 @@ def behaviours(
 
     Args:
         surface: `surface.csv` of `attention`.
-        best: `best.csv` of `heads`; a relation's best head is syntactic where it is surely ahead of the best offset.
-        coref: `best.csv` of `corefheads`; the best head of a type of mention is a coreference head where it is surely
-            ahead of every baseline.
+        best: `best.csv` of `heads`; a relation's best head is syntactic where it is ahead of the best offset (see
+            `is_ahead`); punctuation is no syntax.
+        coref: `best.csv` of `corefheads`; the best head of a type of mention is a coreference head where it is ahead of
+            every baseline.
         induction: `induction.csv` of `attention`, of a decoder; heads with enough attention to the token after an
             earlier copy, and more than to the same place without a copy.
 
@@ -106,23 +136,19 @@ def _on_the_surface(surface: pd.DataFrame) -> Iterator[Found]:
 
 def _syntactic(best: pd.DataFrame) -> Iterator[Found]:
     names = ["layer", "head", "relation", "accuracy", "offset_accuracy", *DIFFERENCE]
-    for layer, head, *evidence in best.loc[_often(best) & surely_ahead(best), names].itertuples(index=False):
+    for layer, head, *evidence in best.loc[_often(best) & is_ahead(best), names].itertuples(index=False):
         yield Found(layer, head, SYNTACTIC, *evidence)
 
 
-def scored_relations(best: pd.DataFrame) -> int:
-    """How many relations could have had a syntactic head."""
-    return int(_often(best).sum())
-
-
 def _often(best: pd.DataFrame) -> pd.Series:
-    return (best["count"] >= OFTEN) & ~best["relation"].isin(_TOGETHER)
+    punctuation = pd.Series([str(name).partition(":")[0] == "punct" for name in best["relation"]], best.index, bool)
+    return (best["count"] >= OFTEN) & ~best["relation"].isin(_TOGETHER) & ~punctuation
 
 
 def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:
     names = ["layer", "head", "mention_type", "accuracy", "baseline_accuracy", *DIFFERENCE]
     for _, own in coref[coref["count"] >= OFTEN].groupby("mention_type", sort=False):
-        if surely_ahead(own).all():
+        if is_ahead(own).all():
             # The baseline that comes closest is the evidence.
             for layer, head, *evidence in own.nlargest(1, "baseline_accuracy")[names].itertuples(index=False):
                 yield Found(int(layer), int(head), COREFERENCE, *evidence)
@@ -130,6 +156,6 @@ def _coreferring(coref: pd.DataFrame) -> Iterator[Found]:
 
 def _inducing(induction: pd.DataFrame) -> Iterator[Found]:
     names = ["layer", "head", "value", *DIFFERENCE]
-    enough = (induction["value"] > ENOUGH) & (induction["difference"] > 0)
+    enough = (induction["value"] >= ENOUGH) & is_ahead(induction)
     for layer, head, value, *evidence in induction.loc[enough, names].itertuples(index=False):
         yield Found(int(layer), int(head), INDUCTION, "", value, ENOUGH, *evidence)

@@ -8,23 +8,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
+from lamina.analyses.attention_maps.behaviours import LEAD, is_ahead
 from lamina.analyses.attention_maps.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.inputs import Documents
-from lamina.analyses.legacy import DIFFERENCE, legacy_finding, paired_difference, status_of_difference
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watching import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
 from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import CorpusError
-from lamina.findings import Finding, number, p_in_words, rows_of
+from lamina.findings import Finding, Source, finding, percent, rows_of
 from lamina.results import Result
-from lamina.stats.best import CrossFit, cross_fit
-from lamina.stats.family import holm
-from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.best import cross_fit
+from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.intervals import ratio_intervals
+from lamina.stats.status import Contrast
 from lamina.stats.units import CHOOSING, SCORED, document_of, halve
 from lamina.types import Edge, Span, Text
 
@@ -80,11 +80,15 @@ def _inside(edge: Edge, kept: Span) -> bool:
 
 COLUMNS = ("system", "layer", "head", "mention_type", "count", "accuracy", "low", "high")
 """Of `coref.csv`."""
-BESIDE = (*COLUMNS[3:4], *COLUMNS[1:3], *COLUMNS[4:], "baseline", "baseline_accuracy", *DIFFERENCE, "agrees")
+CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high")
+BESIDE = (
+    "mention_type", "layer", "head", *COLUMNS[4:], "baseline", "baseline_accuracy", *LEAD, "ahead", *CROSS_FITTED,
+    "agrees",
+)  # fmt: skip
 """Of `best.csv`."""
 PAPER_PIECES = 128
 """What the paper cut documents to."""
-BEST = "best head"
+BEST, CROSS = "best head", "best head, cross-fitted"
 _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head words", "rules": "the rules"}
 """Baseline -> in words."""
 
@@ -94,16 +98,24 @@ _CALLED = {"nearest": "taking the nearest mention", "head match": "matching head
     question="Which head points from a mention to one it corefers with?",
     method=(
         "For each mention with an antecedent in its window: is the word that its head word attends most to the head "
-        "word of an antecedent? The best head of each type of mention is chosen on one half of the documents and "
-        "scored on the other, then the other way round. It is compared with three baselines on the same documents, "
-        "with Holm's correction over all heads, types and baselines."
+        "word of an antecedent? The best head of each type of mention is compared with three baselines on the same "
+        "documents, by flipping the signs of whole documents, two-sided; one family of all heads, types and baselines "
+        "(max-T). Its accuracy is also cross-fitted: the head is chosen on one half of the documents and scored on the "
+        "other, then the other way round."
     ),
     cites=("Clark et al. 2019",),
     reads=Documents(),
-    version=3,  # both halves choose and are scored; a best head per type; head and baselines are paired
+    # Both halves choose and are scored; a best head per type; head and baselines are paired (3). Max-T instead of Holm;
+    # the contrast that is tested is the one that is told, cross-fitted scores stand beside it (4).
+    version=4,
     tables={
         "coref": Table("One row per system and type of mention; the system `head` has one per head.", COLUMNS),
-        "best": Table("One row per type of mention and baseline: the type's best head against it.", BESIDE),
+        "best": Table(
+            "One row per type of mention and baseline: the type's best head against it. `difference`: head minus "
+            "baseline; its interval and `p_adjusted` are two-sided, of one family: all heads, types and baselines. "
+            "`needed` above 0: untested. `crossfit_` are scores of heads that other documents chose.",
+            BESIDE,
+        ),
     },
     chapter="heads",
     example="lamina corefheads minilm --corpus gum_open --split dev --out results/corefheads",
@@ -133,11 +145,12 @@ def corefheads(
     Documents with `chains` of mentions are cut at sentence ends into windows that fit the model; antecedents in
     another window are out of reach and counted. Texts with pairs of mentions (`coref`, as in GAP) stay as they are.
 
-    The system `head` has one row per head, on all documents. `best head` is cross-fitted: for each type of mention a
-    head is chosen on one half of the documents and scored on the other, then the other way round, and both scores are
-    pooled. So all systems are scored on the same mentions. `best` compares it with every baseline: `difference` is
-    head minus baseline on the same documents, with its 95 % interval, and `p_adjusted` (two-sided) tests the head shown on
-    all documents, corrected over all heads, types and baselines. Documents are what varies in all of them.
+    The system `head` has one row per head, on all documents, `best head` the best of them for each type of mention, and
+    `best head, cross-fitted` what such a choice is worth on other documents: a head is chosen on one half of the
+    documents and scored on the other, then the other way round, and both are pooled.
+    `best` compares it with every baseline: `difference` is head minus baseline on the same documents; its interval and
+    `p_adjusted` (two-sided) belong to one family of all heads, types and baselines, since any of them could have been
+    the best. Documents are what varies in all of them.
 
     Example:
         >>> corpus = lamina.load_corpus("gum_open", "dev", unit="document")  # doctest: +SKIP
@@ -172,27 +185,29 @@ def corefheads(
 def _findings(result: Result) -> Iterable[Finding]:
     """The best head against each baseline, over all types of mention."""
     best = result.tables.get("best")
-    if best is None:
+    if best is None or not set(BESIDE) <= set(best):
         return
-    scored = best[(best["mention_type"] == ALL) & (best["count"] > 0)]
-    for row in rows_of(scored.dropna(subset=["accuracy", "low", "high", *DIFFERENCE])):
+    for row in rows_of(best[(best["mention_type"] == ALL) & (best["count"] > 0)]):
         yield _compared(row, _CALLED[str(row.baseline)])
 
 
 def _compared(row: Any, called: str) -> Finding:
     head = f"best single head, {row.layer}-{row.head},"
-    status = status_of_difference(row.diff_low, row.diff_high, row.p_adjusted)
-    claim = {
-        "clear": f"The {head} finds {'more' if row.difference > 0 else 'fewer'} antecedents than {called}",
-        "open": f"Whether the {head} finds more antecedents than {called} is undecided",
-        "null": f"The {head} finds as many antecedents as {called}",
-    }[status]
-    text = (
-        f"{claim}: {number(row.accuracy, row.low, row.high)} against {number(row.baseline_accuracy)} of {row.count:,} "
-        f"mentions, a difference of {number(row.difference, row.diff_low, row.diff_high)} "
-        f"({p_in_words(row.p_adjusted)} after Holm)."
+    more = "more" if row.difference > 0 else "fewer"
+    note = f"Chosen on other documents, the best head finds {percent(row.crossfit_accuracy)}." if not row.agrees else ""
+    return finding(
+        claim=(
+            f"The {head} finds {more} antecedents than {called}: {percent(row.accuracy)} against "
+            f"{percent(row.baseline_accuracy)}"
+        ),
+        whether=f"the {head} finds more or fewer antecedents than {called}",
+        absent=f"The {head} finds as many antecedents as {called}",
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("best", {"mention_type": row.mention_type, "baseline": row.baseline}),
+        importance=("answers", "beats control", "localised") if row.difference > 0 else ("answers",),
+        note=note,
     )
-    return legacy_finding(text, status, row.difference, row.diff_low, row.diff_high, 0.0)
 
 
 def _cut(encoder: Encoder, corpus: Corpus, *, window: int, faithful: bool) -> tuple[Iterable[Text], int]:
@@ -225,15 +240,17 @@ def _asked(corpus: Corpus) -> int:
 def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.DataFrame:
     """Every system and type of mention on all documents, as `coref.csv`; the best head as in `best_table`."""
     sums, samples = meter.sums(), meter.samples()
-    own = best.drop_duplicates("mention_type")[list(COLUMNS[1:])]
-    parts = [own.assign(system=BEST)[list(COLUMNS)]]
+    own = best.drop_duplicates("mention_type").reset_index(drop=True)
+    crossed = dict(zip(("accuracy", "low", "high"), (own[name] for name in CROSS_FITTED), strict=True))
+    both = own.assign(system=CROSS, layer=np.nan, head=np.nan, **crossed).dropna(subset=["accuracy"])
+    parts = [own.assign(system=BEST)[list(COLUMNS)], *([both[list(COLUMNS)]] if len(both) else [])]
     heads = [("head", at // per_block + 1, at % per_block + 1) for at in range(sums.heads.shape[-1])]
     systems = [(name, None, None) for name in BASELINES]
     for named, hits, drawn in (
         (systems, sums.baselines, samples.baselines),
         (heads, sums.heads, samples.heads),
     ):
-        ends = [intervals(drawn[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
+        ends = [ratio_intervals(drawn[:, kind], samples.counts[:, kind]) for kind in range(len(KINDS))]
         rows = [
             (*place, mention_type, int(count), _share(hits[kind, at], count), *(float(end[at]) for end in ends[kind]))
             for at, place in enumerate(named)
@@ -243,37 +260,51 @@ def coref_table(meter: CorefMeter, per_block: int, best: pd.DataFrame) -> pd.Dat
     return pd.concat([each.astype({"layer": "Int64", "head": "Int64"}) for each in parts], ignore_index=True)
 
 
+def leads(units: CorefHits, *, seed: int = 0) -> Contrasts:
+    """Every head beside every baseline, by type of mention: does it find more, or fewer, on the same documents?
+
+    One family: all types, heads and baselines, signs of whole documents flipped, two-sided.
+
+    Returns:
+        [kind, head, baseline].
+    """
+    lead = units.heads[..., None] - units.baselines[..., None, :]
+    counts = np.broadcast_to(units.counts[..., None, None], lead.shape)
+    return sign_flip_family(lead, counts, bounds=(-1.0, 1.0), seed=seed)
+
+
 def best_table(meter: CorefMeter, per_block: int, *, faithful: bool = False) -> pd.DataFrame:
     """The best head of each type of mention beside every baseline, as `best.csv`.
 
-    Accuracy and differences are cross-fitted: each half of the documents is scored by the head that the other half
-    chose for the type. The head shown is the best on all documents; `agrees` says whether both halves chose it.
-    `p_adjusted` tests that very head on all documents, corrected over all heads, types and baselines. `faithful`: one
-    head for all types, the best over all mentions, chosen on the documents it is scored on. Types that only one half
-    has are left out.
+    The head shown is the best on all documents, and its test is the one told (see `leads`). `crossfit_accuracy` is free
+    of the luck of the best of many: each half of the documents is scored by the head that the other half chose for the
+    type; `agrees` says whether both halves chose the head that is shown. `faithful`: one head for all types, the best
+    over all mentions, and nothing cross-fitted. Types that only one half has are left out.
     """
-    units, halves, weights = meter.units(), meter.halves(), meter.weights()
-    counted = [kind for kind in range(len(KINDS)) if all(units.counts[halves == half, kind].any() for half in (0, 1))]
-    p = {kind: paired_difference(_leads(units, kind), units.counts[:, kind]).p for kind in counted}
-    corrected = holm(np.concatenate([p[kind].ravel() for kind in counted])).reshape(-1, *p[counted[0]].shape)
-    overall = int(meter.sums().heads[KINDS.index(ALL)].argmax())
+    units, halves, weights, sums = meter.units(), meter.halves(), meter.weights(), meter.sums()
+    tests, samples = leads(units), meter.samples()
+    overall = int(sums.heads[KINDS.index(ALL)].argmax())
     rows = []
-    for kind, p_adjusted in zip(counted, corrected, strict=True):
+    for kind, name in enumerate(KINDS):
         counts, heads = units.counts[:, kind], units.heads[:, kind]
-        found = CrossFit(overall, heads[:, overall], agrees=True) if faithful else cross_fit(heads, halves)
-        low, high = intervals(weights @ found.hits, weights @ counts)
-        place = (KINDS[kind], found.system // per_block + 1, found.system % per_block + 1, int(counts.sum()))
-        scored = (_share(found.hits.sum(), counts.sum()), float(low), float(high))
-        for at, name in enumerate(BASELINES):
-            hits = units.baselines[:, kind, at]
-            difference = paired_difference(found.hits - hits, counts)
-            beside = (name, _share(hits.sum(), counts.sum()), *map(float, difference[:3]), p_adjusted[found.system, at])
-            rows.append((*place, *scored, *beside, found.agrees))
-    return pd.DataFrame(rows, columns=list(BESIDE))
-
-
-def _leads(units: CorefHits, kind: int) -> Float[np.ndarray, "unit head baseline"]:
-    return units.heads[:, kind, :, None] - units.baselines[:, kind, None]
+        if not all(counts[halves == half].any() for half in (CHOOSING, SCORED)):
+            continue
+        total = float(counts.sum(dtype=float))
+        found = cross_fit(heads, halves)
+        head = overall if faithful else found.system
+        low, high = (float(end[head]) for end in ratio_intervals(samples.heads[:, kind], samples.counts[:, kind]))
+        place = (name, head // per_block + 1, head % per_block + 1, int(total))
+        scored = (_share(sums.heads[kind, head], total), low, high)
+        crossed = (float("nan"),) * 3
+        if not faithful:
+            ends = (float(end) for end in ratio_intervals(weights @ found.hits, weights @ counts))
+            crossed = (_share(found.hits.sum(dtype=float), total), *ends)
+        for at, baseline in enumerate(BASELINES):
+            beside = (baseline, _share(sums.baselines[kind, at], total))
+            tested = (float(values[kind, head, at]) for values in tests)
+            rows.append((*place, *scored, *beside, *tested, False, *crossed, faithful or found.agrees))
+    table = pd.DataFrame(rows, columns=list(BESIDE)).astype({"units": int, "needed": int})
+    return table.assign(ahead=is_ahead(table))
 
 
 def _share(hits: float | np.floating, count: float | np.floating) -> float:

@@ -12,15 +12,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.legacy import finding
+from lamina.analyses.attention_maps.behaviours import LEAD, digits_of
+from lamina.analyses.attention_maps.head_means import UnitRows
 from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import Encoder
-from lamina.findings import Finding, rows_of
-from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.intervals import ratio_intervals as intervals
-from lamina.stats.units import BY_DOCUMENT, Unit
+from lamina.findings import Finding, Source, finding, number, rows_of
+from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.intervals import ratio_intervals
+from lamina.stats.status import Contrast
+from lamina.stats.units import BY_DOCUMENT, MOST_UNITS, Unit
 
-DIVERGENCES = ("layer_a", "head_a", "layer_b", "head_b", "value", "mean", "low", "high")
+DIVERGENCES = ("layer_a", "head_a", "layer_b", "head_b", "value", "mean", "low", "high", *LEAD, "closest")
 """Columns of `divergences.csv`."""
 SMOOTHING = 0.001
 """The share of every distribution that is spread evenly over the text's tokens; the paper's."""
@@ -35,6 +37,10 @@ _WORTH_A_THREAD = 2**13
 _RESAMPLED = 2**26
 """Numbers that bootstrap samples may hold, 256 MiB: models of more than about 500 heads get fewer samples."""
 _FEWEST = 100
+_HELD, _FEWEST_UNITS = 2**25, 64
+"""Numbers that sums of documents may hold, 256 MiB, and the documents that are kept apart whatever their size."""
+_TESTED = 50_000
+"""Pairs that are tested, those of 316 heads; more take minutes."""
 
 
 class Apart(NamedTuple):
@@ -64,8 +70,10 @@ class DivergenceMeter:
         count = encoder.blocks * encoder.heads
         self._pairs = np.triu_indices(count, 1)
         pairs = len(self._pairs[0])
-        samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
-        self._sums = StreamedBootstrap(pairs + 1, samples=samples, seed=seed)
+        self.samples = min(samples, max(_FEWEST, _RESAMPLED // (pairs + 1)))
+        """Of the bootstrap: fewer of models with very many heads."""
+        self._seed = seed
+        self._rows = UnitRows(pairs + 1, most=min(MOST_UNITS, max(_FEWEST_UNITS, _HELD // (pairs + 1))))
         self._summed = torch.zeros(count, count, dtype=torch.float64)
         self.tokens = 0
         """How many tokens' attention was compared."""
@@ -83,13 +91,13 @@ class DivergenceMeter:
         self.tokens += sum(len(each.ids) for each in batch.tokens)
         one, other = (torch.from_numpy(each).to(found.device) for each in self._pairs)
         sums = torch.cat([found[:, one, other], batch.sizes[:, None]], 1)
-        self._sums.add_all(sums, [self._unit.of(text) for text in batch.texts])
+        self._rows.add(sums, [self._unit.of(text) for text in batch.texts])
 
     def apart(self) -> Apart:
         """A token's mean, with the 95 % interval over resampled documents or texts."""
-        drawn = self._sums.samples
+        drawn = self._rows.draws(samples=self.samples, seed=self._seed)
         sides = [np.zeros_like(self.summed) for _ in range(2)]
-        for side, found in zip(sides, intervals(drawn[:, :-1], drawn[:, -1]), strict=True):
+        for side, found in zip(sides, ratio_intervals(drawn[:, :-1], drawn[:, -1]), strict=True):
             side[self._pairs] = found
         low, high = (side + side.T for side in sides)
         return Apart(self.summed / max(self.tokens, 1), low, high)
@@ -97,8 +105,29 @@ class DivergenceMeter:
     def table(self) -> pd.DataFrame:
         """One row per pair of heads, blocks and heads counted from 1."""
         places = (each for pair in self._pairs for each in (pair // self._heads + 1, pair % self._heads + 1))
-        values = (each[self._pairs] for each in (self.summed, *self.apart()))
-        return pd.DataFrame(dict(zip(DIVERGENCES, (*places, *values), strict=True)))
+        value, mean, low, high = (each[self._pairs] for each in (self.summed, *self.apart()))
+        tests = closeness(self._rows.values())
+        closest = np.arange(len(mean)) == mean.argmin()
+        columns = (*places, value, mean, low, high, *tests, closest)
+        table = pd.DataFrame(dict(zip(DIVERGENCES, columns, strict=True)))
+        return table.astype({"units": int, "needed": int})
+
+
+def closeness(sums: Float[np.ndarray, "unit column"]) -> Contrasts:
+    """The mean divergence of all pairs minus that of each: are two heads closer, or farther apart, than heads are?
+
+    One family of all pairs, signs of whole documents flipped, two-sided. Of very many pairs there are no tests.
+
+    Args:
+        sums: of documents: divergences of each pair, then tokens.
+    """
+    pairs, tokens = sums[:, :-1], sums[:, -1]
+    closer = pairs.mean(1, keepdims=True) - pairs
+    if pairs.shape[1] <= _TESTED:
+        return sign_flip_family(closer, tokens)
+    missing = np.full(pairs.shape[1], np.nan)
+    estimate = closer.sum(0) / tokens.sum()
+    return Contrasts(estimate, missing, missing, missing, np.full(len(missing), len(tokens)), np.zeros(len(missing)))
 
 
 def divergences(
@@ -173,18 +202,32 @@ def _entropies_of_one(halves: Float[np.ndarray, "head cell"]) -> Float[np.ndarra
 
 
 def most_alike(table: pd.DataFrame) -> Iterable[Finding]:
-    """The two heads that attend most alike, beside the mean of all pairs; none for results without intervals.
+    """The two heads that attend most alike, beside the mean of all pairs; none for results of older versions.
 
     Example:
-        >>> rows = [(1, 1, 1, 2, 4.0, 0.04, 0.03, 0.05), (1, 1, 2, 1, 36.0, 0.36, 0.34, 0.38)]
-        >>> [(each.text[:35], each.value) for each in most_alike(pd.DataFrame(rows, columns=list(DIVERGENCES)))]
-        [('Heads 1-1 and 1-2 attend most alike', 0.04)]
+        >>> rows = [
+        ...     (1, 1, 1, 2, 3.0, 0.003, 0.0023, 0.004, 0.1785, 0.17, 0.19, 0.002, 20, 0, True),
+        ...     (1, 1, 2, 1, 360.0, 0.36, 0.34, 0.38, -0.1785, -0.19, -0.17, 0.002, 20, 0, False),
+        ... ]
+        >>> [found.text for found in most_alike(pd.DataFrame(rows, columns=list(DIVERGENCES)))]
+        ['Heads 1-1 and 1-2 attend alike: their divergence is .0030 nats per token, less than that of two heads on \
+average (difference .179 [.170, .190]).']
     """
-    if not {"low", "high"} <= set(table) or table["mean"].isna().any() or len(table) < 2:
+    if not set(DIVERGENCES) <= set(table) or len(table) < 2:
         return
-    for row in rows_of(table.nsmallest(1, "mean")):
+    tested = table["p_adjusted"].notna() | (table["needed"] > 0)
+    for row in rows_of(table[table["closest"].astype(bool) & tested]):
+        pair = f"{row.layer_a}-{row.head_a} and {row.layer_b}-{row.head_b}"
         yield finding(
-            f"Heads {row.layer_a}-{row.head_a} and {row.layer_b}-{row.head_b} attend most alike: divergence {{number}} "
-            "nats per token; two heads have {against} on average.",
-            row.mean, row.low, row.high, float(table["mean"].mean()),
-        )  # fmt: skip
+            claim=(
+                f"Heads {pair} attend alike: their divergence is {number(row.mean, digits=digits_of(row.mean))} nats "
+                "per token, less than that of two heads on average"
+            ),
+            whether=f"heads {pair} attend more alike than two heads do on average",
+            absent=f"Heads {pair}, the closest two, attend no more alike than two heads do on average",
+            contrast="difference",
+            test=Contrast.of(row, *LEAD[:3]),
+            source=Source("divergences", {"closest": True}),
+            importance=("localised",),
+            digits=digits_of(row.difference, row.diff_high - row.diff_low),
+        )

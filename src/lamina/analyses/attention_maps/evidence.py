@@ -8,9 +8,8 @@ import pandas as pd
 
 from lamina.analyses.attention_maps.atlas import NATS, OFTEN, SHARE, TITLES, Card
 from lamina.analyses.attention_maps.behaviours import BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
-from lamina.analyses.legacy import status_of
 from lamina.findings import number, rows_of
-from lamina.stats.status import Status
+from lamina.stats.status import Status, status_of
 
 _NAN = float("nan")
 _UNITS = dict.fromkeys(TITLES.values(), SHARE) | {TITLES["entropy"]: NATS, TITLES["entropy_first"]: NATS}
@@ -102,7 +101,8 @@ def _finds(card: Card) -> Evidence:
         return Evidence(
             "finds", f"finds the antecedent of {mention.mention_type} mentions", "accuracy", mention.accuracy,
             mention.low, mention.high, beside, rule, f"{mention.count:,} mentions",
-            status_of(mention.low, mention.high, beside),
+            # Only heads that are clearly ahead of every rule have the behaviour.
+            "open" if known is None else "clear",
         )  # fmt: skip
     # Relations that earn a name first; of the rest, the one with the largest lead.
     often = card.relations[(card.relations["count"] >= OFTEN) | card.relations["ahead"].astype(bool)]
@@ -111,8 +111,8 @@ def _finds(card: Card) -> Evidence:
     if row is None:
         return Evidence("finds", "", note="dependencies were not looked for", needs=("heads",))
     way = "from a word to its head" if row.direction == "dependent" else "from a word to its dependent"
-    held = "chosen on other documents" if row.held_out else "on the split it was chosen on"
-    # Sure only where the paired and corrected test says so too.
+    held = "also where other documents chose the head" if row.held_out else "on the split it was chosen on"
+    # The paired and corrected test says so.
     status = "clear" if row.ahead else "open"
     return Evidence(
         "finds", f"looks {way} by {row.relation}", "accuracy", row.accuracy, row.low, row.high, row.offset_accuracy,
@@ -131,7 +131,8 @@ def _looks(card: Card) -> Evidence:
         return Evidence("looks", "", note="its pattern was not measured", needs=("attention",))
     return Evidence(
         "looks", row.title, _UNITS.get(row.title, SHARE), row.value, row.low, row.high, row.baseline,
-        "uniform attention", f"rank {row.rank:.0f} of {row.of:.0f} heads", status_of(row.low, row.high, row.baseline),
+        "uniform attention", f"rank {row.rank:.0f} of {row.of:.0f} heads",
+        status_of(row.diff_low, row.diff_high, row.p_adjusted, needed=row.needed),
     )  # fmt: skip
 
 

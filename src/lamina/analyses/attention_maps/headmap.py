@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.attention_maps.behaviours import SYNTACTIC, Found, behaviours, named, scored_relations
+from lamina.analyses.attention_maps.behaviours import LEAD, Found, behaviours, named
 from lamina.analyses.attention_maps.coreference import CorefMeter
 from lamina.analyses.attention_maps.corefheads import best_table as best_antecedents
 from lamina.analyses.attention_maps.divergences import DIVERGENCES, DivergenceMeter, most_alike
+from lamina.analyses.attention_maps.heads import relation_findings
 from lamina.analyses.attention_maps.induction import REPEATED, InductionMeter, induction_table, sequences_of
-from lamina.analyses.attention_maps.relations import RelationMeter, best_table, relations_of, relations_table
+from lamina.analyses.attention_maps.relations import BEST, RelationMeter, best_table, relations_of, relations_table
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.inputs import Texts
-from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.settings import Length, Samples, Seed, Weights
 from lamina.analyses.watching import Meter, Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, ModelError
-from lamina.findings import Finding, number, rows_of
+from lamina.findings import Finding, Source, finding, number, rows_of
 from lamina.results import Result
-from lamina.stats.status import SURE
-from lamina.stats.units import CHOOSING, SCORED, halve, unit_of
+from lamina.stats.paired import drawn_contrast
+from lamina.stats.status import Contrast
+from lamina.stats.units import CHOOSING, SCORED, Units, halve, unit_of
 
 POINTS = ("layer", "head", "x", "y", "behaviour")
 """Columns of `points.csv`."""
 FIT = ("heads", "tokens", "stress")
 """Columns of `fit.csv`."""
+LIKENESS = ("within", "between", *LEAD)
+"""Columns of `likeness.csv`."""
 
 STARTS, STEPS, EPSILON = 5, 1000, 1e-10
 """The paper's: random starts, of which the best is taken; most steps of each; the gain that is not worth a step."""
@@ -86,17 +89,36 @@ _DRAWN = 1000
     method=(
         "The Jensen-Shannon divergence of every two heads' attention (0.001 smoothing, nats per token) is placed on a "
         "plane by metric multidimensional scaling. Behaviours are told by the thresholds of Clark et al. (2019); "
-        "syntactic and coreference heads must beat simple rules on the same documents, cross-fitted and with Holm's "
-        "correction. Of a decoder, induction heads are found on random tokens said twice (Olsson et al. 2022)."
+        "syntactic and coreference heads must beat simple rules on the same documents, corrected by max-T over all "
+        "heads, relations (types of mention) and rules. Whether heads of one layer are more alike than heads of two is "
+        "tested by resampling heads. Of a decoder, induction heads are found on random tokens said twice (Olsson et "
+        "al. 2022)."
     ),
     cites=("Clark et al. 2019", "Olsson et al. 2022"),
     reads=Texts(),
     # A name needs a paired, corrected lead over simple rules; divergences have intervals (3). Induction heads (4).
-    version=4,
+    # Max-T instead of Holm, punctuation is no syntax; tests of likeness and of the best heads are tables (5).
+    version=5,
     tables={
         "points": Table("One row per head: its place on the plane and what it does.", POINTS),
-        "divergences": Table("One row per pair of heads; low and high are the interval of the mean.", DIVERGENCES),
+        "divergences": Table(
+            "One row per pair of heads; low and high are the interval of the mean. `difference`: the mean of all pairs "
+            "minus that of the pair; `p_adjusted` is two-sided, of one family: all pairs.",
+            DIVERGENCES,
+        ),
         "behaviours": Table("One row per head and behaviour that holds of it, with the evidence.", Found._fields),
+        "likeness": Table(
+            "One row: mean divergence of heads of one layer and of heads of two layers, and the difference, heads "
+            "resampled; `p_adjusted` is two-sided, of this test alone.",
+            LIKENESS,
+            optional=True,
+        ),
+        "best": Table(
+            "One row per relation: its best head against the best fixed offset, as in `heads`; one-sided, one family "
+            "of all heads, directions and relations.",
+            BEST,
+            optional=True,
+        ),
         "fit": Table("One row: how well the plane keeps the divergences.", FIT),
     },
     chapter="heads",
@@ -117,7 +139,8 @@ def headmap(
 
     `points` has each head's place on the plane, in nats per token, and what it does; `divergences` every two heads,
     summed over all tokens as in the paper, and per token with its interval; `behaviours` all that holds of a head;
-    `fit` the plane's stress. Blocks and heads count from 1.
+    `likeness` tests whether heads of one layer attend more alike than heads of two layers; `best` has the tests of
+    syntactic heads (see `heads`); `fit` the plane's stress. Blocks and heads count from 1.
 
     Syntactic heads are found where the corpus has dependencies, coreference heads where it has chains (load it with
     `unit="window:128"`: few antecedents are in the same sentence), induction heads in decoders.
@@ -155,62 +178,69 @@ def headmap(
         "behaviours": doing,
         "fit": pd.DataFrame([(len(apart.summed), apart.tokens, plane.stress)], columns=list(FIT)),
     }
-    return Tables(tables, skipped, data={} if best is None else {"relations": scored_relations(best)})
+    alike = likeness(tables["divergences"], samples=_DRAWN, seed=seed)
+    tables |= {"likeness": alike} if len(alike) else {}
+    tables |= {} if best is None else {"best": best}
+    return Tables(tables, skipped)
 
 
 @headmap.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Whether heads of a layer are alike, and how many heads are syntactic."""
+    """Whether heads of a layer are alike, which two heads are closest, and which heads are syntactic."""
+    alike = result.tables.get("likeness")
+    if alike is not None and set(LIKENESS) <= set(alike):
+        yield from map(_layers_matter, rows_of(alike))
     table = result.tables.get("divergences")
     if table is not None:
-        yield from _layers_matter(table)
         yield from most_alike(table)
-    points, doing = result.tables.get("points"), result.tables.get("behaviours")
-    relations = result.provenance.corpus.get("relations")
-    if points is not None and doing is not None and relations:
-        yield _syntactic_heads(len(points), doing, int(relations))
+    best = result.tables.get("best")
+    if best is not None and set(BEST) <= set(best):
+        yield from relation_findings(best, "best", most=2)
 
 
-class _Contrast(NamedTuple):
-    """Mean divergences of heads of one layer and of heads of two layers."""
-
-    within: float
-    between: float
-    low: float
-    """Of the difference."""
-    high: float
-
-
-def _layers_matter(divergences: pd.DataFrame) -> Iterable[Finding]:
+def _layers_matter(row: Any) -> Finding:
     """Heads of one layer against heads of two layers."""
-    found = _contrast(divergences)
-    if found is None:
-        return
-    difference = found.between - found.within
-    status = status_of(found.low, found.high, 0.0)
-    claim = {
-        "clear": f"Heads of one layer attend {'more' if difference > 0 else 'less'} alike than heads of two layers",
-        "open": "Whether heads of one layer attend more alike than heads of two layers is undecided",
-        "null": "Heads of one layer attend no more alike than heads of two layers",
-    }[status]
-    text = (
-        f"{claim}: mean divergence {number(found.within)} within layers and {number(found.between)} between them, a "
-        f"difference of {number(difference, found.low, found.high)} nats per token (heads resampled)."
+    more = "more" if row.difference > 0 else "less"
+    return finding(
+        claim=(
+            f"Heads of one layer attend {more} alike than heads of two layers: mean divergence {number(row.within)} "
+            f"within layers and {number(row.between)} between them, in nats per token"
+        ),
+        whether="heads of one layer attend more or less alike than heads of two layers",
+        absent="Heads of one layer attend no more and no less alike than heads of two layers",
+        contrast="difference",
+        test=Contrast.of(row, *LEAD[:3]),
+        source=Source("likeness"),
+        unit="head",
+        importance=("answers", "localised"),
     )
-    yield legacy_finding(text, status, difference, found.low, found.high, 0.0)
 
 
-def _contrast(divergences: pd.DataFrame) -> _Contrast | None:
-    """None where there is one layer, or one head per layer. Heads are resampled, since each is in many pairs."""
-    mean = divergences["mean"].to_numpy()
+def likeness(divergences: pd.DataFrame, *, samples: int, seed: int = 0) -> pd.DataFrame:
+    """One row: divergences within and between layers, and their difference; no row where there is nothing to compare.
+
+    That is with one layer, or one head per layer. Heads are resampled, since each of them is in many pairs; a head that
+    is drawn twice is no pair with itself.
+
+    Example:
+        >>> pairs = [(a, b) for a in range(4) for b in range(a)]
+        >>> rows = [(a // 2, a % 2, b // 2, b % 2, 0, 0.1 + 0.2 * (a // 2 != b // 2)) for a, b in pairs]
+        >>> table = likeness(pd.DataFrame(rows, columns=list(DIVERGENCES[:6])), samples=100)
+        >>> table[["within", "between", "difference", "needed"]].round(2).values.tolist()
+        [[0.1, 0.3, 0.2, 6.0]]
+    """
+    empty = pd.DataFrame(columns=list(LIKENESS))
+    mean = divergences["mean"].to_numpy(float)
     same = (divergences["layer_a"] == divergences["layer_b"]).to_numpy()
     if not same.any() or same.all() or not np.isfinite(mean).all():
-        return None
+        return empty
     ends = [[*zip(divergences[f"layer_{side}"], divergences[f"head_{side}"], strict=True)] for side in "ab"]
     places = {name: at for at, name in enumerate(sorted({*ends[0], *ends[1]}))}
     cells = tuple([places[name] for name in side] for side in ends)
-    drawn = np.random.default_rng(0).multinomial(len(places), np.full(len(places), 1 / len(places)), size=_DRAWN)
-    # The first row has every head once. A head drawn twice is no pair with itself.
+    units = Units.of((f"{layer}-{head}" for layer, head in places), "item")
+    order = [units.owner[at] for at in range(len(places))]
+    drawn = units.weights(samples=samples, seed=seed)[:, order].astype(float)
+    # The first row has every head once.
     weights = np.vstack([np.ones(len(places)), drawn])
     means = []
     for kind in (same, ~same):
@@ -218,22 +248,9 @@ def _contrast(divergences: pd.DataFrame) -> _Contrast | None:
         counted[cells], summed[cells] = kind, kind * mean
         with np.errstate(invalid="ignore"):
             means.append(np.vecdot(weights @ summed, weights) / np.vecdot(weights @ counted, weights))
-    spread = (means[1] - means[0])[1:]
-    low, high = np.nanquantile(spread, [0.025, 0.975]) if np.isfinite(spread).any() else (np.nan, np.nan)
-    return _Contrast(float(means[0][0]), float(means[1][0]), float(low), float(high))
-
-
-def _syntactic_heads(heads: int, doing: pd.DataFrame, relations: int) -> Finding:
-    """Their number; the correction lets luck make any of them in one corpus of twenty at most."""
-    own = doing[doing["behaviour"] == SYNTACTIC]
-    rule = f"one or more of {relations} relations better than the best fixed offset (p < {number(SURE)} after Holm)."
-    if own.empty:
-        return legacy_finding(f"None of {heads} heads is syntactic: none finds {rule}", "open", 0.0, against=0.0)
-    found = len(own[["layer", "head"]].drop_duplicates())
-    leading = rows_of(own.nlargest(3, "difference"))
-    names = ", ".join(f"{row.layer}-{row.head} for {row.what}" for row in leading)
-    text = f"{found} of {heads} heads are syntactic (most clearly {names}): each finds {rule}"
-    return legacy_finding(text, "clear", float(found), against=0.0)
+    within, between = means
+    test = drawn_contrast(float(between[0] - within[0]), (between - within)[1:], len(places))
+    return pd.DataFrame([(within[0], between[0], *test)], columns=list(LIKENESS))
 
 
 def _relations(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> RelationMeter | None:
@@ -247,7 +264,7 @@ def _relations(encoder: Encoder, corpus: Corpus, samples: int, seed: int) -> Rel
 
 
 def _best(meter: RelationMeter, per_block: int) -> pd.DataFrame:
-    return best_table(meter, per_block, relations_table(meter, per_block))
+    return best_table(meter, relations_table(meter, per_block))
 
 
 def _best_antecedents(meter: CorefMeter, per_block: int) -> pd.DataFrame | None:

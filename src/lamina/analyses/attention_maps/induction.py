@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 
-from lamina.analyses.legacy import paired_difference, surely_ahead
+from lamina.analyses.attention_maps.behaviours import ENOUGH, LEAD, is_ahead
 from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import SPECIAL, Encoder
-from lamina.stats.family import holm
+from lamina.stats.family import sign_flip_family
+from lamina.stats.intervals import student_interval
 from lamina.types import Text
 
 COPY = 25
@@ -31,12 +31,10 @@ _CANDIDATES = 4000
 """Of the vocabulary, drawn to find tokens that are words."""
 REPEATED = 20
 """Random sequences, unless a setting says otherwise."""
-ENOUGH = 0.3
-"""The share of attention from which a head is called an induction head; uniform attention gives about .03."""
 
 INDUCTION = (
     *("layer", "head", "value", "low", "high", "baseline", "unrepeated"),
-    *("difference", "diff_low", "diff_high", "p_adjusted", "copy", "twin", "twin_low", "twin_high"),
+    *(*LEAD, "copy", "twin", "twin_low", "twin_high", "induction"),
 )
 """Columns of `induction.csv`."""
 TOO_FEW = "its vocabulary has too few words of one token to repeat"
@@ -155,36 +153,40 @@ class InductionMeter:
 
 
 def induction_table(meter: InductionMeter, twin: InductionMeter | None) -> pd.DataFrame:
-    """One row per head; intervals are over sequences, the difference is paired by sequence."""
-    own, without = meter.values("repeated"), meter.values("unrepeated")
-    value, low, high = _mean(own)
-    apart = paired_difference(own - without, np.ones(len(own)), whole=False)
+    """One row per head; intervals are over sequences, the difference is paired by sequence.
+
+    One family of all heads, signs of sequences flipped, two-sided; `induction` says whether a head earns the name.
+    """
+    repeated, unrepeated = meter.values("repeated"), meter.values("unrepeated")
+    value, low, high = _mean(repeated)
+    tests = sign_flip_family(repeated - unrepeated, np.ones(len(repeated)), bounds=(-1.0, 1.0))
     missing = np.full_like(value, np.nan)
     beside = (missing,) * 3 if twin is None else _mean(twin.values("repeated"))
     block, head = (axis.ravel() for axis in np.indices(value.shape))
     columns = (
-        *(block + 1, head + 1, value, low, high, np.full_like(value, meter.uniform), without.mean(0)),
-        *(apart.value, apart.low, apart.high, holm(apart.p.ravel()), meter.copies(), *beside),
+        *(block + 1, head + 1, value, low, high, np.full_like(value, meter.uniform), unrepeated.mean(0)),
+        *(*tests, meter.copies(), *beside, missing),
     )
-    return pd.DataFrame({name: np.ravel(each) for name, each in zip(INDUCTION, columns, strict=True)})
+    table = pd.DataFrame({name: np.ravel(each) for name, each in zip(INDUCTION, columns, strict=True)})
+    table = table.astype({"units": int, "needed": int})
+    return table.assign(induction=(table["value"] >= ENOUGH) & is_ahead(table))
 
 
 def _mean(values: Float[np.ndarray, "sequence block head"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """With Student's interval; shares stay shares."""
-    count, mean = len(values), values.mean(0)
-    if count < 2:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    reach = student.ppf(0.975, count - 1) * values.std(0, ddof=1) / np.sqrt(count)
-    return mean, np.clip(mean - reach, 0, 1), np.clip(mean + reach, 0, 1)
+    flat = values.reshape(len(values), -1)
+    ends = np.array([student_interval(column) for column in flat.T]).clip(0, 1).T
+    low, high = (end.reshape(values.shape[1:]) for end in ends)
+    return values.mean(0), low, high
 
 
 def induction_heads(table: pd.DataFrame) -> pd.DataFrame:
-    """The heads that earn the name, the clearest first: enough attention, surely more than without a repetition.
+    """The heads that earn the name, the clearest first: enough attention, clearly more than without a repetition.
 
     Example:
-        >>> row = dict.fromkeys(INDUCTION, 0.0) | {"layer": 2, "value": 0.8, "diff_low": 0.7, "p_adjusted": 0.001}
+        >>> row = dict.fromkeys(INDUCTION, 0.0) | {"layer": 2, "value": 0.8, "difference": 0.7, "p_adjusted": 0.001}
         >>> rows = pd.DataFrame([row, row | {"layer": 3, "value": 0.1}, row | {"layer": 4, "p_adjusted": 0.2}])
         >>> induction_heads(rows)["layer"].tolist()
         [2]
     """
-    return table[(table["value"] >= ENOUGH) & surely_ahead(table)].sort_values("value", ascending=False)
+    return table[(table["value"] >= ENOUGH) & is_ahead(table)].sort_values("value", ascending=False)

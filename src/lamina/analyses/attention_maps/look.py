@@ -15,13 +15,12 @@ from lamina.analyses.attention_maps.sentences import Level, Units, head_of, reac
 from lamina.analyses.attention_maps.surface import SurfaceMeter
 from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.inputs import Sentence
-from lamina.analyses.legacy import legacy_finding
 from lamina.analyses.settings import Setting, Weights
 from lamina.analyses.watched import to_words
 from lamina.analyses.watching import refuse_without_maps
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.findings import Finding, number, rows_of
+from lamina.findings import Finding, Source, not_tested, number, rows_of
 from lamina.results import Result
 
 ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
@@ -125,11 +124,12 @@ def look(
 
 @look.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """The heads that stand out; one sentence carries no interval."""
+    """The heads that stand out; one sentence can test nothing."""
     shown = result.tables["heads"].dropna(subset=["value"])
     if len(shown):
         named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(shown))
-        yield legacy_finding(f"Heads that stand out on this sentence: {named}; one sentence has no interval.", "open")
+        whether = f"the heads that stand out on this sentence, {named}, do so on others"
+        yield not_tested(whether, "one sentence has no interval", source=[Source("heads")])
 
 
 @look.shows

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from lamina.analyses.attention_maps.behaviours import FIRST
-from lamina.analyses.attention_maps.head_means import HeadMeans, head_table
+from lamina.analyses.attention_maps.head_means import HeadMeans, head_table, layer_table
 from lamina.analyses.watched import roles_of
 from lamina.analyses.watching import fit, punctuation_ids
 from lamina.encoders import Encoder
@@ -18,7 +18,8 @@ from lamina.progress import progress
 from lamina.stats.units import BY_DOCUMENT, Unit
 from lamina.types import Text
 
-TARGETS = ("separator", "punctuation", "other")
+TARGETS = (FIRST, "separator", "punctuation", "other")
+"""What attention goes to; the text's first token, [CLS] where there is one, is none of the others: it is a sink."""
 GRADIENTS = ("layer", "head", "target", "value", "low", "high")
 """Columns of `gradients.csv`."""
 
@@ -33,20 +34,19 @@ class GradientMeter:
         self._causal = encoder.causal_maps
         self._punctuation = punctuation_ids(encoder)
         self.means = HeadMeans(len(TARGETS), encoder, samples=samples, seed=seed, unit=unit)
-        """Kinds are `targets`."""
-        self.targets = TARGETS
-        """`FIRST` instead of `separator` where the first token stands in for separators."""
+        """Kinds are `TARGETS`."""
 
     def update(self, text: Text, gradients: Gradients) -> None:
         """Take one text's gradients in."""
         roles = roles_of(gradients.tokens, self._punctuation, causal=self._causal)
-        if roles.separators[0]:
-            self.targets = (FIRST, *TARGETS[1:])
         size = len(gradients.tokens.ids)
+        first = torch.arange(size) == 0
         # The loss has a gradient for every weight, but a decoder has no weights for what comes later.
         seen = torch.ones(size, size).tril() if self._causal else torch.ones(size, size)
-        only = roles.punctuation & ~roles.separators
-        columns = torch.stack([roles.separators, only, ~(roles.separators | only)], -1)
+        # A decoder's first token stands in for separators that its texts do not have: here it is the first token only.
+        separators = roles.separators & ~first
+        signs = roles.punctuation & ~roles.separators & ~first
+        columns = torch.stack([first, separators, signs, ~(first | separators | signs)], -1)
         cells = seen[..., None] * columns
         counts = cells.sum((0, 1))
         chosen = (cells.flatten(0, 1) / counts.clamp_min(1)).to(gradients.weights.device)
@@ -54,8 +54,19 @@ class GradientMeter:
         self.means.add(found.permute(2, 0, 1)[None].cpu(), (counts > 0)[None].float(), [text])
 
     def table(self) -> pd.DataFrame:
-        """`layer,head,target,value,low,high`; NaN where no text has such a target."""
-        return head_table(self.means.heads(), self.targets, GRADIENTS)
+        """`layer,head,target,value,low,high`; without targets that no text has."""
+        return _there(head_table(self.means.heads(), TARGETS, GRADIENTS), "target")
+
+    def layers(self) -> pd.DataFrame:
+        """Rows of `layers.csv`: the first token and separators beside other tokens of the same layer."""
+        tests = self.means.layer_tests([0, 1], TARGETS.index("other"))
+        return _there(layer_table(self.means.layers(), TARGETS, "gradients", [tests]), "kind")
+
+
+def _there(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Without the kinds that are never there."""
+    absent = [kind for kind, rows in table.groupby(column, sort=False) if rows["value"].isna().all()]
+    return table[~table[column].isin(absent)].reset_index(drop=True)
 
 
 def measure_gradients(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime, default_root
+from lamina.analyses.attention_maps.behaviours import LEAD
 from lamina.analyses.attention_maps.parse_probes import (
     HELD_BYTES,
     RIGHT,
@@ -20,6 +21,7 @@ from lamina.analyses.attention_maps.parse_probes import (
     Learner,
     Score,
     Scorer,
+    UnitHits,
     default_vectors,
     shuffled,
     static_vectors,
@@ -27,7 +29,6 @@ from lamina.analyses.attention_maps.parse_probes import (
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.analyses.watched import From
 from lamina.analyses.watching import Weighting, refuse_without_maps, watch
@@ -36,9 +37,12 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import told
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, percent, rows_of
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
 from lamina.results import Result, answer_key, question_key
+from lamina.stats.family import sign_flip_family
+from lamina.stats.status import Contrast
+from lamina.stats.units import unit_of
 from lamina.types import Text, text_key
 
 ONLY, WORDS, DISTANCE = "attention-only", "attention+words", "distance+words"
@@ -52,6 +56,14 @@ separators in the root's."""
 WEIGHTS = ("system", "layer", "head", "direction", "weight")
 CHOSEN = ("system", "layer", "head", "direction", "train_score")
 """Columns of `weights.csv` and `chosen.csv`."""
+CONTRASTS = ("system", "beside", "uas", "beside_uas", *LEAD)
+"""Columns of `contrasts.csv`."""
+CLAIMS = (
+    (WORDS, DISTANCE, "Attention maps and word vectors", "distances and word vectors"),
+    (ONLY, RIGHT, "Attention maps alone", "taking the next word as head"),
+    (WORDS, f"{WORDS}, {RANDOM}", "The trained maps with word vectors", "maps of random blocks with word vectors"),
+)
+"""Systems that are compared, and how they are called."""
 
 
 class _Settings(NamedTuple):
@@ -76,6 +88,7 @@ class _Run(NamedTuple):
     skipped: Counter[str]
     words: int
     """Scored."""
+    units: UnitHits
 
 
 @analysis(
@@ -86,14 +99,22 @@ class _Run(NamedTuple):
         "map, or weights that depend on the two words' static vectors. They are scored without punctuation on texts "
         "they have not learned from, and compared with the next word as head, with word vectors and distances, with "
         "the same probes over random blocks, and with trees taken directly from the maps; 95 % intervals resample "
-        "sentences."
+        "documents (sentences where there is one document). Three pairs of systems are compared on the same documents "
+        "by flipping signs, two-sided, in one family (max-T)."
     ),
     cites=("Clark et al. 2019",),
     reads=TrainedTexts(),
-    version=2,  # bootstrap weights follow from a text's id, no longer from the order of texts
+    # Bootstrap weights follow from a text's id, no longer from the order of texts (2). Documents are resampled; systems
+    # are compared in pairs (3).
+    version=3,
     tables={
         "uas": Table(
             "One row per system: UAS, UUAS, and the interval of UAS (of UUAS where there is no UAS).", Score._fields
+        ),
+        "contrasts": Table(
+            "One row per pair of systems that is compared. `difference`: UAS of the one minus that of the other; "
+            "interval and `p_adjusted` are two-sided, of one family: these pairs.",
+            CONTRASTS,
         ),
         "weights": Table("One row per probe, head and direction: the weight of the head's map.", WEIGHTS),
         "chosen": Table("One row per parser without training: the map it reads, chosen on the training texts.", CHOSEN),
@@ -164,7 +185,7 @@ def parse(
         _tables(made, encoder.heads),
         {f"{name}: {reason}": count for name, run in runs.items() for reason, count in run.skipped.items()},
         model={"vectors": static.describe()},
-        data={"train": splits.train.describe()},
+        data={"train": splits.train.describe(), "resampled": f"{unit_of(splits.scored).by}s"},
         files={PROBES: path},
         scored={"words": made[0].words},
     )
@@ -173,21 +194,47 @@ def parse(
 @parse.finds
 def _findings(result: Result) -> Iterable[Finding]:
     """Whether maps add to words and distances, to random maps, and what they find alone."""
-    table = result.tables["uas"].dropna(subset=["uas", "low", "high"])
-    scores = {row.system: (row.uas, row.low, row.high) for row in rows_of(table)}
-    said = (
-        (WORDS, DISTANCE, "Attention maps and word vectors", "distances and word vectors"),
-        (ONLY, RIGHT, "Attention maps alone", "the next word as head"),
-        (WORDS, f"{WORDS}, {RANDOM}", "The trained maps with word vectors", "maps of random blocks with word vectors"),
-    )
-    for system, beside, one, other in said:
-        if system in scores and beside in scores:
-            own, against = scores[system], scores[beside]
-            text = f"{one} find {number(*own)} of heads (UAS), {other} {number(*against)}"
-            status = status_of(*own[1:], against[0], against[1:])
-            more = "more" if own[0] > against[0] else "less"
-            verdict = {"clear": f"{more} of the tree", "open": "undecided", "null": "no difference"}[status]
-            yield legacy_finding(f"{text}: {verdict}.", status, *own, against=against[0])
+    table = result.tables.get("contrasts")
+    if table is None:
+        return
+    unit = str(result.provenance.corpus.get("resampled", "documents")).removesuffix("s")
+    names = {(system, beside): (one, other) for system, beside, one, other in CLAIMS}
+    for row in rows_of(table):
+        one, other = names[row.system, row.beside]
+        more = "more" if row.difference > 0 else "less"
+        plain = one[:1].lower() + one[1:]
+        yield finding(
+            claim=(
+                f"{one} find {more} of the tree than {other}: {percent(row.uas)} of heads against "
+                f"{percent(row.beside_uas)}"
+            ),
+            whether=f"{plain} find more or less of the tree than {other}",
+            absent=f"{one} find as much of the tree as {other}",
+            contrast="difference of UAS",
+            test=Contrast.of(row, *LEAD[:3]),
+            source=Source("contrasts", {"system": row.system, "beside": row.beside}),
+            unit=unit,
+            importance=("answers", "beats control") if row.difference > 0 else ("answers",),
+        )
+
+
+def contrasts(runs: Iterable[UnitHits]) -> pd.DataFrame:
+    """Every pair of `CLAIMS` whose systems were scored, paired by document; one family, two-sided."""
+    scored = list(runs)
+    right = {name: hits for run in scored for name, hits in run.right.items()}
+    pairs = [(system, beside) for system, beside, *_ in CLAIMS if system in right and beside in right]
+    if not pairs:
+        return pd.DataFrame(columns=list(CONTRASTS))
+    words = scored[0].words
+    differences = np.stack([right[system] - right[beside] for system, beside in pairs], 1)
+    tests = sign_flip_family(differences, words, bounds=(-1.0, 1.0))
+    total = words.sum()
+    shares = [[float(right[name].sum() / total) if total else np.nan for name in pair] for pair in pairs]
+    rows = [
+        (*pair, *share, *(values[at] for values in tests))
+        for at, (pair, share) in enumerate(zip(pairs, shares, strict=True))
+    ]
+    return pd.DataFrame(rows, columns=list(CONTRASTS)).astype({"units": int, "needed": int})
 
 
 @parse.shows
@@ -248,6 +295,7 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
         causal=causal,
         samples=settings.samples,
         seed=seed,
+        unit=unit_of(settings.splits.scored),
         trees=trees if bare else None,
         picks=picks if bare else None,
         baseline=bare,
@@ -259,7 +307,9 @@ def _run(encoder: Encoder, settings: _Settings, *, bare: bool) -> _Run:
     skipped["training texts of one word, whose only candidate is the root"] = learner.lone
     skipped["scored texts of one word, whose only candidate is the root"] = scorer.lone
     skipped["scored texts of punctuation alone, or without dependencies, that score nothing"] = scorer.empty
-    return _Run(probes, scorer.scores(), scorer.weights(), trees | picks if bare else {}, skipped, scorer.words)
+    return _Run(
+        probes, scorer.scores(), scorer.weights(), trees | picks if bare else {}, skipped, scorer.words, scorer.units()
+    )
 
 
 def _disjoint(splits: Splits, skipped: Counter[str]) -> Iterator[Text]:
@@ -299,6 +349,7 @@ def _tables(runs: Sequence[_Run], heads: int) -> dict[str, pd.DataFrame]:
     ]
     return {
         "uas": pd.DataFrame(scores, columns=list(Score._fields)),
+        "contrasts": contrasts(run.units for run in runs),
         "weights": pd.DataFrame(weights, columns=list(WEIGHTS)),
         "chosen": _chosen(runs[0].choices, heads),
     }

@@ -16,7 +16,8 @@ from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
 from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
-from lamina.stats.bootstrap import StreamedBootstrap
+from lamina.stats.intervals import ratio_intervals
+from lamina.stats.units import BY_DOCUMENT, Halves, Unit, UnitSums
 from lamina.types import Text
 
 UNKNOWN = -1
@@ -321,8 +322,17 @@ class _Parsed(NamedTuple):
     weights: np.ndarray | None
 
 
+class UnitHits(NamedTuple):
+    """What was counted in each document, or text where there is one document."""
+
+    words: Float[np.ndarray, " unit"]
+    """Scored."""
+    right: dict[str, Float[np.ndarray, " unit"]]
+    """System -> words whose head it finds; systems without heads are left out."""
+
+
 class Scorer:
-    """Counts right heads and right links of every system, and of every system in resampled texts."""
+    """Counts right heads and right links of every system, by document; intervals resample documents."""
 
     def __init__(
         self,
@@ -332,6 +342,7 @@ class Scorer:
         causal: bool,
         samples: int,
         seed: int,
+        unit: Unit = BY_DOCUMENT,
         trees: Mapping[str, Choice] | None = None,
         picks: Mapping[str, Choice] | None = None,
         baseline: bool = False,
@@ -340,7 +351,8 @@ class Scorer:
         self._trees, self._picks, self._baseline = trees or {}, picks or {}, baseline
         self.systems = [*([RIGHT] if baseline else []), *probes, *self._trees, *self._picks]
         # Right heads of each system, right links of each, words, links.
-        self._sums = StreamedBootstrap(2 * len(self.systems) + 2, samples=samples, seed=seed)
+        self._sums = UnitSums(2 * len(self.systems) + 2, Halves(frozenset(), unit.by))
+        self._samples, self._seed = samples, seed
         self._weighed = {name: _MeanWeights(probe) for name, probe in probes.items() if isinstance(probe, WEIGHED)}
         self.lone = 0
         """Texts of one word."""
@@ -362,25 +374,31 @@ class Scorer:
         flat = np.zeros((len(tree.heads),) * 2)
         weights = np.stack([flat if each.weights is None else each.weights for each in said])
         right = (heads == tree.heads)[:, tree.scored].sum(1)
-        self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text.id)
+        self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text)
 
     @property
     def words(self) -> int:
         """How many words were scored."""
-        return int(self._sums.value[-2])
+        return int(self._sums.total()[-2])
+
+    def units(self) -> UnitHits:
+        """Words, and right heads of every system, by unit; units have one order for all who score the same texts."""
+        values = self._sums.values().astype(float)
+        right = {name: values[:, at] for at, name in enumerate(self.systems) if name not in self._trees}
+        return UnitHits(values[:, -2], right)
 
     def scores(self) -> list[Score]:
         """UAS and UUAS of every system; the interval is of UAS, or of UUAS where there is no UAS."""
         count = len(self.systems)
-        value, spread = _ratios(self._sums.value[None], count)[0], _ratios(self._sums.samples, count)
+        total, units = self._sums.total(), self._sums.values()
+        drawn = self._sums.weights(samples=self._samples, seed=self._seed) @ units
         rows = []
         for at, system in enumerate(self.systems):
-            uas = float("nan") if system in self._trees else value[at]
-            uuas = float("nan") if system in self._picks else value[count + at]
-            drawn = spread[:, count + at if system in self._trees else at]
-            drawn = drawn[np.isfinite(drawn)]
-            low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (np.nan, np.nan)
-            rows.append(Score(system, float(uas), float(uuas), float(low), float(high)))
+            uas = float("nan") if system in self._trees else _share(total[at], total[-2])
+            uuas = float("nan") if system in self._picks else _share(total[count + at], total[-1])
+            hits, counted = (count + at, -1) if system in self._trees else (at, -2)
+            low, high = ratio_intervals(drawn[:, hits], drawn[:, counted])
+            rows.append(Score(system, uas, uuas, float(low), float(high)))
         return rows
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -435,8 +453,5 @@ class _MeanWeights:
         return (self._sums / np.maximum(self._counts, 1)).reshape(4, -1)
 
 
-def _ratios(sums: np.ndarray, systems: int) -> np.ndarray:
-    """[sample, 2 * systems] Shares of right heads and of right links."""
-    words, links = sums[:, -2:-1], sums[:, -1:]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.concatenate([sums[:, :systems] / words, sums[:, systems:-2] / links], 1)
+def _share(hits: float, count: float) -> float:
+    return float(hits) / float(count) if count else float("nan")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.attention_maps.behaviours import OFTEN
-from lamina.analyses.legacy import DIFFERENCE, paired_difference
+from lamina.analyses.attention_maps.behaviours import LEAD, OFTEN, is_ahead
 from lamina.analyses.watched import Arriving, WatchedBatch
 from lamina.stats.best import cross_fit
-from lamina.stats.family import holm
-from lamina.stats.intervals import ratio_intervals as intervals
+from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.intervals import ratio_intervals
 from lamina.stats.units import CHOOSING, SCORED, Halves, UnitSums
 from lamina.types import Edge, Text
 
@@ -78,8 +77,11 @@ def relations_of(texts: Iterable[Text]) -> Counter[str]:
 def _names(edge: Edge) -> tuple[str, ...]:
     """What a dependency is counted under."""
     relation = edge.labels[0]
-    punctuation = relation.partition(":")[0].lower() == "punct"
-    return (relation, ALL) if punctuation else (relation, ALL, NO_PUNCTUATION)
+    return (relation, ALL) if _is_punctuation(relation) else (relation, ALL, NO_PUNCTUATION)
+
+
+def _is_punctuation(relation: str) -> bool:
+    return relation.partition(":")[0].lower() == "punct"
 
 
 def targets_of(texts: Sequence[Text], columns: Mapping[str, int]) -> Targets:
@@ -199,6 +201,11 @@ class RelationMeter:
         """The half of each unit."""
         return self._counted.halves()
 
+    @property
+    def kind(self) -> Literal["document", "text"]:
+        """What a unit is."""
+        return self._sums.kind
+
     def sums(self, half: int | None = None) -> Hits:
         """What was counted in one half, or in both."""
         return self._shaped(self._counted.total(half))
@@ -220,32 +227,74 @@ class RelationMeter:
 
 
 RELATIONS = (
-    "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy",
-    *DIFFERENCE,
+    "relation", "direction", "layer", "head", "count", "accuracy", "low", "high", "offset", "offset_accuracy", *LEAD,
 )  # fmt: skip
 """Columns of `relations.csv`."""
-_PLACE = RELATIONS[:4]
-BEST = (*RELATIONS, "agrees")
+CROSS_FITTED = ("crossfit_accuracy", "crossfit_low", "crossfit_high", "crossfit_offset_accuracy")
+BEST = (*RELATIONS, "unit", "kind", "ahead", *CROSS_FITTED, "agrees")
 """Columns of `best.csv`."""
 SYSTEMS = ("system", "relation", "count", "accuracy", "low", "high")
 """Columns of `baselines.csv`."""
+RELATION, PUNCTUATION, RARE, TOGETHER = "relation", "punctuation", "rare", "together"
+"""Kinds of rows of `best.csv`: relations that can make a head syntactic, punctuation, relations of fewer than `OFTEN`
+dependencies, all relations together."""
+
+
+def kind_of(relation: str, count: int) -> str:
+    """Which kind of row a relation is.
+
+    Example:
+        >>> kind_of("obj", 30), kind_of("obj", 29), kind_of("punct", 900), kind_of("all", 2000)
+        ('relation', 'rare', 'punctuation', 'together')
+    """
+    if relation in (ALL, NO_PUNCTUATION):
+        return TOGETHER
+    if _is_punctuation(relation):
+        return PUNCTUATION
+    return RELATION if count >= OFTEN else RARE
+
+
+def best_offsets(units: Hits) -> Int[np.ndarray, " relation"]:
+    """Of each relation, the fixed offset that finds most of its dependencies."""
+    return units.baselines[:, : len(OFFSETS)].sum(0).argmax(0)
+
+
+def leads(units: Hits, offsets: Int[np.ndarray, " relation"], *, seed: int = 0) -> Contrasts:
+    """Every head and direction beside the best fixed offset of every relation: does it find more, on the same units?
+
+    One family: all heads, directions and relations of at least `OFTEN` dependencies, signs of whole documents flipped,
+    one-sided. The offset is the best on these very documents, which makes the test conservative. Rarer relations have
+    an estimate only: they cannot earn a name, and would cost the others power.
+
+    Returns:
+        [direction, head, relation].
+    """
+    offset_hits = np.take_along_axis(units.baselines, offsets[None, None], 1)[:, 0]
+    lead = units.heads - offset_hits[:, None, None]
+    counts = units.counts.sum(0)
+    often = counts >= OFTEN
+    ahead = lead[..., often]
+    beside = np.broadcast_to(units.counts[:, None, None, often], ahead.shape)
+    tests = sign_flip_family(ahead, beside, alternative="greater", bounds=(-1.0, 1.0), seed=seed)
+    every = [np.full(lead.shape[1:], np.nan) for _ in Contrasts._fields]
+    for values, tested in zip(every, tests, strict=True):
+        values[..., often] = tested
+    found = Contrasts(*every)
+    found.estimate[:] = lead.sum(0, dtype=float) / np.where(counts > 0, counts, np.nan)
+    found.units[:] = (units.counts > 0).sum(0)
+    return found._replace(needed=np.nan_to_num(found.needed))
 
 
 def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
-    """Every head and relation on the whole split, beside the relation's best fixed offset there.
-
-    `p_adjusted` is corrected over every head, direction and relation of at least `OFTEN` dependencies; fewer cannot earn a
-    name, so they are not tested.
-    """
+    """Every head and relation on the whole split, beside the relation's best fixed offset there; see `leads`."""
     sums, samples, units = meter.sums(), meter.samples(), meter.units()
-    parts, p = [], []
+    offsets = best_offsets(units)
+    tests = leads(units, offsets)
+    parts = []
     for relation in np.flatnonzero(sums.counts).tolist():
         count, hits = sums.counts[relation], sums.heads[..., relation]
-        offset = int(sums.baselines[: len(OFFSETS), relation].argmax())
-        low, high = intervals(samples.heads[..., relation], samples.counts[:, relation])
-        lead = units.heads[..., relation] - units.baselines[:, offset, relation, None, None]
-        difference = paired_difference(lead, units.counts[:, relation])
-        direction, head = (each.ravel() for each in np.indices(hits.shape))
+        low, high = ratio_intervals(samples.heads[..., relation], samples.counts[:, relation])
+        direction, head = (axis.ravel() for axis in np.indices(hits.shape))
         part = {
             "relation": meter.relations[relation],
             "direction": np.array(DIRECTIONS)[direction],
@@ -255,57 +304,38 @@ def relations_table(meter: RelationMeter, per_block: int) -> pd.DataFrame:
             "accuracy": hits.ravel() / count,
             "low": low.ravel(),
             "high": high.ravel(),
-            "offset": OFFSETS[offset],
-            "offset_accuracy": sums.baselines[offset, relation] / count,
-            "difference": difference.value.ravel(),
-            "diff_low": difference.low.ravel(),
-            "diff_high": difference.high.ravel(),
+            "offset": OFFSETS[offsets[relation]],
+            "offset_accuracy": sums.baselines[offsets[relation], relation] / count,
         }
-        parts.append(pd.DataFrame(part))
-        p.append(difference.p.ravel() if count >= OFTEN else np.full(hits.size, np.nan))
-    return pd.concat(parts, ignore_index=True).assign(p_adjusted=holm(np.concatenate(p)))
+        tested = zip(LEAD, (values[..., relation].ravel() for values in tests), strict=True)
+        parts.append(pd.DataFrame(part | dict(tested)))
+    return pd.concat(parts, ignore_index=True).astype({"units": int, "needed": int})
 
 
-def best_table(meter: RelationMeter, per_block: int, relations: pd.DataFrame) -> pd.DataFrame:
-    """The best head of each relation; its numbers are cross-fitted, its p-value is that of `relations_table`.
+def best_table(meter: RelationMeter, relations: pd.DataFrame, *, faithful: bool = False) -> pd.DataFrame:
+    """The head that finds most of each relation, with its row of `relations_table`: its test is the one told.
 
-    Accuracies and their difference are pooled over both halves of the documents, each scored by the head, direction
-    and offset that the other half chose: free of the luck of the best of many. The head shown is the best on all
-    documents; `agrees` says whether both halves chose it. `p_adjusted` tests that very head on all documents, corrected
-    over all heads, directions and relations tested, since any of them could have been the best. Relations that only
-    one half has are left out.
+    Any head could have been the best, and all of them are in the family of the test. `crossfit_accuracy` is free of the
+    luck of the best of many: each half of the documents is scored by the head, direction and offset that the other half
+    chose, and both are pooled; `agrees` says whether both halves chose the head that is shown. Missing for relations
+    that only one half has, and where `faithful`.
     """
+    best = relations.loc[relations.groupby("relation", sort=False)["accuracy"].idxmax()].reset_index(drop=True)
+    kinds = [kind_of(name, int(count)) for name, count in zip(best["relation"], best["count"], strict=True)]
+    told = best.assign(unit=meter.kind, kind=kinds, ahead=is_ahead(best))
     units, halves, weights = meter.units(), meter.halves(), meter.weights()
-    corrected = relations.set_index(list(_PLACE))["p_adjusted"].to_dict()
-    in_both = np.logical_and(*(meter.sums(half).counts > 0 for half in (CHOOSING, SCORED)))
-    rows = []
-    for relation in np.flatnonzero(in_both).tolist():
+    scores = []
+    for relation in map(meter.relations.index, told["relation"]):
         counts = units.counts[:, relation]
-        found = cross_fit(units.heads[..., relation].reshape(len(halves), -1), halves)
-        beside = cross_fit(units.baselines[:, : len(OFFSETS), relation], halves)
-        direction, head = divmod(found.system, units.heads.shape[2])
-        place = (meter.relations[relation], DIRECTIONS[direction], head // per_block + 1, head % per_block + 1)
-        low, high = intervals(weights @ found.hits, weights @ counts)
-        shares = (each.hits.sum(dtype=float) / counts.sum(dtype=float) for each in (found, beside))
-        accuracy, offset_accuracy = map(float, shares)
-        difference = paired_difference(found.hits - beside.hits, counts)
-        scored = (int(counts.sum()), accuracy, float(low), float(high), OFFSETS[beside.system], offset_accuracy)
-        rows.append((*place, *scored, *map(float, difference[:3]), corrected[place], found.agrees))
-    return pd.DataFrame(rows, columns=list(BEST))
-
-
-def faithful_table(relations: pd.DataFrame) -> pd.DataFrame:
-    """The best head of each relation, chosen on the texts it is scored on, as in the paper; of `relations_table`.
-
-    `p_adjusted` stays corrected over all heads, relations and directions, since any of them could have been chosen.
-
-    Example:
-        >>> rows = [("obj", 0.5, 0.1), ("obj", 0.7, 0.01), ("det", 0.4, 1.0)]
-        >>> faithful_table(pd.DataFrame(rows, columns=["relation", "accuracy", "p_adjusted"])).values.tolist()
-        [['obj', 0.7, 0.01, True], ['det', 0.4, 1.0, True]]
-    """
-    best = relations.loc[relations.groupby("relation", sort=False)["accuracy"].idxmax()]
-    return best.assign(agrees=True).reset_index(drop=True)
+        if faithful or not all((counts[halves == half] > 0).any() for half in (CHOOSING, SCORED)):
+            scores.append((*[np.nan] * len(CROSS_FITTED), faithful))
+            continue
+        head = cross_fit(units.heads[..., relation].reshape(len(halves), -1), halves)
+        offset = cross_fit(units.baselines[:, : len(OFFSETS), relation], halves)
+        low, high = ratio_intervals(weights @ head.hits, weights @ counts)
+        shares = (float(each.hits.sum(dtype=float) / counts.sum(dtype=float)) for each in (head, offset))
+        scores.append((next(shares), float(low), float(high), next(shares), head.agrees))
+    return pd.concat([told, pd.DataFrame(scores, columns=[*CROSS_FITTED, "agrees"])], axis=1)[list(BEST)]
 
 
 def baselines_table(meter: RelationMeter) -> pd.DataFrame:
@@ -319,7 +349,7 @@ def _baselines(meter: RelationMeter) -> Iterator[tuple]:
         count = sums.counts[relation]
         if not count:
             continue
-        low, high = intervals(samples.baselines[..., relation], samples.counts[:, relation])
+        low, high = ratio_intervals(samples.baselines[..., relation], samples.counts[:, relation])
         for at, system in enumerate(BASELINES):
             # A tree's shape is a parser of sentences, not of one relation.
             if at < len(OFFSETS) or name in (ALL, NO_PUNCTUATION):

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.attention_maps.head_means import HeadMeans, Means, head_table
+from lamina.analyses.attention_maps.behaviours import LEAD
+from lamina.analyses.attention_maps.head_means import HeadMeans, Means, head_table, layer_table
 from lamina.analyses.watched import TokenRoles, WatchedBatch
 from lamina.analyses.watching import punctuation_ids
 from lamina.encoders import Encoder
@@ -30,7 +31,10 @@ MEASURES = (
 )
 """The order of every array with a `measure` axis; those named `to` are shares of attention, entropies are in nats."""
 
-SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline")
+SHARES_OF_ATTENTION = [at for at, name in enumerate(MEASURES) if not name.startswith("entropy")]
+"""Numbers of the measures that are compared with uniform attention; an entropy can only be below that."""
+
+SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline", *LEAD)
 """Columns of `surface.csv`."""
 
 _NEED_SEPARATORS = [MEASURES.index(name) for name in MEASURES if "separator" in name]
@@ -44,7 +48,7 @@ class SurfaceMeter:
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = SurfaceMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
-        >>> meter.measured().value.shape, meter.table().columns.tolist()
+        >>> meter.measured().value.shape, meter.table().columns.tolist()[:7]
         ((10, 2, 2), ['layer', 'head', 'measure', 'value', 'low', 'high', 'baseline'])
     """
 
@@ -73,8 +77,19 @@ class SurfaceMeter:
         return self.means.heads()
 
     def table(self) -> pd.DataFrame:
-        """`layer,head,measure,value,low,high,baseline`, blocks and heads counted from 1."""
-        return head_table(self.measured(), MEASURES, SURFACE)
+        """One row per head and measure with its lead over uniform attention, blocks and heads counted from 1."""
+        tests = self.means.head_tests(SHARES_OF_ATTENTION)
+        table = head_table(self.measured(), MEASURES, SURFACE[:7], tests)
+        return table.fillna({"units": 0, "needed": 0}).astype({"units": int, "needed": int})
+
+    def layers(self) -> pd.DataFrame:
+        """Rows of `layers.csv`: shares beside uniform attention, entropies beside the mean over layers."""
+        entropies_of = [at for at in range(len(MEASURES)) if at not in SHARES_OF_ATTENTION]
+        tests = [
+            self.means.layer_tests(SHARES_OF_ATTENTION, "uniform"),
+            *(self.means.layer_tests([at], "layers") for at in entropies_of),
+        ]
+        return layer_table(self.means.layers(), MEASURES, "surface", tests)
 
 
 _EXACT = 1e-6
@@ -209,6 +224,11 @@ class PatternMeter:
     def table(self) -> pd.DataFrame:
         """`layer,head,pattern,share,low,high`, blocks and heads counted from 1; the shares of a head sum to 1."""
         return head_table(self.means.heads(), PATTERNS, SHARE_OF_TEXTS)
+
+    def layers(self) -> pd.DataFrame:
+        """Rows of `layers.csv`: each type of map beside the mean over layers."""
+        tests = self.means.layer_tests(range(len(PATTERNS)), "layers")
+        return layer_table(self.means.layers(), PATTERNS, "patterns", [tests])
 
 
 def patterns_of(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import beta, binomtest
 
 from lamina.analyses.behaviour.verdicts import SCORES, Score, Verdicts
-from lamina.analyses.probing.statistics import interval
 from lamina.corpora.minimal_pairs import ALL, UNNAMED
-from lamina.stats.family import holm
+from lamina.stats.family import Contrasts, bootstrap_family, chance_family, sign_flip_family
+from lamina.stats.intervals import interval, share_interval
 from lamina.stats.units import weights_of
 
 Level = Literal["paradigm", "term", "field", "all"]
-_DRAWS = 20_000
-"""Suites answered by chance, to test means over several paradigms."""
 
 
 class Item(Protocol):
@@ -54,13 +51,6 @@ class Accuracy(NamedTuple):
     low: float
     """95 %, from items drawn with replacement within their paradigm."""
     high: float
-
-
-class Against(NamedTuple):
-    """How likely chance alone is this far from what it expects, two-sided."""
-
-    chance: float
-    p: float
 
 
 @dataclass(frozen=True)
@@ -112,46 +102,70 @@ class Accuracies:
         found = self._over(group, (speaker, score))
         if found.low == found.high and found.value in (0, 1):
             count = self.count(group, speaker)
-            return Accuracy(found.value, *exact_interval(round(found.value) * count, count))
+            return Accuracy(found.value, *share_interval(round(found.value) * count, count))
         return found
 
-    def difference(self, group: Group, other: str, score: Score) -> Accuracy:
-        """How much more often the model is right than another speaker on the items that both were asked."""
-        return self._over(group, (other, score, "less"))
-
-    def against_chance(self, group: Group, score: Score) -> Against:
-        """An exact binomial test for one paradigm; of several, the mean is tested by drawing answers at random."""
-        values = self.verdicts[self.model].value[score]
+    def chance(self, group: Group) -> float:
+        """What chance gives, averaged over the group's paradigms; NaN where that is not known of one."""
         paradigms = list(self.paradigms.values())
-        own = [paradigms[at] for at in group.members]
+        return float(np.mean([self.chances[paradigms[member]].mean() for member in group.members]))
+
+    def against_chance(self, groups: Sequence[Group], score: Score) -> Contrasts:
+        """Accuracy of the model minus chance, of groups that are one family; ties are left out."""
+        values = self.verdicts[self.model].value[score]
+        # By name, so that the order of paradigms changes nothing.
+        names = sorted(self.paradigms)
+        places = [names.index(name) for name in self.paradigms]
+        own = [self.paradigms[name] for name in names]
+        right = np.array([int((values[numbers] == 1).sum()) for numbers in own])
+        counts = np.array([int(np.isin(values[numbers], (0, 1)).sum()) for numbers in own])
         chances = np.array([self.chances[numbers].mean() for numbers in own])
-        chance = float(chances.mean())
-        if not np.isfinite(chance):
-            return Against(chance, float("nan"))
-        if len(own) == 1:
-            right, decided = (int((values[own[0]] == 1).sum()), int(np.isin(values[own[0]], (0, 1)).sum()))
-            return Against(chance, float(binomtest(right, decided, chance).pvalue) if decided else 1.0)
-        drawn, expected, reached = np.zeros(_DRAWS), 0.0, 0.0
-        for numbers, by_chance in zip(own, chances, strict=True):
-            tied = values[numbers][~np.isin(values[numbers], (0, 1))]
-            decided = len(numbers) - len(tied)
-            rng = _rng(f"{self.seed}:{self.items[int(numbers[0])].paradigm}")
-            drawn += (rng.binomial(decided, by_chance, _DRAWS) + tied.sum()) / len(numbers)
-            expected += (decided * by_chance + tied.sum()) / len(numbers)
-            reached += values[numbers].mean()
-        # Sums of the same numbers in another order may differ in their last digit.
-        as_far = int((np.abs(drawn - expected) >= abs(reached - expected) - 1e-9).sum())
-        return Against(chance, (1 + as_far) / (1 + _DRAWS))
+        members = [[places[member] for member in group.members] for group in groups]
+        return chance_family(right, counts, chances, members, seed=self.seed)
+
+    def differences(self, groups: Sequence[Group], other: str, score: Score) -> Contrasts:
+        """How much more often the model is right than another speaker, of groups that are one family.
+
+        Items that both were asked are paired, and paradigms count alike: an item counts one over their number.
+        """
+        apart = self.verdicts[self.model].value[score] - self.verdicts[other].value[score]
+        there = np.isfinite(apart)
+        shares = np.zeros((len(apart), len(groups)))
+        paradigms = [numbers[there[numbers]] for numbers in self.paradigms.values()]
+        for at, group in enumerate(groups):
+            asked = [paradigms[member] for member in group.members if len(paradigms[member])]
+            for numbers in asked:
+                shares[numbers, at] = 1 / len(numbers) / len(asked)
+        # By name, so that the order of items changes nothing.
+        order = np.argsort([item.item for item in self.items], kind="stable")
+        ahead = np.where(there, apart, 0)[:, None] * shares
+        return sign_flip_family(ahead[order], shares[order], seed=self.seed, bounds=(-1.0, 1.0))
+
+    def between(self, groups: Sequence[Group], score: Score) -> tuple[list[tuple[Group, Group]], Contrasts]:
+        """Every two groups, and by how much the model is right more often in the first; one family."""
+        pairs = list(combinations(groups, 2))
+        found = {group.name: self._spread(group, score) for group in groups}
+        estimates = np.array([found[one.name][0] - found[other.name][0] for one, other in pairs])
+        draws = np.stack([found[one.name][1] - found[other.name][1] for one, other in pairs], axis=1)
+        units = np.array([float(self.count(one) + self.count(other)) for one, other in pairs])
+        return pairs, bootstrap_family(estimates, draws, units, bounds=(-1.0, 1.0))
+
+    def _spread(self, group: Group, score: Score) -> tuple[float, Float[np.ndarray, " sample"]]:
+        """The mean over paradigms, and its draws. A bootstrap of n items varies too little, by (n - 1) / n."""
+        at = list(self._values).index((self.model, score))
+        means, draws = [], []
+        for member in group.members:
+            mean, drawn = (each[..., at] for each in self._by_paradigm[member])
+            count = len(list(self.paradigms.values())[member])
+            means.append(float(mean))
+            drawn = np.where(np.isfinite(drawn), drawn, mean)
+            draws.append(mean + (drawn - mean) * np.sqrt(count / max(count - 1, 1)))
+        return float(np.mean(means)), np.mean(draws, axis=0)
 
     @cached_property
-    def _values(self) -> dict[tuple[str, ...], Float[np.ndarray, " item"]]:
-        """What is averaged: the verdicts of every speaker, and by how much the model's are better."""
-        found: dict[tuple[str, ...], np.ndarray] = {}
-        for speaker, verdicts in self.verdicts.items():
-            for score in SCORES:
-                found[speaker, score] = verdicts.value[score]
-                found[speaker, score, "less"] = self.verdicts[self.model].value[score] - verdicts.value[score]
-        return found
+    def _values(self) -> dict[tuple[str, Score], Float[np.ndarray, " item"]]:
+        """What is averaged: the verdicts of every speaker."""
+        return {(speaker, score): given.value[score] for speaker, given in self.verdicts.items() for score in SCORES}
 
     @cached_property
     def _by_paradigm(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -169,7 +183,7 @@ class Accuracies:
                 means = held[numbers].sum(0) / there[numbers].sum(0)
                 yield means, weights @ held[numbers] / (weights @ there[numbers])
 
-    def _over(self, group: Group, column: tuple[str, ...]) -> Accuracy:
+    def _over(self, group: Group, column: tuple[str, Score]) -> Accuracy:
         at = list(self._values).index(column)
         means = np.array([self._by_paradigm[member][0][at] for member in group.members])
         draws = np.stack([self._by_paradigm[member][1][:, at] for member in group.members])
@@ -182,27 +196,8 @@ class Accuracies:
         )
 
 
-def _rng(key: str) -> np.random.Generator:
-    """Random numbers that follow from the key alone, so that the order of paradigms changes nothing."""
-    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(digest, "big"))
-
-
-def corrected(tests: Sequence[Against]) -> list[float]:
-    """Holm's correction of tests that belong together; a test without a p has none."""
-    return holm([each.p for each in tests]).tolist()
-
-
-def exact_interval(right: int, count: int) -> tuple[float, float]:
-    """Clopper and Pearson's 95 % interval of a share: where all items came out alike, resampling them shows no spread.
-
-    Example:
-        >>> [round(end, 3) for end in exact_interval(100, 100)]
-        [0.964, 1.0]
-    """
-    low = 0.0 if right == 0 else float(beta.ppf(0.025, right, count - right + 1))
-    high = 1.0 if right == count else float(beta.ppf(0.975, right + 1, count - right))
-    return low, high
+exact_interval = share_interval
+"""For analyses of causes; goes with the last that reads it here."""
 
 
 def _one(names: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from lamina.analyses.behaviour.cloze_findings import findings_of, overview_of
 from lamina.analyses.behaviour.cloze_relations import (
     BY_KNOWLEDGE,
     FACTS,
+    FREQUENCIES,
     ask_relations,
     frequency_effects,
     most_frequent,
@@ -26,6 +27,7 @@ from lamina.analyses.behaviour.cloze_scores import (
     BASELINES,
     CHANCE,
     CLOZE,
+    CONTRASTS,
     ITEMS,
     MOST_FREQUENT,
     PARTS,
@@ -37,6 +39,7 @@ from lamina.analyses.behaviour.cloze_scores import (
     baseline_table,
     by_chance,
     cloze_table,
+    contrast_table,
     estimates,
     item_table,
     score_table,
@@ -72,20 +75,29 @@ def _read(suite: str | Path, _: Mapping[str, Any]) -> Suite:
     method=(
         "A masked model sees both sides of the gap, a causal model what comes before it. Diagnostics are scored as in "
         "Ettinger (2020): whether an expected word is among the k likeliest (accuracy), and whether the good word is "
-        "likelier than the bad ones (sensitivity). Facts are asked by all patterns of their relation: whether the "
+        "likelier than all bad ones (sensitivity). Facts are asked by all patterns of their relation: whether the "
         "object is among the k likeliest pieces (precision), whether it is the likeliest of the relation's objects, "
         "and whether paraphrases get the same object (consistency). Words of several pieces are filled in with as many "
-        "masks, or piece by piece. Beside it are chance, the most frequent answer of the other items, and the twin "
-        "with random weights, on the same items; 95 % intervals resample items (facts by subject)."
+        "masks, or piece by piece; their probability is the product over pieces. Beside it are chance, the most "
+        "frequent answer of the other items, and the twin with random weights, on the same items; 95 % intervals "
+        "resample items (facts by subject)."
     ),
     cites=("Ettinger 2020", "Petroni et al. 2019", "Elazar et al. 2021"),
     reads=SpokenSuite(read=_read, known=("lm_diagnostics", "pararel")),
-    version=1,
+    version=2,  # differences are tested as families
     tables={
         "cloze": Table("One row per part (`all`: the mean over parts) and measure.", CLOZE),
         "baselines": Table(
-            "One row per part, measure and baseline, on the items that both were asked; differences are paired.",
+            "One row per part, measure and baseline, on the items that both were asked; difference: the model minus "
+            "the baseline. Family: all parts of a measure (all sensitivities are one), the mean over parts apart; "
+            "two-sided; what is right or wrong against items answered by chance, else signs of units are flipped.",
             BASELINES,
+        ),
+        "contrasts": Table(
+            "One row per part and contrast: negative minus affirmative contexts (family: all parts; signs of items are "
+            "flipped); facts of words of one token minus those of several; correlations with frequency (families of "
+            "one; subjects are resampled). Two-sided.",
+            CONTRASTS,
         ),
         "parts": Table("One row per part: items and texts asked, and how many have words of several pieces.", PARTS),
         "answers": Table("One row per text: where the answer ranks, and what the model said instead.", ANSWERS),
@@ -161,7 +173,8 @@ def cloze(
     return Tables(
         {
             "cloze": cloze_table(name, means),
-            "baselines": baseline_table(name, found.scores, beside, summarise),
+            "baselines": baseline_table(name, found.scores, beside, summarise, seed),
+            "contrasts": contrast_table(found.scores, means, FREQUENCIES, seed),
             "parts": parts,
             "answers": pd.DataFrame(found.answers, columns=list(ANSWERS)),
             "scores": scores,

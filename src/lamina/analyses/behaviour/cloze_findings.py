@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lamina.analyses.behaviour.cloze_own import CHOICE
-from lamina.analyses.behaviour.cloze_relations import OBJECTS
-from lamina.analyses.behaviour.cloze_scores import ALL, CHANCE, MOST_FREQUENT, TWIN
+from lamina.analyses.behaviour.cloze_relations import FREQUENCIES, OBJECTS
+from lamina.analyses.behaviour.cloze_scores import ALL, CHANCE, MOST_FREQUENT, NEGATION, PIECES, TWIN
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import finding, legacy_finding, status_of
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, percent, rows_of
 from lamina.results import Result
+from lamina.stats.status import Contrast
 
 _NEGATED, _AFFIRMED = "sensitivity_negative", "sensitivity_affirmative"
 
@@ -34,7 +34,9 @@ class Rows:
         self.model = str(result.provenance.model["name"])
         self._own = {(row.part, row.measure): row for row in rows_of(result.tables["cloze"])}
         self._beside = {(row.part, row.measure, row.baseline): row for row in rows_of(result.tables["baselines"])}
-        self.names = {row.part: row.name for row in rows_of(result.tables["parts"])}
+        self.parts = {row.part: row for row in rows_of(result.tables["parts"])}
+        self.names = {part: row.name for part, row in self.parts.items()}
+        self.contrasts = {(row.part, row.contrast): row for row in rows_of(result.tables["contrasts"])}
 
     @property
     def whole(self) -> str:
@@ -54,102 +56,179 @@ class Rows:
         return self._beside.get((part, measure, baseline))
 
 
-def _told(row: Any) -> str:
-    return number(row.value, row.low, row.high)
+def _of_row(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
+
+
+def _sources(part: str, measures: Sequence[str], baseline: str) -> list[Source]:
+    """Rows of a part's measures, the first one's beside a baseline, and how many items it has."""
+    beside = Source("baselines", {"part": part, "measure": measures[0], "baseline": baseline})
+    return [beside, *(Source("cloze", {"part": part, "measure": each}) for each in measures)]
+
+
+def _pieces_note(part: Any) -> str:
+    """How many items depend on words of several tokens."""
+    if not part.several_pieces:
+        return ""
+    return (
+        f"In {part.one_piece:,} of {part.items:,} items all words are one token; the probability of a word of several "
+        "is the product over its tokens."
+    )
 
 
 def _of_diagnostics(rows: Rows) -> Iterator[Finding]:
     for part in rows.names:
-        if negated := rows.get(part, _NEGATED):
-            yield _negation(rows, part, negated)
+        if rows.get(part, _NEGATED):
+            yield from _negation(rows, part)
         elif own := rows.get(part, "sensitivity"):
-            chance, at_5 = rows.beside(part, "sensitivity", CHANCE), rows.get(part, "accuracy_at_5")
+            chance = rows.beside(part, "sensitivity", CHANCE)
+            good = (
+                "the expected word is likelier than both that do not fit"
+                if chance.value < 0.5
+                else "the word is likelier than with the roles reversed"
+            )
             yield finding(
-                f"{part}: the good completion is the likelier one in {{number}} of items (chance {{against}}); an "
-                f"expected word is among the first 5 in {_told(at_5)}.",
-                own.value, own.low, own.high, chance.value,
-            )  # fmt: skip
+                claim=f"{part}: {good} in {percent(own.value)} of {own.n} items; chance is {percent(chance.value)}",
+                whether=f"in {part}, {good} more often than by chance",
+                absent=f"{part}: {good} as often as by chance",
+                contrast="difference",
+                test=_of_row(chance),
+                source=_sources(part, ["sensitivity"], CHANCE),
+                unit="item",
+                note=_pieces_note(rows.parts[part]),
+            )
 
 
-def _negation(rows: Rows, part: str, negated: Any) -> Finding:
-    """Whether the true word is preferred under negation."""
-    affirmed, effect = rows.get(part, _AFFIRMED), rows.get(part, "negation_effect")
-    status = status_of(negated.low, negated.high, 0.5)
-    said = "undecided under negation"
-    if status == "clear":
-        said = "fails under negation" if negated.value < 0.5 else "passes under negation"
-    elif status == "null":
-        said = "at chance under negation"
-    people = rows.get(part, "n400_agreement")
-    as_people = f"; {_told(people)} of {people.n} items are as people's N400" if people is not None else ""
-    return legacy_finding(
-        f"{part}: {said}: the true word is likelier in {_told(negated)} of negative contexts (chance .50), in "
-        f"{_told(affirmed)} of affirmative ones; negation moves the preference towards what is true by {_told(effect)} "
-        f"bits{as_people}.",
-        status, negated.value, negated.low, negated.high, 0.5,
-    )  # fmt: skip
+def _negation(rows: Rows, part: str) -> Iterator[Finding]:
+    """Whether the true word is preferred under negation, and whether negation moves the preference."""
+    negated, affirmed = rows.get(part, _NEGATED), rows.get(part, _AFFIRMED)
+    chance = rows.beside(part, _NEGATED, CHANCE)
+    how = "passes" if chance.difference > 0 else "fails"
+    yield finding(
+        claim=f"{part}: {rows.model} {how} under negation: the true word is likelier than the false one in "
+        f"{percent(negated.value)} of {negated.n} negative contexts, in affirmative ones in {percent(affirmed.value)}",
+        whether=f"in {part}, the true word is likelier than the false one in negative contexts",
+        absent=f"{part}: the true word is as likely as the false one in negative contexts",
+        contrast="negative contexts minus chance",
+        test=_of_row(chance),
+        source=_sources(part, [_NEGATED, _AFFIRMED], CHANCE),
+        unit="item",
+        importance=("answers",) if how == "passes" else ("answers", "surprises"),
+        note=_pieces_note(rows.parts[part]),
+    )
+    apart = rows.contrasts.get((part, NEGATION))
+    if apart is not None and apart.difference:
+        more, less = ("negative", "affirmative") if apart.difference > 0 else ("affirmative", "negative")
+        yield finding(
+            claim=f"{part}: the true word is likelier than the false one in more {more} contexts than {less} ones",
+            whether=f"in {part}, the true word is preferred more often in {more} contexts than in {less} ones",
+            absent=f"{part}: the true word is preferred as often in negative contexts as in affirmative ones",
+            contrast=NEGATION,
+            test=_of_row(apart),
+            source=Source("contrasts", {"part": part, "contrast": NEGATION}),
+            unit="item",
+            importance=("surprises",),
+        )
 
 
 def _of_facts(rows: Rows) -> Iterator[Finding]:
-    own, frequent = rows.get(rows.whole, OBJECTS), rows.beside(rows.whole, OBJECTS, MOST_FREQUENT)
-    at_1 = rows.get(rows.whole, "precision_at_1")
+    whole = rows.whole
+    own, frequent = rows.get(whole, OBJECTS), rows.beside(whole, OBJECTS, MOST_FREQUENT)
     over = f" (mean over {len(rows.names)} relations)" if len(rows.names) > 1 else ""
-    whole = "" if at_1 is None else f"; of the whole vocabulary, {_told(at_1)} of the objects of one piece come first"
-    apart = (frequent.difference, frequent.diff_low, frequent.diff_high)
-    yield legacy_finding(
-        f"{rows.model} puts the right object first among its relation's objects for {_told(own)} of facts{over}; "
-        f"always saying the most frequent one gives {_told(frequent)}, a difference of {number(*apart)}{whole}.",
-        status_of(*apart[1:], 0.0), *apart, 0.0,
-    )  # fmt: skip
+    said = "always saying the most frequent one"
+    yield finding(
+        claim=f"{rows.model} puts the right object first among its relation's objects for {percent(own.value)} of "
+        f"facts{over}; {said} is right for {percent(frequent.value)}",
+        whether=f"{rows.model} finds the object of a fact more often than {said} does",
+        absent=f"{rows.model} finds the object of a fact as often as {said} does",
+        contrast="difference",
+        test=_of_row(frequent),
+        source=[*_sources(whole, [OBJECTS], MOST_FREQUENT), Source("parts")],
+        unit="item",
+        importance=("answers", "beats control"),
+    )
     yield from _consistency(rows)
     yield from _pieces(rows)
-    if frequency := rows.get(rows.whole, "frequency_correlation"):
+    row = rows.contrasts.get((whole, FREQUENCIES[0]))
+    if row is not None:
+        within = " within relations" if whole == ALL else ""
         yield finding(
-            "Rank correlation, within relations, of how many facts have an object with how often it is said right: "
-            "{number} (no effect: {against}).",
-            frequency.value, frequency.low, frequency.high, 0.0, negligible=0.05,
-        )  # fmt: skip
+            claim=f"{'More' if row.difference > 0 else 'Less'} frequent objects are said right more often{within}",
+            whether=f"frequent objects are said right more often than rare ones{within}",
+            absent=f"Frequent objects are said right as often as rare ones{within}",
+            contrast="rank correlation",
+            test=_of_row(row),
+            source=Source("contrasts", {"part": whole, "contrast": FREQUENCIES[0]}),
+            unit="item",
+            importance=("localised",),
+            margin=0.05,
+        )
 
 
 def _consistency(rows: Rows) -> Iterator[Finding]:
-    same, right = rows.get(rows.whole, "consistency"), rows.get(rows.whole, "consistent_and_right")
+    same = rows.get(rows.whole, "consistency")
     if same is None:
         return
     twin, chance = (rows.beside(rows.whole, "consistency", name) for name in (TWIN, CHANCE))
-    beside = twin or chance
-    against = f"its twin with random weights: {_told(twin)}" if twin else f"chance: {number(chance.value)}"
+    beside, name = (chance, CHANCE) if twin is None else (twin, TWIN)
+    against = "chance" if twin is None else "the twin with random weights"
     # The twin may have been asked fewer facts: the difference is on those that both were asked.
-    apart = (beside.difference, beside.diff_low, beside.diff_high)
-    yield legacy_finding(
-        f"Two paraphrases of a question get the same object in {_told(same)} of pairs ({against}; paired difference "
-        f"{number(*apart)}); all paraphrases get the right one for {_told(right)} of facts.",
-        status_of(*apart[1:], 0.0), *apart, 0.0,
-    )  # fmt: skip
+    yield finding(
+        claim=f"Two paraphrases of a question get the same object in {percent(same.value)} of pairs; {against} gives "
+        f"the same in {percent(beside.value)}",
+        whether=f"paraphrases get the same object more often than {against} gives",
+        absent=f"Paraphrases get the same object as often as {against} gives",
+        contrast="difference" if twin is None else "difference on the facts that both were asked",
+        test=_of_row(beside),
+        source=_sources(rows.whole, ["consistency"], name),
+        unit="item",
+        importance=("beats control",),
+    )
 
 
 def _pieces(rows: Rows) -> Iterator[Finding]:
     one, several = (rows.get(rows.whole, f"{OBJECTS}_{which}") for which in ("one_piece", "several_pieces"))
-    if one is not None and several is not None:
-        yield finding(
-            f"Objects of one piece come first in {{number}} of {one.n:,} facts, objects of several pieces in "
-            f"{{against}} of {several.n:,}.",
-            one.value, one.low, one.high, several.value, (several.low, several.high),
-        )  # fmt: skip
+    row = rows.contrasts.get((rows.whole, PIECES))
+    if one is None or several is None or row is None:
+        return
+    yield finding(
+        claim=f"Objects of one token come first in {percent(one.value)} of {one.n:,} facts, objects of several in "
+        f"{percent(several.value)} of {several.n:,}",
+        whether="objects of one token come first more often than those of several",
+        absent="Objects of one token come first as often as those of several",
+        contrast="difference",
+        test=_of_row(row),
+        source=[
+            Source("contrasts", {"part": rows.whole, "contrast": PIECES}),
+            *(Source("cloze", {"part": rows.whole, "measure": f"{OBJECTS}_{which}"}) for which in
+              ("one_piece", "several_pieces")),
+        ],
+        unit="item",
+        importance=("localised",),
+    )  # fmt: skip
 
 
 def _of_own(rows: Rows) -> Iterator[Finding]:
     for measure, said, baseline in (
-        (CHOICE, "The answer is the likeliest candidate", CHANCE),
-        ("accuracy_at_1", "The answer is the likeliest word", MOST_FREQUENT),
+        (CHOICE, "the answer is the likeliest candidate", CHANCE),
+        ("accuracy_at_1", "the answer is the likeliest word", MOST_FREQUENT),
     ):
         own, other = rows.get(rows.whole, measure), rows.beside(rows.whole, measure, baseline)
-        if own is not None:
-            named = "chance" if baseline == CHANCE else "the most frequent answer of the other items"
-            interval = None if baseline == CHANCE else (other.low, other.high)
-            yield finding(
-                f"{said} in {{number}} of {own.n:,} items; {named} gives {{against}}.",
-                own.value, own.low, own.high, other.value, interval,
-            )  # fmt: skip
+        if own is None or other is None:
+            continue
+        named = "chance" if baseline == CHANCE else "the most frequent answer of the other items"
+        yield finding(
+            claim=f"{said[0].upper()}{said[1:]} in {percent(own.value)} of {own.n:,} items; {named} gives "
+            f"{percent(other.value)}",
+            whether=f"{said} more often than {named} gives",
+            absent=f"{said[0].upper()}{said[1:]} as often as {named} gives",
+            contrast="difference",
+            test=_of_row(other),
+            source=_sources(rows.whole, [measure], baseline),
+            unit="item",
+            importance=("answers", "beats control"),
+            note=_pieces_note(rows.parts[rows.whole]) if rows.whole in rows.parts else "",
+        )
 
 
 _SHOWN = {

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from lamina.analyses.behaviour.cloze_scores import (
     ALL,
@@ -42,6 +42,8 @@ UNASKED = "relations all of whose patterns were left out"
 UNSPELT = "facts whose object the vocabulary cannot spell"
 BEYOND = "facts beyond the limit per relation"
 ARTICLE = "questions whose article does not fit the object"
+FREQUENCIES = ("frequency_correlation", "corpus_frequency_correlation")
+"""Of whether an object is said right with how many facts, or how often texts, have it."""
 _FEWEST = 10
 """Facts that a correlation needs."""
 
@@ -264,9 +266,9 @@ def frequency_effects(
     frequency = {each.id: each.objects for each in relations}
     rows = [each for each in outcomes if each.measure == OBJECTS]
     found: Estimates = {}
-    counted: dict[str, Mapping[str, Mapping[str, int]]] = {"frequency_correlation": frequency}
+    counted: dict[str, Mapping[str, Mapping[str, int]]] = {FREQUENCIES[0]: frequency}
     if in_corpus is not None:
-        counted["corpus_frequency_correlation"] = dict.fromkeys(frequency, in_corpus)
+        counted[FREQUENCIES[1]] = dict.fromkeys(frequency, in_corpus)
     for measure, counts_of in counted.items():
         ranked: list[tuple[np.ndarray, np.ndarray, list[str]]] = []
         for part in dict.fromkeys(each.part for each in rows):
@@ -277,9 +279,7 @@ def frequency_effects(
                 continue
             units = [f"{part}/{each.unit}" for each in own]
             found[part, measure] = _correlation(counts, values, units, "spearman", samples, seed)
-            ranked.append(
-                (*(rankdata(each) / len(own) - (len(own) + 1) / 2 / len(own) for each in (counts, values)), units)
-            )
+            ranked.append((_ranks(counts), _ranks(values), units))
         if ranked and len(dict.fromkeys(each.part for each in rows)) > 1:
             counts, values = (np.concatenate([each[at] for each in ranked]) for at in (0, 1))
             units = [unit for each in ranked for unit in each[2]]
@@ -291,5 +291,11 @@ def _correlation(
     counts: np.ndarray, values: np.ndarray, units: list[str], kind: str, samples: int, seed: int
 ) -> Estimate:
     both = Correlations({"frequency": counts, "right": values}, units, samples=samples, seed=seed)
-    value, low, high = both.of("frequency", "right", "spearman" if kind == "spearman" else "pearson")
-    return Estimate(value, np.full(samples, np.nan), len(counts), (low, high))
+    draws = both.draws("frequency", "right", "spearman" if kind == "spearman" else "pearson")
+    return Estimate(float(draws[0]), draws[1:], len(counts), None, both.units)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks within a relation, from -0.5 to 0.5; equal values share the mean of theirs."""
+    count = len(values)
+    return pd.Series(values).rank().to_numpy() / count - (count + 1) / 2 / count

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lamina.analyses.behaviour.accuracies import exact_interval
+from lamina.stats.family import Contrasts, chance_family, sign_flip_family
+from lamina.stats.intervals import interval, share_interval
+from lamina.stats.paired import drawn_contrast
 from lamina.stats.units import weights_of
 
 ALL = "all"
@@ -22,7 +25,11 @@ TWIN, CHANCE, MOST_FREQUENT = "twin", "chance", "most_frequent"
 BESIDE = (TWIN, MOST_FREQUENT)
 """Baselines that are scored item by item."""
 CLOZE = ("suite", "part", "measure", "value", "low", "high", "n")
-BASELINES = ("suite", "part", "measure", "baseline", "value", "low", "high", "difference", "diff_low", "diff_high", "n")
+TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
+BASELINES = ("suite", "part", "measure", "baseline", "value", "low", "high", *TEST, "n")
+CONTRASTS = ("part", "contrast", *TEST)
+PREFERRED = "sensitivity"
+"""How measures begin that are tested beside chance as one family."""
 ITEMS = ("item", "group", "value", "measure", "one_piece", "twin", "most_frequent")
 SCORES = ("part", "id", "measure", "value", "one_piece", "twin", "most_frequent")
 ANSWERS = ("item", "part", "text", "answer", "pieces", "rank", "probability", "said")
@@ -88,32 +95,15 @@ class Estimate(NamedTuple):
     n: int
     exact: tuple[float, float] | None = None
     """The interval where all items came out alike, so that resampling cannot tell how sure that is."""
+    units: int = 0
+    """How many are resampled."""
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 %."""
         if self.exact is not None:
             return self.exact
-        held = self.draws[np.isfinite(self.draws)]
-        if not len(held) or self.n < 2:
-            return float("nan"), float("nan")
-        low, high = np.quantile(held, [0.025, 0.975])
-        return float(low), float(high)
-
-    def minus(self, other: Estimate) -> Estimate:
-        """The paired difference.
-
-        Example:
-            >>> right = estimate([1.0] * 20, map(str, range(20)), samples=200, seed=0)
-            >>> wrong = estimate([0.0] * 20, map(str, range(20)), samples=200, seed=0)
-            >>> right.minus(wrong).value, [round(each, 2) for each in right.minus(wrong).interval]
-            (1.0, [0.66, 1.0])
-        """
-        exact = None
-        if self.exact is not None or other.exact is not None:
-            (low, high), (bottom, top) = self.interval, other.interval
-            exact = max(-1.0, low - top), min(1.0, high - bottom)
-        return Estimate(self.value - other.value, self.draws - other.draws, self.n, exact)
+        return interval(self.draws) if self.n > 1 else (math.nan, math.nan)
 
 
 def estimate(
@@ -141,7 +131,11 @@ def estimate(
     weighed = counts @ drawn
     draws = np.divide(totals @ drawn, weighed, out=np.full(samples, np.nan), where=weighed > 0)
     return Estimate(
-        float(totals.sum() / counts.sum()), draws, len(every), None if certain else _exact(every, len(sums))
+        float(totals.sum() / counts.sum()),
+        draws,
+        len(every),
+        None if certain else _exact(every, len(sums)),
+        len(sums),
     )
 
 
@@ -158,7 +152,8 @@ def mean_of(parts: Sequence[Estimate]) -> Estimate:
     count = sum(each.n for each in held)
     # Where each part came out alike, resampling shows no spread in their mean either.
     alike = 0 <= value <= 1 and all(each.exact is not None for each in held)
-    return Estimate(value, drawn, count, exact_interval(round(value * count), count) if alike else None)
+    exact = share_interval(round(value * count), count) if alike else None
+    return Estimate(value, drawn, count, exact, sum(each.units for each in held))
 
 
 def _exact(values: Sequence[float], units: int) -> tuple[float, float] | None:
@@ -166,7 +161,7 @@ def _exact(values: Sequence[float], units: int) -> tuple[float, float] | None:
     alike = set(values)
     if len(alike) > 1 or not 0 <= (share := alike.pop()) <= 1:
         return None
-    return exact_interval(round(share * units), units)
+    return share_interval(round(share * units), units)
 
 
 Estimates = dict[tuple[str, str], Estimate]
@@ -211,17 +206,131 @@ def cloze_table(suite: str, found: Estimates) -> pd.DataFrame:
 
 
 def baseline_table(
-    suite: str, outcomes: Sequence[Outcome], baselines: Mapping[str, Sequence[Outcome]], summarise: Summarise
+    suite: str, outcomes: Sequence[Outcome], baselines: Mapping[str, Sequence[Outcome]], summarise: Summarise, seed: int
 ) -> pd.DataFrame:
     """The table `baselines`: every measure beside each baseline on the items that both were asked, paired."""
     rows: list[tuple[object, ...]] = []
     for name, others in baselines.items():
         own, other = shared(outcomes, others)
-        found = summarise(own, False)
-        for key, against in summarise(other, name == CHANCE).items():
-            less = found[key].minus(against)
-            rows.append((suite, *key, name, against.value, *against.interval, less.value, *less.interval, against.n))
+        found = summarise(other, name == CHANCE)
+        tests = beside_baseline(own, other, list(found), by_chance=name == CHANCE, seed=seed)
+        for key, against in found.items():
+            rows.append((suite, *key, name, against.value, *against.interval, *tests[key], against.n))
     return pd.DataFrame(rows, columns=list(BASELINES))
+
+
+Key = tuple[str, str]
+"""Part and measure."""
+
+
+def beside_baseline(
+    own: Sequence[Outcome], other: Sequence[Outcome], keys: Sequence[Key], *, by_chance: bool, seed: int
+) -> dict[Key, tuple[float, ...]]:
+    """Part and measure -> the difference from a baseline on the same items, as `TEST` names it.
+
+    A family is a measure (all that begin with `PREFERRED`: one) over all parts, their subsets, or their mean. Items
+    that are right or wrong are tested against what chance gives; otherwise signs are flipped, unit by unit.
+    """
+    groups = _grouped(own)
+    beside = {each.key: each.value for each in other}
+    families: dict[tuple[str, str], list[Key]] = {}
+    for key in keys:
+        level = ALL if key[0] == ALL else "subset" if "/" in key[0] else "part"
+        one_piece = key[1].endswith(ONE_PIECE)
+        measure = f"{PREFERRED} {one_piece}" if key[1].startswith(PREFERRED) else key[1]
+        families.setdefault((measure, level), []).append(key)
+    found: dict[Key, tuple[float, ...]] = {}
+    for members in families.values():
+        parts = [_strata(groups, key) for key in members]
+        known = by_chance and all(_is_share(part) for strata in parts for part in strata)
+        tests = _beside_chance(parts, beside, seed) if known else _beside_items(parts, beside, seed)
+        columns = [np.ravel(values).tolist() for values in tests]
+        found |= {key: tuple(column[at] for column in columns) for at, key in enumerate(members)}
+    return found
+
+
+def _strata(groups: Mapping[Key, list[Outcome]], key: Key) -> list[list[Outcome]]:
+    """The outcomes of a part; of the mean over parts, those of every part."""
+    if key[0] != ALL:
+        return [groups[key]]
+    return [own for (part, measure), own in groups.items() if measure == key[1] and "/" not in part]
+
+
+def _is_share(part: Sequence[Outcome]) -> bool:
+    """Whether items are right, wrong or half right, and each varies by itself."""
+    return {each.value for each in part} <= {0.0, 0.5, 1.0} and len({each.unit or each.id for each in part}) == len(
+        part
+    )
+
+
+def _beside_chance(
+    members: Sequence[Sequence[Sequence[Outcome]]], chance: Mapping[tuple[str, str, str], float], seed: int
+) -> Contrasts:
+    """Members, each of strata, each of items, beside chance; what is half right is left out."""
+    strata = [part for member in members for part in member]
+    right = np.array([sum(each.value == 1 for each in part) for part in strata])
+    counts = np.array([sum(each.value in (0, 1) for each in part) for part in strata])
+    chances = np.array([np.mean([chance[each.key] for each in part]) for part in strata])
+    ends = np.cumsum([0, *(len(member) for member in members)]).tolist()
+    return chance_family(right, counts, chances, [range(*pair) for pair in pairwise(ends)], seed=seed)
+
+
+def _beside_items(
+    members: Sequence[Sequence[Sequence[Outcome]]], beside: Mapping[tuple[str, str, str], float], seed: int
+) -> Contrasts:
+    """Paired differences; of means over parts, an item counts one over the number of its part's items."""
+    units = sorted({f"{each.part}/{each.unit or each.id}" for member in members for part in member for each in part})
+    number = {name: at for at, name in enumerate(units)}
+    ahead, shares = np.zeros((2, len(units), len(members)))
+    for column, member in enumerate(members):
+        for part in member:
+            share = 1 / len(part) / len(member)
+            for each in part:
+                row = number[f"{each.part}/{each.unit or each.id}"]
+                ahead[row, column] += share * (each.value - beside[each.key])
+                shares[row, column] += share
+    return sign_flip_family(ahead, shares, seed=seed)
+
+
+def contrast_table(
+    outcomes: Sequence[Outcome], means: Estimates, correlations: Iterable[str], seed: int
+) -> pd.DataFrame:
+    """The table `contrasts`: negative beside affirmative contexts, words of one token beside others, correlations."""
+    rows = [(part, NEGATION, *test) for part, test in _negated(outcomes, seed).items()]
+    for (part, measure), one in means.items():
+        stem = measure.removesuffix(f"_{ONE_PIECE}")
+        several = means.get((part, f"{stem}_several_pieces"))
+        if stem != measure and several is not None and (part == ALL or (ALL, measure) not in means):
+            test = drawn_contrast(one.value - several.value, one.draws - several.draws, min(one.units, several.units))
+            rows.append((part, PIECES, *test))
+    for measure in correlations:
+        own = [(part, each) for (part, name), each in means.items() if name == measure]
+        whole = [each for each in own if each[0] == ALL] or own[:1]
+        for part, each in whole:
+            rows.append((part, measure, *drawn_contrast(each.value, each.draws, each.units)))
+    return pd.DataFrame(rows, columns=list(CONTRASTS))
+
+
+NEGATION, PIECES = "negative minus affirmative", "one token minus several"
+"""Contrasts of diagnostics and of facts."""
+
+
+def _negated(outcomes: Sequence[Outcome], seed: int) -> dict[str, tuple[float, ...]]:
+    """Part -> how much more often the true word is the likelier one in negative contexts; all parts are one family."""
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    for each in outcomes:
+        if each.measure in (f"{PREFERRED}_negative", f"{PREFERRED}_affirmative"):
+            values.setdefault(each.part, {}).setdefault(each.id, {})[each.measure] = each.value
+    if not values:
+        return {}
+    units = [(part, id) for part, items in values.items() for id in items]
+    ahead, counts = np.zeros((2, len(units), len(values)))
+    for row, (part, id) in enumerate(units):
+        own, column = values[part][id], list(values).index(part)
+        ahead[row, column] = own[f"{PREFERRED}_negative"] - own[f"{PREFERRED}_affirmative"]
+        counts[row, column] = 1
+    tests = [np.ravel(column).tolist() for column in sign_flip_family(ahead, counts, seed=seed, bounds=(-1.0, 1.0))]
+    return {part: tuple(column[at] for column in tests) for at, part in enumerate(values)}
 
 
 Summarise = Callable[[Sequence[Outcome], bool], Estimates]

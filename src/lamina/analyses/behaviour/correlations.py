@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from lamina.stats.intervals import interval
 from lamina.stats.units import weights_of
 
 Kind = Literal["pearson", "spearman"]
@@ -52,6 +53,8 @@ class Correlations:
         self._at = {name: at for at, name in enumerate(variables)}
         values = np.column_stack([*variables.values()]).astype(float)
         names = sorted(set(documents))
+        self.units = len(names)
+        """How many documents there are."""
         number = {name: at for at, name in enumerate(names)}
         document = np.array([number[name] for name in documents], dtype=np.int64)
         # The first sample is the corpus itself: every document once.
@@ -65,14 +68,17 @@ class Correlations:
 
     def of(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Correlation:
         """Of two variables; what is left of it when both are regressed on `given` (partial correlation)."""
+        found = self.draws(one, other, kind, given=given)
+        return Correlation(float(found[0]), *interval(found[1:]))
+
+    def draws(self, one: str, other: str, kind: Kind, *, given: str | None = None) -> Float[np.ndarray, " draw"]:
+        """The correlation itself, then that of every bootstrap sample; the same samples for all correlations."""
         matrices, a, b = self._found[kind], self._at[one], self._at[other]
         found = matrices[:, a, b]
-        if given is not None:
-            c = self._at[given]
-            found = _partial(found, matrices[:, a, c], matrices[:, b, c])
-        spread = found[1:][np.isfinite(found[1:])]
-        low, high = np.quantile(spread, [0.025, 0.975]) if len(spread) else (np.nan, np.nan)
-        return Correlation(float(found[0]), float(low), float(high))
+        if given is None:
+            return found
+        c = self._at[given]
+        return _partial(found, matrices[:, a, c], matrices[:, b, c])
 
 
 def _of_numbers(

@@ -12,13 +12,13 @@ import pandas as pd
 from lamina.analyses import get_analysis
 from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.behaviour.item_comparison import ALL, Answers, Apart, Asked, Estimate, shared_items
-from lamina.analyses.behaviour.item_findings import Lead, leads_in_words
+from lamina.analyses.comparison_findings import Lead, leads_in_words
 from lamina.analyses.declaration import Overview
 from lamina.analyses.inputs import Loaded, TwoModels
-from lamina.analyses.legacy import status_of_difference
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
-from lamina.findings import cell, rows_of
+from lamina.findings import Source, cell, rows_of
+from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -56,10 +56,14 @@ class Changed(NamedTuple):
     difference: float
     """after - before, paired by item."""
     low: float
+    """95 %, simultaneous over the groups of the suite; of the mean over groups, its own."""
     high: float
-    p: float
     p_adjusted: float
-    """Corrected by Holm over the groups of the suite."""
+    """Two-sided, by flipped signs and max-T over the groups of the suite; the mean over groups is a test by itself."""
+    units: int
+    """Items."""
+    needed: int
+    """0, or how many items a test would need at least."""
 
 
 ITEMS = ("item", "group", "analysis", "suite", "before", "after", "difference")
@@ -159,23 +163,34 @@ def _rows(metric: str, estimates: Sequence[Estimate], apart: Sequence[Apart]) ->
     values = {(row.group, row.model): row[3:] for row in estimates}
     for row in apart:
         # Pairs of models are a - b: before - after.
-        change = (-row.difference, -row.high, -row.low, row.p, row.p_adjusted)
+        change = (0.0 - row.difference, 0.0 - row.high, 0.0 - row.low, row.p_adjusted, row.units, row.needed)
         yield row.group, metric, row.items, *values[row.group, BEFORE], *values[row.group, AFTER], *change
 
 
 def changes_in_words(table: pd.DataFrame) -> Iterator[Finding]:
-    """For each suite, whether the model after answers it better or worse, over all groups."""
+    """For each suite, whether the model after answers it better or worse: over all groups, and at which group."""
     for (_, suite), own in table.groupby(["analysis", "suite"], sort=False):
-        rows = list(rows_of(own))
-        said = {side: f"the model {side}" for side in (BEFORE, AFTER)}
-        leads = [
-            Lead(row.group, said[AFTER], said[BEFORE], row.difference, row.low, row.high, row.p_adjusted)
-            for row in rows
-        ]
-        values = {(row.group, name): getattr(row, side) for row in rows for side, name in said.items()}
-        measure = "accuracy" if rows[0].metric == "accuracy" else "mean value"
-        for found in leads_in_words(leads, values, measure):
-            yield replace(found, text=f"{suite}: {found.text[0].lower()}{found.text[1:]}")
+        overall = own[own["group"] == ALL]
+        for some in (overall, own[own["group"] != ALL]):
+            leads = [_lead(row, of_several=len(overall) > 0) for row in rows_of(some)]
+            yield from leads_in_words(leads, f"groups of {suite}")
+
+
+def _lead(row: Any, *, of_several: bool) -> Lead:
+    accuracy = row.metric == "accuracy"
+    mean = "in the mean over groups of"
+    where = f"{mean} {row.suite}" if row.group == ALL else f"at {row.group} of {row.suite}" if of_several else ""
+    return Lead(
+        f"the model {AFTER}",
+        f"the model {BEFORE}",
+        (row.after, row.before),
+        Contrast.of(row, "difference"),
+        "accuracy" if accuracy else "mean value",
+        where or f"on {row.suite}",
+        (Source("behaviour", {"analysis": row.analysis, "suite": row.suite, "group": row.group}),),
+        "item",
+        NEGLIGIBLE if accuracy else 0.0,
+    )
 
 
 def changes_shown(table: pd.DataFrame) -> Overview:
@@ -185,7 +200,7 @@ def changes_shown(table: pd.DataFrame) -> Overview:
         (row.suite, row.group, row.items, cell(row.before), cell(row.after), cell(row.difference, row.low, row.high),
          cell(row.p_adjusted))
         for row in rows_of(table)
-        if few or row.group == ALL or status_of_difference(row.low, row.high, row.p_adjusted) == "clear"
+        if few or row.group == ALL or _lead(row, of_several=True).status == "clear"
     ]  # fmt: skip
     title = "What both models say, paired by item" + ("" if few else "; groups that changed clearly")
     return Overview(title, ("suite", "group", "items", "before", "after", "difference", "p"), rows)

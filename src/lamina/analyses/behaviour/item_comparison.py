@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import binom
 
-from lamina.analyses.behaviour.accuracies import exact_interval
-from lamina.analyses.probing.statistics import interval
 from lamina.errors import InputError
 from lamina.results import Result
-from lamina.stats.family import holm
-from lamina.stats.units import weights_of
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import Contrasts, sign_flip_strata
+from lamina.stats.intervals import interval, share_interval, widening
+from lamina.stats.units import Units
 
 ALL = "all"
 """In place of a group: the mean over groups."""
@@ -29,7 +27,7 @@ _HARMLESS = frozenset({"samples", "seed", "twin", "twin_limit", "ngrams", "order
 
 
 class Estimate(NamedTuple):
-    """The mean of one model over the items of a group, with its 95 % interval."""
+    """The mean of one model over the items of a group, with its 95 % interval over items."""
 
     group: str
     items: int
@@ -48,12 +46,15 @@ class Apart(NamedTuple):
     b: str
     difference: float
     low: float
-    """95 %, from items drawn with replacement within their group, the same for both models."""
+    """95 %, simultaneous over the family that `p_adjusted` is corrected for."""
     high: float
-    p: float
-    """Two-sided: the share of flipped signs (a and b exchanged, item by item) that are as far apart."""
     p_adjusted: float
-    """Corrected by Holm over all groups and pairs of models; of the mean over groups, over pairs of models."""
+    """Two-sided, by flipped signs (a and b exchanged, item by item) and max-T over all groups and pairs of models; of
+    the mean over groups, over pairs of models."""
+    units: int
+    """Items."""
+    needed: int
+    """0, or how many items a test would need at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +79,15 @@ class Answers:
         return rows[list(range(len(self.models)))].to_numpy(float)
 
     def compare(self, *, samples: int, seed: int) -> tuple[list[Estimate], list[Apart]]:
-        """Every model and every pair of models, by group and over all groups."""
-        drawn = [self._drawn(name, own, samples=samples, seed=seed) for name, own in self.groups()]
-        if len(drawn) > 1:
-            drawn = [_overall(drawn), *drawn]
+        """Every model and every pair of models, over all groups and by group."""
+        # Items of two groups may have one name.
+        groups = [(name, [f"{name}\t{item}" for item in own["item"]], self._values(own)) for name, own in self.groups()]
+        means = [_means(*each, samples=samples, seed=seed) for each in groups]
+        if len(means) > 1:
+            means = [_overall(means), *means]
         shares = self.metric == "accuracy"
-        estimates = [row for each in drawn for row in each.estimates(self.models, shares=shares)]
-        apart = [row for each in drawn for row in each.pairs(self.models, samples, shares=shares)]
-        return estimates, _corrected(apart)
+        estimates = [row for each in means for row in each.estimates(self.models, shares=shares)]
+        return estimates, differences([name for name, *_ in groups], [values for *_, values in groups], self.models)
 
     def long(self) -> pd.DataFrame:
         """One row per item and model."""
@@ -93,109 +95,98 @@ class Answers:
         made = self.table.melt(["item", "group"], list(named), "model", "value")
         return made.assign(model=made["model"].map(named))[["item", "group", "model", "value"]]
 
-    def _drawn(self, group: str, own: pd.DataFrame, *, samples: int, seed: int) -> _Drawn:
-        values = self._values(own)
-        keys = list(own["item"])
-        weights = np.stack([weights_of(key, samples=samples, seed=seed) for key in keys], axis=1)
-        counts = weights.sum(1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            draws = weights @ values / counts
-        signs = np.stack([_signs(key, samples=samples, seed=seed) for key in keys], axis=1)
-        apart = _differences(values)
-        exact = _exact_p(apart) if np.isin(values, (0.0, 1.0)).all() else None
-        return _Drawn(group, len(own), values.mean(0), draws, apart.mean(0), signs @ apart / len(own), exact)
+
+def differences(
+    groups: Sequence[str], values: Sequence[Float[np.ndarray, "_ model"]], models: Sequence[str]
+) -> list[Apart]:
+    """Every pair of models over all groups (where there are several) and by group, paired by item.
+
+    Two families: groups by pairs of models, and the means over groups of all pairs. Where two models differ by the same
+    on every item, the interval is Clopper and Pearson's: how many other items may differ is a share.
+
+    Example:
+        >>> one, other = [1.0] * 8 + [0.0] * 2, [0.0] * 10
+        >>> (row,) = differences(["agreement"], [np.array([one, other]).T], ["a", "b"])
+        >>> row.difference, round(row.p_adjusted, 3)
+        (0.8, 0.008)
+    """
+    scored = np.concatenate([each.ravel() for each in values])
+    shares = bool(np.isin(scored, (0.0, 0.5, 1.0)).all())
+    bounds = (-1.0, 1.0) if shares else (-np.inf, np.inf)
+    pairs = list(combinations(models, 2))
+    left, right = (list(side) for side in zip(*combinations(range(len(models)), 2), strict=True))
+    apart = [each[:, left] - each[:, right] for each in values]
+    within, overall = sign_flip_strata(apart, bounds=bounds)
+    rows: list[Apart] = []
+    if len(groups) > 1:
+        rows += (_row(ALL, sum(map(len, apart)), pair, overall, (at,)) for at, pair in enumerate(pairs))
+    for number, (group, own) in enumerate(zip(groups, apart, strict=True)):
+        for at, pair in enumerate(pairs):
+            row = _row(group, len(own), pair, within, (number, at))
+            if shares and np.ptp(own[:, at]) == 0:
+                low, high = _share_apart(row.difference, len(own))
+                row = row._replace(low=low, high=high)
+            rows.append(row)
+    return rows
+
+
+def _row(group: str, items: int, pair: tuple[str, str], tests: Contrasts, at: tuple[int, ...]) -> Apart:
+    estimate, low, high, p, units, needed = (float(each[at]) for each in tests)
+    return Apart(group, items, *pair, estimate, low, high, p, int(units), int(needed))
+
+
+def _share_apart(difference: float, items: int) -> tuple[float, float]:
+    """The interval of a difference that is the same on every item.
+
+    Example:
+        >>> [round(end, 2) for end in _share_apart(0.0, 20)], [round(end, 2) for end in _share_apart(-1.0, 20)]
+        ([-0.17, 0.17], [-1.0, -0.83])
+    """
+    if abs(difference) not in (0.0, 1.0):
+        return difference, difference
+    low, high = share_interval(round(abs(difference)) * items, items)
+    if difference == 0:
+        return -high, high
+    return (low, high) if difference > 0 else (-high, -low)
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """The means of all models over the items of one group, and what chance makes of them."""
+class _Means:
+    """The means of all models over the items of one group, and the same of resampled items."""
 
     group: str
     items: int
     value: Float[np.ndarray, " model"]
     draws: Float[np.ndarray, "sample model"]
-    apart: Float[np.ndarray, " pair"]
-    flipped: Float[np.ndarray, "sample pair"]
-    """The differences with flipped signs."""
-    exact: Float[np.ndarray, " pair"] | None
-    """p-values of right and wrong answers, which need no drawing of signs."""
 
     def estimates(self, models: Sequence[str], *, shares: bool) -> Iterator[Estimate]:
+        """With a 95 % interval each."""
         for at, model in enumerate(models):
             value, (low, high) = float(self.value[at]), interval(self.draws[:, at])
+            if shares:
+                low, high = max(low, 0.0), min(high, 1.0)
             if shares and low == high and value in (0, 1):
                 # Where all items came out alike, drawing them again shows no spread.
-                low, high = exact_interval(round(value) * self.items, self.items)
+                low, high = share_interval(round(value) * self.items, self.items)
             yield Estimate(self.group, self.items, model, value, low, high)
 
-    def pairs(self, models: Sequence[str], samples: int, *, shares: bool) -> Iterator[Apart]:
-        draws = _differences(self.draws)
-        for at, (a, b) in enumerate(combinations(models, 2)):
-            far = abs(self.apart[at])
-            # Sums of the same numbers in another order may differ in their last digit.
-            reached = int((np.abs(self.flipped[:, at]) >= far - 1e-9 * max(far, 1.0)).sum())
-            p = float(self.exact[at]) if self.exact is not None else (reached + 1) / (samples + 1)
-            apart, (low, high) = float(self.apart[at]), interval(draws[:, at])
-            if shares and low == high:
-                low, high = _exact_apart(apart, self.items)
-            yield Apart(self.group, self.items, a, b, apart, low, high, p, np.nan)
+
+def _means(
+    group: str, items: Sequence[str], values: Float[np.ndarray, "item model"], *, samples: int, seed: int
+) -> _Means:
+    units = Units.of(items, "item")
+    mean, counts = values.mean(0), units.sums(np.ones(len(items)))
+    drawn = ratio_draws(units.sums(values), counts, units, samples=samples, seed=seed)
+    return _Means(group, len(items), mean, mean + (drawn - mean) * widening(len(units)))
 
 
-def _overall(groups: Sequence[_Drawn]) -> _Drawn:
+def _overall(groups: Sequence[_Means]) -> _Means:
     """The mean over groups: every group counts as much as any other."""
-    total = sum(each.items for each in groups)
-    # A group of which a draw has no item does not count in that draw.
     drawn = np.stack([each.draws for each in groups])
-    there = np.isfinite(drawn)
-    with np.errstate(invalid="ignore"):
-        draws = np.where(there, drawn, 0).sum(0) / there.sum(0)
-    value, apart, flipped = (
-        np.mean([getattr(each, name) for each in groups], axis=0) for name in ("value", "apart", "flipped")
-    )
-    return _Drawn(ALL, total, value, draws, apart, flipped, None)
-
-
-def _differences(values: Float[np.ndarray, "row model"]) -> Float[np.ndarray, "row pair"]:
-    """a - b of every pair of columns."""
-    pairs = list(combinations(range(values.shape[1]), 2))
-    return values[:, [a for a, _ in pairs]] - values[:, [b for _, b in pairs]]
-
-
-def _exact_apart(apart: float, items: int) -> tuple[float, float]:
-    """The interval of a difference that is the same on every item: how many others may differ is a share.
-
-    Example:
-        >>> [round(end, 2) for end in _exact_apart(0.0, 20)], [round(end, 2) for end in _exact_apart(-1.0, 20)]
-        ([-0.17, 0.17], [-1.0, -0.83])
-    """
-    if apart == 0:
-        _, most = exact_interval(0, items)
-        return -most, most
-    if abs(apart) != 1:
-        return apart, apart
-    least, most = exact_interval(items, items)
-    return (least, most) if apart > 0 else (-most, -least)
-
-
-def _exact_p(apart: Float[np.ndarray, "item pair"]) -> Float[np.ndarray, " pair"]:
-    """Of right and wrong answers all sign flips can be counted: McNemar's exact test."""
-    ahead, behind = (apart > 0).sum(0), (apart < 0).sum(0)
-    return np.minimum(2 * binom.cdf(np.minimum(ahead, behind), ahead + behind, 0.5), 1.0)
-
-
-def _signs(key: str, *, samples: int, seed: int) -> Float[np.ndarray, " sample"]:
-    """1 or -1 for every sample; they follow from the key alone."""
-    bits = hashlib.shake_128(f"{seed}:{key}".encode("utf-8", "surrogatepass")).digest(-(-samples // 8))
-    return np.unpackbits(np.frombuffer(bits, np.uint8))[:samples] * np.float32(2) - 1
-
-
-def _corrected(rows: Sequence[Apart]) -> list[Apart]:
-    """With Holm's correction; the mean over groups is not one test more among the groups."""
-    corrected: dict[bool, Iterator[float]] = {
-        overall: iter(holm([row.p for row in rows if (row.group == ALL) is overall]).tolist())
-        for overall in (True, False)
-    }
-    return [row._replace(p_adjusted=next(corrected[row.group == ALL])) for row in rows]
+    # A group of which a draw has no item does not count in that draw.
+    present = np.isfinite(drawn)
+    draws = np.where(present, drawn, 0).sum(0) / np.maximum(present.sum(0), 1)
+    return _Means(ALL, sum(each.items for each in groups), np.mean([each.value for each in groups], axis=0), draws)
 
 
 def has_items(result: Result) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +12,10 @@ import torch
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.inputs import SpokenSplits
-from lamina.analyses.behaviour.lens_findings import lens_findings
+from lamina.analyses.behaviour.lens_findings import TUNED_MINUS_PLAIN, TWIN_CONTRAST, lens_findings
 from lamina.analyses.behaviour.lens_positions import Positions, draw_positions
 from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of, read_layers
-from lamina.analyses.behaviour.lens_suites import LensSuite, read_lens_suite, suite_tables
+from lamina.analyses.behaviour.lens_suites import SUITE_TEST, LensSuite, read_lens_suite, suite_tables
 from lamina.analyses.behaviour.lens_tokens import every_token, token_table
 from lamina.analyses.behaviour.lens_tuning import SELECTION, Learning, tuned_lens
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
@@ -32,7 +32,8 @@ from lamina.findings import Finding, cell, rows_of
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
-from lamina.stats.units import unit_of
+from lamina.stats.family import Contrasts, sign_flip_family
+from lamina.stats.units import Units, unit_of
 from lamina.types import Text
 
 PAIRED = ("agreement", "kl")
@@ -41,13 +42,15 @@ MEASURES = ("kl", "accuracy", "probability", "agreement")
 SHARES = ("accuracy", "agreement")
 """Measures that are right or wrong at each position."""
 _LENS = ("layer", "lens", "measure", "value", "low", "high")
-_GAIN = ("layer", "measure", "difference", "low", "high")
+_TEST = ("low", "high", "p_adjusted", "units", "needed")
+_GAIN = ("layer", "measure", "difference", *_TEST, "unit")
 _REACHED = ("model", "lens", "layer", "share", "low", "high")
 _DEPTH = ("model", "lens", "mean_layer", "low", "high")
+_CONTRASTS = ("contrast", "difference", *_TEST, "unit")
 _BASELINE = ("baseline", "measure", "value", "low", "high")
 _TOKENS = ("token", "index", "layer", "lens", "rank", "piece", "probability", "probability_of_actual", "kl")
-_PAIRS = ("layer", "lens", "paradigm", "accuracy", "low", "high")
-_CLOZE = ("layer", "lens", "part", "measure", "value", "low", "high")
+_PAIRS = ("layer", "lens", "paradigm", "accuracy", "low", "high", *SUITE_TEST)
+_CLOZE = ("layer", "lens", "part", "measure", "value", "low", "high", *SUITE_TEST)
 _COUNTED = 20_000
 """Training texts whose pieces are counted for the unigram baseline."""
 _TRIED = 32
@@ -64,20 +67,30 @@ _TRIED = 32
         "15 % of the words are hidden, one at a time. Each layer is compared with the last one (KL divergence, "
         "agreement of the most likely piece) and with the piece that is there (accuracy, probability). Beside it are a "
         "twin with random weights, through its own head, and the frequencies of pieces in the training texts. 95 % "
-        "intervals resample documents."
+        "intervals resample documents; lenses, and model and twin, are compared at the same positions (max-T)."
     ),
     cites=("nostalgebraist 2020", "Belrose et al. 2023"),
     reads=SpokenSplits(),
-    version=2,  # draws that pair models are kept
+    version=3,  # layers, lenses and the twin are compared in pairs
     tables={
         "lens": Table("One row per layer, lens (plain, tuned) and measure; KL in nats.", _LENS),
-        "gain": Table("One row per inner layer and measure: the tuned lens minus the plain one.", _GAIN, optional=True),
+        "gain": Table(
+            "One row per inner layer and measure: the tuned lens minus the plain one. Family: all inner layers of a "
+            "measure; two-sided; signs of documents are flipped.",
+            _GAIN,
+            optional=True,
+        ),
         "reached": Table(
             "One row per model (model, twin), lens and layer: share of positions whose most likely piece is the final "
             "one from this layer on, and not before.",
             _REACHED,
         ),
         "depth": Table("One row per model and lens: the mean layer at which the final answer is reached.", _DEPTH),
+        "contrasts": Table(
+            "Mean layer at which the final answer is reached: the model minus its twin (plain lens), the tuned lens "
+            "minus the plain one. Family: all rows; two-sided; signs of documents are flipped.",
+            _CONTRASTS,
+        ),
         "twin": Table(
             "As lens, for the twin with random weights: its layers beside its last one.", _LENS, optional=True
         ),
@@ -95,12 +108,15 @@ _TRIED = 32
         ),
         "pairs": Table(
             "With a suite of pairs: one row per layer, lens and paradigm (all: their mean): share of pairs whose good "
-            "sentence is more likely.",
+            "sentence is more likely. difference: minus chance. Family: all layers of a lens and paradigm; one-sided "
+            "(above chance); signs of pairs are flipped.",
             _PAIRS,
             optional=True,
         ),
         "cloze": Table(
-            "With a suite of clozes: one row per layer, lens, part (all: the mean over parts) and measure.",
+            "With a suite of clozes: one row per layer, lens, part (all: the mean over parts) and measure. "
+            "difference: minus layer 0. Family: all further layers of a lens, part and measure; one-sided (above layer "
+            "0); signs of items are flipped.",
             _CLOZE,
             optional=True,
         ),
@@ -165,8 +181,11 @@ def lens(
         "draws": means["model"].draws(),
         "baseline": _table(_BASELINE, _baseline_rows(fixed, found["plain"], drawn, samples, seed)),
     }
+    unit, by_unit = unit_of(drawn.texts).by, _unit_sums(drawn)
     if tuned:
-        tables["gain"] = _table(_GAIN, means["model"].gain())
+        tables["gain"] = _table(_GAIN, _gain_rows(found, by_unit, unit))
+    twins = None if not twin else means["twin"].readings["plain"]
+    tables["contrasts"] = _table(_CONTRASTS, _depth_rows(found, twins, by_unit, unit))
     if twin:
         tables["twin"] = _table(_LENS, means["twin"].rows())
     if text is not None:
@@ -248,7 +267,7 @@ class _Means:
     """Means over positions by lens, measure and layer, and over resampled documents."""
 
     def __init__(self, found: Mapping[Lens, Readings], drawn: Positions, samples: int, seed: int) -> None:
-        self.lenses = list(found)
+        self.readings, self.lenses = found, list(found)
         self.layers = next(iter(found.values())).kl.shape[1]
         columns = []
         for readings in found.values():
@@ -276,13 +295,6 @@ class _Means:
     def draws(self) -> pd.DataFrame:
         """Of `draws`."""
         return draws_table({measure: self.of("plain", measure)[1] for measure in PAIRED}, range(self.layers))
-
-    def gain(self) -> Iterator[tuple[Any, ...]]:
-        """Of `gain`: paired, since both lenses are read at the same positions."""
-        for measure in MEASURES:
-            (one, ones), (two, twos) = self.of("tuned", measure), self.of("plain", measure)
-            for layer, row in enumerate(self._intervals(one - two, ones - twos)[:-1]):
-                yield layer, measure, *row
 
     def reached(self) -> Iterator[tuple[Any, ...]]:
         """Of `reached`."""
@@ -314,6 +326,46 @@ def _resampled(values: np.ndarray, drawn: Positions, samples: int, seed: int) ->
     # A sample of very few documents may have drawn none of them; it keeps its place, and has no number.
     with np.errstate(invalid="ignore"):
         return sums.value[:-1] / sums.value[-1], resampled[:, :-1] / resampled[:, -1:]
+
+
+def _unit_sums(drawn: Positions) -> Callable[[np.ndarray], np.ndarray]:
+    """Sums over the positions of a document, of values [position, ...]."""
+    unit = unit_of(drawn.texts)
+    units = Units.of([unit.of(drawn.texts[text]) for text in drawn.text], unit.by)
+    return units.sums
+
+
+def _gain_rows(
+    found: Mapping[Lens, Readings], by_unit: Callable[[np.ndarray], np.ndarray], unit: str
+) -> Iterator[tuple[Any, ...]]:
+    for measure in MEASURES:
+        plain, tuned = (by_unit(found[lens].measures[measure][:, :-1]) for lens in ("plain", "tuned"))
+        tests = tuned_gain(tuned - plain, by_unit(np.ones(len(found["plain"].target))))
+        for layer, test in enumerate(zip(*tests, strict=True)):
+            yield layer, measure, *map(float, test), unit
+
+
+def tuned_gain(differences: np.ndarray, positions: np.ndarray) -> Contrasts:
+    """The tuned lens minus the plain one, [unit, layer] sums over positions; inner layers are one family."""
+    return sign_flip_family(differences, positions)
+
+
+def _depth_rows(
+    found: Mapping[Lens, Readings], twin: Readings | None, by_unit: Callable[[np.ndarray], np.ndarray], unit: str
+) -> Iterator[tuple[Any, ...]]:
+    own = found["plain"].reached
+    apart = {} if twin is None else {TWIN_CONTRAST: own - twin.reached}
+    if "tuned" in found:
+        apart[TUNED_MINUS_PLAIN] = found["tuned"].reached - own
+    if apart:
+        tests = depth_contrasts(by_unit(np.column_stack(list(apart.values()))), by_unit(np.ones(len(own))))
+        for name, test in zip(apart, zip(*tests, strict=True), strict=True):
+            yield name, *map(float, test), unit
+
+
+def depth_contrasts(differences: np.ndarray, positions: np.ndarray) -> Contrasts:
+    """Differences of the layer at which the final answer is reached, [unit, contrast] sums over positions."""
+    return sign_flip_family(differences, positions)
 
 
 def _units(drawn: Positions) -> int:

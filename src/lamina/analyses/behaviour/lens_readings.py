@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lamina.analyses.behaviour.accuracies import exact_interval
 from lamina.encoders.lens import layer_states, lens_logits
 from lamina.progress import progress
+from lamina.stats.intervals import intervals, share_interval
 
 if TYPE_CHECKING:
     from lamina.encoders.language_model import LanguageModel
@@ -155,10 +155,8 @@ def intervals_of(
         1.0
     """
     found = []
-    for own, drawn in zip(value.tolist(), samples.T, strict=True):
-        drawn = drawn[np.isfinite(drawn)]
-        low, high = np.quantile(drawn, [0.025, 0.975]).tolist() if len(drawn) else (np.nan, np.nan)
+    for own, low, high in zip(value.tolist(), *(ends.tolist() for ends in intervals(samples)), strict=True):
         if exact and low == high and own in (0, 1):
-            low, high = exact_interval(round(own) * units, units)
+            low, high = share_interval(round(own) * units, units)
         found.append((own, low, high))
     return found

@@ -19,6 +19,7 @@ from lamina.encoders.rows import Row
 from lamina.encoders.scoring import Wanted, every_piece
 from lamina.encoders.slots import Slot
 from lamina.errors import InputError
+from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.units import weights_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """In place of a paradigm or part: the mean over them."""
+SUITE_TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
+"""Columns of a test, beside chance or beside the first layer."""
 _ANSWER = 1
 """The part of a filled slot that is the answer."""
 
@@ -145,7 +148,11 @@ def _pair_rows(
         right = 0.5 + 0.5 * np.sign(totals[good] - totals[bad])
         keys, groups = [pair.item for pair in pairs], [pair.paradigm for pair in pairs]
         for paradigm, by_layer in _by_group(right, keys, groups, samples, seed).items():
-            rows += [(layer, lens, paradigm, *each) for layer, each in enumerate(by_layer)]
+            tests = zip(*above(right - 0.5, groups, paradigm, most=0.5, seed=seed), strict=True)
+            rows += [
+                (layer, lens, paradigm, *each, *map(float, test))
+                for layer, (each, test) in enumerate(zip(by_layer, tests, strict=True))
+            ]
     return rows
 
 
@@ -182,7 +189,13 @@ def _cloze_rows(
         }
         for measure, values in measures.items():
             for part, by_layer in _by_group(values, keys, groups, samples, seed).items():
-                rows += [(layer, lens, part, measure, *row) for layer, row in enumerate(by_layer)]
+                tests = zip(*above(values[:, 1:] - values[:, :1], groups, part, seed=seed), strict=True)
+                # Layer 0 is what the others are compared with.
+                tested = [[np.nan] * len(SUITE_TEST), *tests]
+                rows += [
+                    (layer, lens, part, measure, *row, *map(float, test))
+                    for layer, (row, test) in enumerate(zip(by_layer, tested, strict=True))
+                ]
     return rows, len(clozes) - len(kept)
 
 
@@ -202,6 +215,24 @@ def _answers(model: LanguageModel, clozes: Sequence[Asked]) -> Iterator[Part | N
             ids, places = ids[: inside[0]], inside - 1
         whole = slice(0, len(ids))
         yield Part(Row(0, ids, cut.types[: len(ids)], cut.tokens.words[: len(ids)], whole, whole), places, targets)
+
+
+def above(differences: np.ndarray, groups: Sequence[str], group: str, *, most: float = 1.0, seed: int = 0) -> Contrasts:
+    """Whether each layer's mean difference, [item, layer], is above 0 in a group (`all`: the mean over groups).
+
+    Layers are one family; of the mean over groups, an item counts one over the number of its group's items.
+
+    Example:
+        >>> ahead = np.array([[0.5, 0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, 0.5], [0.5, 0.5], [-0.5, 0.5]])
+        >>> above(ahead, ["a"] * 6, "a").p.round(3).tolist()
+        [0.656, 0.031]
+    """
+    names = list(dict.fromkeys(groups)) if group == ALL else [group]
+    own = np.array([each in names for each in groups])
+    shares = np.array([1 / groups.count(each) / len(names) if each in names else 0.0 for each in groups])[own]
+    return sign_flip_family(
+        differences[own] * shares[:, None], shares, alternative="greater", bounds=(-most, most), seed=seed
+    )
 
 
 def _by_group(

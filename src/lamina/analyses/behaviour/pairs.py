@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.behaviour.accuracies import Accuracies, Level, corrected
+from lamina.analyses.behaviour.accuracies import Accuracies, Group, Level
 from lamina.analyses.behaviour.inputs import SpokenSuite
 from lamina.analyses.behaviour.judging import (
     Judged,
@@ -24,7 +24,6 @@ from lamina.analyses.behaviour.judging import (
 from lamina.analyses.behaviour.verdicts import SCORES
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.agreement_pairs import DEFAULT as TREEBANK
 from lamina.corpora.agreement_pairs import agreement_pairs
@@ -35,36 +34,31 @@ from lamina.encoders import Encoder
 from lamina.encoders.language_model import language_model
 from lamina.encoders.scoring import Masking
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, percent, rows_of
 from lamina.results import Result
-from lamina.stats.status import SURE
+from lamina.stats.family import Contrasts
+from lamina.stats.status import Contrast, status_of
 
 AGREEMENT = "agreement"
 """The suite that is made of a treebank."""
 MODEL, TWIN = "model", "twin"
 """Who judges; n-gram models are called by their order."""
-_PAIRS = (
-    "suite",
-    "field",
-    "term",
-    "paradigm",
-    "score",
-    "pairs",
-    "accuracy",
-    "low",
-    "high",
-    "chance",
-    "p",
-    "p_adjusted",
-)
-_TERMS = ("level", "name", "score", "paradigms", "pairs", "accuracy", "low", "high", "chance", "p", "p_adjusted")
-_BASELINES = ("of", "level", "name", "score", "pairs", "accuracy", "low", "high", "difference", "diff_low", "diff_high")
+_TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed")
+_ACCURACY = ("pairs", "accuracy", "low", "high")
+_PAIRS = ("suite", "field", "term", "paradigm", "score", *_ACCURACY, "chance", *_TEST, "beside_chance")
+_TERMS = ("level", "name", "score", "paradigms", *_ACCURACY, "chance", *_TEST)
+_BASELINES = ("of", "level", "name", "score", *_ACCURACY, *_TEST)
+_CONTRASTS = ("level", "one", "other", *_TEST)
+_MOST_GROUPS = 100
+"""Terms, or paradigms, that are compared with each other."""
 _ITEMS = (
     "item", "group", "value", "per_token", "margin", "margin_per_token", "twin", "twin_per_token", "ngram",
     "ngram_per_token", "field", "term", "good", "bad", "logprob_good", "logprob_bad", "pieces_good", "pieces_bad",
     "told",
 )  # fmt: skip
 _WRONG = ("paradigm", "item", "margin", "margin_per_token", "good", "bad", "told")
+_NAMED = 3
+"""Paradigms below chance that a finding names."""
 _WORST = 3
 """Pairs shown of each paradigm."""
 _FEWEST = 3
@@ -103,16 +97,34 @@ _OPTIONS = (
         "pseudo-log-likelihood, each piece hidden in turn. A pair is right if the good sentence is likelier (plain), "
         "or likelier per piece (per_token); a tie is half right. Items of SyntaxGym's suites are right if all "
         "predictions about their regions' surprisals hold. Accuracy is the mean over paradigms; 95 % intervals "
-        "resample items within paradigms; paradigms are tested against chance by an exact binomial test with Holm's "
-        "correction. Beside it are the twin with random weights and an n-gram model of words, on the same items."
+        "resample items within paradigms. Chance is drawn: items answered at random, for all paradigms together "
+        "(max-T). Beside it are the twin with random weights and an n-gram model of words, paired by item."
     ),
     cites=("Warstadt et al. 2020", "Salazar et al. 2020", "Hu et al. 2020", "Linzen et al. 2016"),
     reads=SpokenSuite(read=_read, known=("blimp", "syntaxgym", AGREEMENT), more=_OPTIONS),
-    version=1,
+    version=2,  # families by shared draws; terms are compared with each other
     tables={
-        "pairs": Table("One row per paradigm and score; `all` is the mean over paradigms.", _PAIRS),
-        "terms": Table("One row per term or field (the mean over its paradigms) and score.", _TERMS),
-        "baselines": Table("One row per baseline, paradigm, term or field, and score; paired by item.", _BASELINES),
+        "pairs": Table(
+            "One row per paradigm and score; `all` is the mean over paradigms. difference: accuracy minus chance, ties "
+            "left out. Family: all paradigms of a score, `all` apart; two-sided.",
+            _PAIRS,
+        ),
+        "terms": Table(
+            "One row per term, field or `all` (the mean over its paradigms) and score; difference as in pairs. Family: "
+            "all rows of a level and score; two-sided.",
+            _TERMS,
+        ),
+        "baselines": Table(
+            "One row per baseline, paradigm, term or field, and score, on the items that both were asked (pairs: how "
+            "many). difference: the model's accuracy minus the baseline's. Family: all rows of a baseline, level and "
+            "score; two-sided; signs of items are flipped.",
+            _BASELINES,
+        ),
+        "contrasts": Table(
+            "One row per two terms (paradigms where there are no terms): accuracy in one minus the other, plain. "
+            "Family: all rows; two-sided; items are resampled within paradigms.",
+            _CONTRASTS,
+        ),
         "wrong": Table(f"The {_WORST} pairs of each paradigm that it gets most wrong, by margin.", _WRONG),
         "items": Table("One row per pair.", _ITEMS, kept="parquet"),
     },
@@ -180,6 +192,7 @@ def pairs(
             "pairs": pd.DataFrame(_pair_rows(found, Path(suite.name).stem), columns=list(_PAIRS)),
             "terms": pd.DataFrame(_term_rows(found), columns=list(_TERMS)),
             "baselines": pd.DataFrame(_baseline_rows(found), columns=list(_BASELINES)),
+            "contrasts": pd.DataFrame(_contrast_rows(found), columns=list(_CONTRASTS)),
             "wrong": _most_wrong(table),
             "items": table,
         },
@@ -212,31 +225,63 @@ def _pair_rows(found: Accuracies, suite: str) -> Iterator[tuple[Any, ...]]:
     for score in SCORES:
         for level in ("all", "paradigm"):
             groups = found.groups(level)
-            tests = [found.against_chance(group, score) for group in groups]
-            for group, test, p_adjusted in zip(groups, tests, corrected(tests), strict=True):
-                accuracy = found.accuracy(group, found.model, score)
+            for group, test in zip(groups, _tests(found.against_chance(groups, score)), strict=True):
                 told = (suite, group.field, group.term, group.name, score, found.count(group))
-                yield *told, *accuracy, *test, p_adjusted
+                accuracy = found.accuracy(group, found.model, score)
+                yield *told, *accuracy, found.chance(group), *test, beside_chance(*test)
+
+
+def _tests(tests: Contrasts) -> Iterator[tuple[float, ...]]:
+    """Difference, interval, p, units and how many are needed, member by member."""
+    return zip(*(np.ravel(values).tolist() for values in tests), strict=True)
+
+
+def beside_chance(difference: float, low: float, high: float, p: float, _units: float, needed: float) -> str:
+    """Above or below chance where that is clear; otherwise the status.
+
+    Example:
+        >>> beside_chance(0.3, 0.1, 0.5, 0.01, 20, 0), beside_chance(0.1, -0.1, 0.3, 0.4, 20, 0)
+        ('above', 'open')
+    """
+    status = status_of(low, high, p, needed=needed)
+    return status if status != "clear" else "above" if difference > 0 else "below"
 
 
 def _term_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
-    levels: tuple[Level, ...] = ("term", "field")
+    levels: tuple[Level, ...] = ("all", "term", "field")
     for score in SCORES:
         for level in levels:
             groups = found.groups(level)
-            tests = [found.against_chance(group, score) for group in groups]
-            for group, test, p_adjusted in zip(groups, tests, corrected(tests), strict=True):
+            for group, test in zip(groups, _tests(found.against_chance(groups, score)), strict=True):
                 told = (level, group.name, score, len(group.members), found.count(group))
-                yield *told, *found.accuracy(group, found.model, score), *test, p_adjusted
+                yield *told, *found.accuracy(group, found.model, score), found.chance(group), *test
 
 
 def _baseline_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
     levels: tuple[Level, ...] = ("all", "field", "term", "paradigm")
     for other in list(found.verdicts)[1:]:
         for score in SCORES:
-            for group in (each for level in levels for each in found.groups(level)):
-                told = (other, group.level, group.name, score, found.count(group, other))
-                yield *told, *found.accuracy(group, other, score), *found.difference(group, other, score)
+            for level in levels:
+                groups = found.groups(level)
+                for group, test in zip(groups, _tests(found.differences(groups, other, score)), strict=True):
+                    told = (other, group.level, group.name, score, found.count(group, other))
+                    yield *told, *found.accuracy(group, other, score), *test
+
+
+def compared_groups(found: Accuracies) -> list[Group]:
+    """Terms; paradigms where there are fewer than two terms; none where there are too many to compare each two."""
+    terms = found.groups("term")
+    groups = terms if len(terms) > 1 else found.groups("paradigm")
+    return groups if 1 < len(groups) <= _MOST_GROUPS else []
+
+
+def _contrast_rows(found: Accuracies) -> Iterator[tuple[Any, ...]]:
+    groups = compared_groups(found)
+    if not groups:
+        return
+    pairs, tests = found.between(groups, "plain")
+    for (one, other), test in zip(pairs, _tests(tests), strict=True):
+        yield one.level, one.name, other.name, *test
 
 
 def _item_table(items: Sequence[Any], judged: Mapping[str, Judged], kept: np.ndarray) -> pd.DataFrame:
@@ -270,63 +315,124 @@ def _most_wrong(items: pd.DataFrame) -> pd.DataFrame:
 
 @pairs.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Overall beside chance and the n-gram model; the best and the worst term; paradigms below chance."""
+    """Overall beside chance, the n-gram model and the twin; the best and the worst term; paradigms beside chance."""
     table = result.tables["pairs"]
     plain = table[table["score"] == "plain"]
     overall = next(rows_of(plain[plain["paradigm"] == ALL]))
     paradigms = list(rows_of(plain[plain["paradigm"] != ALL]))
     model = result.provenance.model["name"]
     over = f" (mean over {len(paradigms)} paradigms)" if len(paradigms) > 1 else ""
+    whole = Source("terms", {"level": "all", "score": "plain"})
     yield finding(
-        f"{model} gets {{number}} of {overall.suite} right{over}; chance is {{against}}.",
-        overall.accuracy, overall.low, overall.high, overall.chance,
-    )  # fmt: skip
-    yield from _beside(result)
-    terms = result.tables["terms"]
-    by_term = list(rows_of(terms[(terms["score"] == "plain") & (terms["level"] == "term")]))
-    yield from _extremes(by_term or [row._replace(term=row.paradigm) for row in paradigms], bool(by_term))
+        claim=f"{model} gets {percent(overall.accuracy)} of {overall.suite} right{over}; chance is "
+        f"{percent(overall.chance)}",
+        whether=f"{model} gets {overall.suite} right more often than chance",
+        absent=f"{model} gets {overall.suite} right as often as chance",
+        contrast="difference",
+        test=_of_row(overall),
+        source=[Source("pairs", {"paradigm": ALL, "score": "plain"}), whole],
+        unit="item",
+    )
+    yield from _beside(result, overall)
+    yield from _extremes(result, model)
     if len(paradigms) > 1:
-        yield _below(paradigms)
+        yield from _beside_chance(paradigms, whole)
 
 
-def _beside(result: Result) -> Iterator[Finding]:
-    """The model and the n-gram model, or else the twin, on the same items."""
+def _of_row(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
+
+
+def _beside(result: Result, overall: Any) -> Iterator[Finding]:
+    """The model and each baseline, on the items that both were asked."""
     table = result.tables["baselines"]
-    rows = list(rows_of(table[(table["level"] == "all") & (table["score"] == "plain")]))
-    if not rows:
-        return
-    other = rows[-1]
-    corpus = result.provenance.parameters.get("ngrams")
-    named = "its twin with random weights" if other.of == TWIN else f"a {other.of} model of {corpus}"
-    apart = (other.difference, other.diff_low, other.diff_high)
-    yield legacy_finding(
-        f"On the same items {named} reaches {number(other.accuracy, other.low, other.high)}: "
-        f"{result.provenance.model['name']} is {number(*apart, digits=3)} above it.",
-        status_of(*apart[1:], 0.0), *apart, 0.0,
-    )  # fmt: skip
+    model, corpus = result.provenance.model["name"], result.provenance.parameters.get("ngrams")
+    for other in rows_of(table[(table["level"] == "all") & (table["score"] == "plain")]):
+        named = "its twin with random weights" if other.of == TWIN else f"a {other.of} model of {corpus}"
+        some = f" on the {other.pairs:,} items that both were asked" if other.pairs < overall.pairs else ""
+        yield finding(
+            claim=f"{model} is right more often than {named}{some}, which is right in {percent(other.accuracy)}"
+            if other.difference > 0
+            else f"{model} is right less often than {named}{some}, which is right in {percent(other.accuracy)}",
+            whether=f"{model} is right more often than {named}{some}",
+            absent=f"{model} is right as often as {named}{some}",
+            contrast="difference",
+            test=_of_row(other),
+            source=Source("baselines", {"of": other.of, "level": "all", "score": "plain"}),
+            unit="item",
+            importance=("beats control",) if other.difference > 0 else ("beats control", "surprises"),
+        )
 
 
-def _extremes(rows: Sequence[Any], terms: bool) -> Iterator[Finding]:
-    if len({row.accuracy for row in rows}) < 2:
+def _extremes(result: Result, model: str) -> Iterator[Finding]:
+    """The best and the worst term: one of all the pairs of terms that were tested together."""
+    contrasts = result.tables["contrasts"]
+    if contrasts.empty:
         return
-    name = (lambda row: row.name) if terms else (lambda row: row.term)
-    best, worst = max(rows, key=lambda row: row.accuracy), min(rows, key=lambda row: row.accuracy)
+    level = contrasts["level"].iloc[0]
+    name, column = ("terms", "name") if level == "term" else ("pairs", "paradigm")
+    table = result.tables[name]
+    rows = table[(table["score"] == "plain") & table[column].isin([*contrasts["one"], *contrasts["other"]])]
+    rows = rows[rows["level"] == level] if level == "term" else rows
+    best, worst = (getattr(rows["accuracy"], which)() for which in ("idxmax", "idxmin"))
+    best, worst = (next(rows_of(rows.loc[[at]])) for at in (best, worst))
+    if best.accuracy == worst.accuracy:
+        return
+    names = [getattr(row, column) for row in (best, worst)]
+    turned = contrasts["one"].isin(names) & contrasts["other"].isin(names)
+    row = next(rows_of(contrasts[turned]))
+    test = _of_row(row)
+    if row.one != names[0]:
+        test = test._replace(estimate=-test.estimate, low=-test.high, high=-test.low)
+    where = {"score": "plain"} | ({"level": level} if level == "term" else {})
     yield finding(
-        f"Best at {name(best)}: {{number}}; worst at {name(worst)}: {{against}}.",
-        best.accuracy, best.low, best.high, worst.accuracy, (worst.low, worst.high),
-    )  # fmt: skip
+        claim=f"{model} is right more often in {names[0]} ({percent(best.accuracy)}) than in {names[1]} "
+        f"({percent(worst.accuracy)})",
+        whether=f"{model} is right more often in {names[0]} than in {names[1]}",
+        absent=f"{model} is right as often in {names[0]} as in {names[1]}",
+        contrast="difference",
+        test=test,
+        source=[
+            Source("contrasts", {"one": row.one, "other": row.other}),
+            *(Source(name, {column: each, **where}) for each in names),
+        ],
+        unit="item",
+        importance=("localised",),
+    )
 
 
-def _below(paradigms: Sequence[Any]) -> Finding:
-    sure = [row for row in paradigms if row.p_adjusted < SURE]
-    below, above = ([row for row in sure if (row.accuracy < row.chance) is side] for side in (True, False))
-    lowest = min(paradigms, key=lambda row: row.accuracy - row.chance)
-    told = number(lowest.accuracy, lowest.low, lowest.high)
-    return legacy_finding(
-        f"{len(above)} of {len(paradigms)} paradigms are above chance and {len(below)} below it (Holm); the lowest is "
-        f"{lowest.paradigm}: {told}, chance {number(lowest.chance)}.",
-        "clear" if sure else "open", lowest.accuracy, lowest.low, lowest.high, lowest.chance,
+def _beside_chance(paradigms: Sequence[Any], whole: Source) -> Iterator[Finding]:
+    """How many paradigms are above chance, told by the least sure of them; and those below it."""
+    above, below = ([row for row in paradigms if row.beside_chance == side] for side in ("above", "below"))
+    tested = [row for row in paradigms if row.p_adjusted == row.p_adjusted]
+    least = max(above, key=lambda row: (row.p_adjusted, -row.difference)) if above else max(
+        tested or paradigms, key=lambda row: row.difference
     )  # fmt: skip
+    counted = Source("pairs", {"score": "plain", "beside_chance": "above"})
+    yield finding(
+        claim=f"{len(above)} of {len(paradigms)} paradigms are above chance",
+        whether="any paradigm is above chance",
+        absent="No paradigm is above chance",
+        contrast=f"least difference, in {least.paradigm}" if above else f"largest difference, in {least.paradigm}",
+        test=_of_row(least),
+        source=[Source("pairs", {"score": "plain", "paradigm": least.paradigm}), whole, *([counted] if above else [])],
+        unit="item",
+        importance=("localised",),
+    )
+    if below:
+        lowest = max(below, key=lambda row: (row.p_adjusted, row.difference))
+        names = ", ".join(row.paradigm for row in below[:_NAMED])
+        more = " and others" if len(below) > _NAMED else ""
+        yield finding(
+            claim=f"{len(below)} of {len(paradigms)} paradigms are below chance: {names}{more}",
+            whether="any paradigm is below chance",
+            absent="No paradigm is below chance",
+            contrast=f"least difference, in {lowest.paradigm}",
+            test=_of_row(lowest),
+            source=[Source("pairs", {"score": "plain", "beside_chance": "below"}), whole],
+            unit="item",
+            importance=("localised", "surprises"),
+        )
 
 
 @pairs.shows
@@ -342,13 +448,18 @@ def _overview(result: Result) -> Iterable[Overview]:
         for name in dict.fromkeys(source["name"]):
             own = {row.score: row for row in rows_of(source[source["name"] == name])}
             beside = baselines[(baselines["level"] == where) & (baselines["name"] == name)]
-            said = {row.of: row.accuracy for row in rows_of(beside[beside["score"] == "plain"])}
             plain = own["plain"]
+            said = {row.of: _asked_of(row, plain.pairs) for row in rows_of(beside[beside["score"] == "plain"])}
             shown = [cell(plain.accuracy, plain.low, plain.high), cell(own["per_token"].accuracy)]
-            rows.append((name, plain.pairs, *shown, *(cell(said[other]) for other in others)))
+            rows.append((name, plain.pairs, *shown, *(said[other] for other in others)))
     about = result.provenance
     title = f"{about.model['name']} on {table['suite'].iloc[0]}: accuracy"
     yield Overview(title, (level, "pairs", "plain", "per token", *others), rows)
+
+
+def _asked_of(row: Any, pairs: int) -> str:
+    """A baseline's accuracy, with its number of items where it is not the model's."""
+    return cell(row.accuracy) if row.pairs == pairs else f"{cell(row.accuracy)} (of {row.pairs:,})"
 
 
 @pairs.costs

@@ -13,10 +13,23 @@ import pandas as pd
 
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.perturb_answers import QA, answer_items, random_answerer, span_answerer
-from lamina.analyses.behaviour.perturb_findings import describe, tell_findings
+from lamina.analyses.behaviour.perturb_findings import TWIN, describe, tell_findings
 from lamina.analyses.behaviour.perturb_inputs import PerturbedTexts, chosen_targets
-from lamina.analyses.behaviour.perturb_items import ITEMS, PERTURB, REMAINS, Items, item_rows, score_of, tell
+from lamina.analyses.behaviour.perturb_items import (
+    CONTRASTS,
+    ITEMS,
+    PERTURB,
+    REMAINS,
+    Items,
+    ahead_of,
+    beyond,
+    contrast_rows,
+    item_rows,
+    score_of,
+    tell,
+)
 from lamina.analyses.behaviour.perturb_probes import (
+    BY_WORD,
     PROBE,
     Asked,
     ask_task,
@@ -68,19 +81,31 @@ _TRIED = 8
         "within n-grams, within phrases), cut, reduced to content or to function words, or read at shifted positions. "
         "Each word keeps its identity, and punctuation that ends a sentence its place. The same words are scored with "
         "and without it: loss per piece, accuracy on the pairs, accuracy of a probe trained on unperturbed texts, F1 "
-        "of answers. Differences are paired by item, 95 % intervals resample documents (pairs: pairs), and the twin "
-        "with random weights is beside them."
+        "of answers. Differences are paired by document (pairs: by pair) and tested together for all perturbations of "
+        "a target (max-T); 95 % intervals of scores resample documents. The twin with random weights is beside them."
     ),
     cites=("Ettinger 2020", "Pham et al. 2021", "Sinha et al. 2021", "Sinha et al. 2022"),
     reads=PerturbedTexts(),
-    version=1,
+    version=2,  # perturbations of a target are one family; what is left is told as what was measured
     tables={
-        "perturb": Table("One row per perturbation and target; baseline: the same words unperturbed.", PERTURB),
+        "perturb": Table(
+            "One row per perturbation and target; baseline: the same words unperturbed; difference: value minus "
+            "baseline. Family: all perturbations of a target; two-sided; signs of units are flipped.",
+            PERTURB,
+        ),
         "twin": Table("The same of the twin with random weights.", PERTURB, optional=True),
         "remains": Table(
             "One row per perturbation, strength and target with a chance level: the share of the score above chance "
-            "that is left.",
+            "that is left (n/a where the unperturbed score is not above chance, tested one-sided); difference: the "
+            "perturbed score minus chance. Family: all perturbations of a target; two-sided; signs of units are "
+            "flipped.",
             REMAINS,
+        ),
+        "contrasts": Table(
+            "One row per perturbation, target and comparison: the change minus that of the twin; of probes, the score "
+            "minus that of each word's most frequent label. Family: all perturbations of a target and comparison; "
+            "two-sided; signs of units are flipped.",
+            CONTRASTS,
         ),
         "controls": Table("One row per target and answer that needs no model, on unperturbed input.", _CONTROLS),
         "items": Table("One row per perturbation, strength, target and text, pair or question.", ITEMS, kept="parquet"),
@@ -135,7 +160,7 @@ def perturb(
     """Loss, minimal pairs, probes and answers on perturbed input, beside the same words as they are written.
 
     A language-model head is asked for its loss and for minimal pairs, a span head for answers; any model can be probed.
-    What survives shuffling all words was not syntax: `remains` has the share of the score above chance that is left.
+    `remains` has the share of the score above chance that is left: what does not depend on the order that was changed.
     Perturbations that need what a text does not have (dependencies, parts of speech, position ids) are left out and
     counted. Sentences of pairs and contexts have no parts of speech: content words are told from function words by each
     word's most frequent one in the training texts.
@@ -172,9 +197,11 @@ def perturb(
         ),
         "items": item_rows(own),
     }
+    beside: list[Items] = []
     if twin and encoder.blocks:
-        beside = _measured(chosen, _Model(encoder, seed), material, drawing, runtime)
+        beside = list(_measured(chosen, _Model(encoder, seed), material, drawing, runtime))
         tables["twin"] = pd.DataFrame(tell(beside, samples=samples, seed=seed).scores, columns=list(PERTURB))
+    tables["contrasts"] = pd.DataFrame(_contrasts(own, beside, material), columns=list(CONTRASTS))
     for target, asked in material.probed.items():
         drawing.note({f"{target}: targets of several words": asked.longer})
     return Tables(tables, drawing.skipped, scored=_scored(own))
@@ -301,6 +328,32 @@ def _controls(
         for name, right in guesses(asked).items():
             hits = np.array([each.sum() for each in right], float)
             yield target, name, *score_of(units, hits, sizes, samples=samples, seed=seed)
+
+
+def _contrasts(own: Sequence[Items], beside: Sequence[Items], material: _Material) -> Iterator[tuple[Any, ...]]:
+    """Changes minus those of the twin; probes beside what each word's most frequent label gives."""
+    twins = {(each.target, each.perturbation): each for each in beside}
+    for target in dict.fromkeys(each.target for each in own):
+        mine = [each for each in own if each.target == target and (target, each.perturbation) in twins]
+        mine = [each for each in mine if each.names == twins[target, each.perturbation].names]
+        if mine:
+            tests = beyond(mine, [twins[target, each.perturbation] for each in mine])
+            yield from contrast_rows(mine, tests, TWIN)
+        asked = material.probed.get(target)
+        if asked is None:
+            continue
+        ids = [text.id for text in asked.texts]
+        right = {id: float(each.sum()) for id, each in zip(ids, guesses(asked)[BY_WORD], strict=True)}
+        sizes = {id: float(len(each)) for id, each in zip(ids, asked.targets, strict=True)}
+        # Where words are left out, so are some of those that are looked up.
+        whole = [
+            each
+            for each in own
+            if each.target == target and np.allclose(each.counts, [sizes[name] for name in each.names])
+        ]
+        if whole:
+            by_word = [np.array([right[name] for name in each.names]) for each in whole]
+            yield from contrast_rows(whole, ahead_of(whole, by_word), BY_WORD)
 
 
 def _scored(items: Sequence[Items]) -> dict[str, int]:

@@ -13,91 +13,112 @@ from lamina.analyses.behaviour.perturb_probes import BY_WORD, PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import Perturbation
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.findings import Finding, number, rows_of
+from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.results import Result
+from lamina.stats.status import Contrast
 
+TWIN = "twin"
+"""What changes are compared with."""
+_SHUFFLED = {"how": "shuffled", "strength": 1.0}
 _NATS = 0.05
 """A difference in loss that means nothing, in nats per piece."""
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """What is left when all words are shuffled, target by target."""
-    table = result.tables["perturb"]
-    for row in rows_of(table[(table["how"] == "shuffled") & (table["strength"] == 1)]):
-        yield _loss(result, row) if row.target == LOSS else _score(result, row)
+    """What is left when all words are shuffled, target by target, beside the twin and each word's label."""
+    for row in _shuffled(result, "perturb"):
+        yield from _loss(result, row) if row.target == LOSS else _score(result, row)
 
 
-def _loss(result: Result, row: Any) -> Finding:
-    """By how much shuffling raises the loss, beside the twin and beside n-grams that stay whole."""
-    whole = [each for each in _rows(result, "perturb", LOSS, "shuffled") if each.strength > 1]
-    longest = max(whole, key=lambda each: each.strength, default=None)
-    kept = "" if longest is None else (
-        f", with n-grams of {longest.strength:g} words kept whole by "
-        f"{number(longest.difference, longest.diff_low, longest.diff_high)}"
-    )  # fmt: skip
-    twin = next((each for each in _rows(result, "twin", LOSS, "shuffled") if each.strength == 1), None)
-    against, interval, beside = 0.0, None, ""
-    if twin is not None:
-        against, interval = twin.difference, (twin.diff_low, twin.diff_high)
-        beside = f"; that of the twin with random weights by {number(against, *interval)}"
-    verb = "raises" if row.diff_low > 0 else "changes"
-    return legacy_finding(
-        f"Shuffling all words {verb} the loss from {number(row.baseline)} to {number(row.value)} nats per piece, by "
-        f"{number(row.difference, row.diff_low, row.diff_high)}{kept}{beside}.",
-        status_of(row.diff_low, row.diff_high, against, interval, negligible=_NATS),
-        row.difference, row.diff_low, row.diff_high, against,
-    )  # fmt: skip
+def _shuffled(result: Result, name: str, target: str | None = None) -> list[Any]:
+    """The rows of a table in which all words are shuffled."""
+    table = result.tables[name]
+    rows = table[(table["how"] == "shuffled") & (table["strength"] == 1)]
+    return list(rows_of(rows if target is None else rows[rows["target"] == target]))
 
 
-def _score(result: Result, row: Any) -> Finding:
-    """Which share of a score above chance is left: that was not syntax."""
-    remains = result.tables["remains"]
-    (left,) = rows_of(
-        remains[(remains["how"] == "shuffled") & (remains["strength"] == 1) & (remains["target"] == row.target)]
+def _loss(result: Result, row: Any) -> Iterator[Finding]:
+    """By how much shuffling raises the loss, and whether by more than the twin's."""
+    verb = "raises" if row.difference > 0 else "lowers"
+    source = Source("perturb", {**_SHUFFLED, "target": LOSS})
+    yield finding(
+        claim=f"Shuffling all words {verb} the loss from {number(row.baseline)} to {number(row.value)} nats per token",
+        whether=f"shuffling all words {verb} the loss",
+        absent="Shuffling all words leaves the loss as it is",
+        contrast="difference",
+        test=_of_row(row),
+        source=source,
+        unit=row.unit,
+        margin=_NATS,
     )
-    says = (
-        f"With all words shuffled, {_what(row.target)} {number(row.value, row.low, row.high)} instead of "
-        f"{number(row.baseline)}"
-    )
-    beside = _beside(result, row.target)
+    for beside in _shuffled(result, "contrasts", LOSS):
+        more = "more" if beside.difference > 0 else "less"
+        yield finding(
+            claim=f"Shuffling all words raises the loss {more} than that of the twin with random weights",
+            whether=f"shuffling all words raises the loss {more} than that of the twin with random weights",
+            absent="Shuffling all words changes the loss as much as that of the twin with random weights",
+            contrast="change minus the twin's, in nats",
+            test=_of_row(beside),
+            source=Source("contrasts", {**_SHUFFLED, "target": LOSS, "against": TWIN}),
+            unit=beside.unit,
+            importance=("beats control",),
+            margin=_NATS,
+        )
+
+
+def _of_row(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "diff_low", "diff_high")
+
+
+def _score(result: Result, row: Any) -> Iterator[Finding]:
+    """What is above chance with all words shuffled, and which share of what is so as written; probes beside labels."""
+    (left,) = _shuffled(result, "remains", row.target)
+    where = {**_SHUFFLED, "target": row.target}
+    source = [Source("remains", where), Source("perturb", where)]
+    what = _what(row.target)
+    side = "above" if left.difference > 0 else "below"
+    whether = f"{what} stays {side} chance with all words shuffled"
     if not isfinite(left.remains):
-        low, high = row.diff_low, row.diff_high
-        return legacy_finding(
-            f"{says}{beside}; the score as written is not clearly above chance ({number(left.chance)}), so nothing "
-            "can be lost.",
-            status_of(low, high, 0.0), row.difference, low, high, 0.0,
+        yield not_tested(whether, f"as written, {what} is not clearly above chance", source=source)
+        return
+    yield finding(
+        claim=f"With all words shuffled, {what} is {percent(row.value)}: {percent(left.remains)} of its lead over "
+        "chance is left"
+        if left.difference > 0
+        else f"With all words shuffled, {what} falls below chance, to {percent(row.value)}",
+        whether=whether,
+        absent=f"With all words shuffled, {what} is at chance",
+        contrast=f"{what} minus chance",
+        test=_of_row(left),
+        source=source,
+        unit=left.unit,
+    )
+    for beside in _shuffled(result, "contrasts", row.target):
+        if beside.against != BY_WORD:
+            continue
+        control = {"target": row.target, "control": BY_WORD}
+        table = result.tables["controls"]
+        (known,) = rows_of(table[(table["target"] == row.target) & (table["control"] == BY_WORD)])
+        yield finding(
+            claim=f"With all words shuffled, {what} is {percent(row.value)}; each word's most frequent label gives "
+            f"{percent(known.value)}",
+            whether=f"with all words shuffled, {what} differs from what each word's most frequent label gives",
+            absent=f"With all words shuffled, {what} is what each word's most frequent label gives",
+            contrast="difference",
+            test=_of_row(beside),
+            source=[Source("contrasts", {**where, "against": BY_WORD}), Source("perturb", where),
+                    Source("controls", control)],
+            unit=beside.unit,
+            importance=("beats control",),
         )  # fmt: skip
-    share = "{} % [{}, {}]".format(*(round(100 * each) for each in (left.remains, left.low, left.high)))
-    return legacy_finding(
-        f"{says}{beside}: {share} of what is above chance ({number(left.chance)}) remains: that part was not syntax.",
-        status_of(left.low, left.high, 0.0), left.remains, left.low, left.high, 0.0,
-    )  # fmt: skip
 
 
 def _what(target: str) -> str:
     if target == PAIRS:
-        return "accuracy on minimal pairs is"
+        return "accuracy on minimal pairs"
     if target == QA:
-        return "F1 of the answers is"
-    return f"a probe's accuracy on {target.removeprefix(PROBE)} is"
-
-
-def _beside(result: Result, target: str) -> str:
-    """What the word alone, or the twin, gives."""
-    controls = result.tables["controls"]
-    by_word = list(rows_of(controls[(controls["target"] == target) & (controls["control"] == BY_WORD)]))
-    if by_word:
-        return f"; each word's most frequent label gives {number(by_word[0].value, by_word[0].low, by_word[0].high)}"
-    twin = next((each for each in _rows(result, "twin", target, "shuffled") if each.strength == 1), None)
-    return "" if twin is None else f" (twin with random weights: {number(twin.value, twin.low, twin.high)})"
-
-
-def _rows(result: Result, name: str, target: str, how: str) -> list[Any]:
-    table = result.tables.get(name)
-    if table is None:
-        return []
-    return list(rows_of(table[(table["target"] == target) & (table["how"] == how)]))
+        return "F1 of the answers"
+    return f"a probe's accuracy on {target.removeprefix(PROBE)}"
 
 
 def describe(result: Result) -> Iterator[Overview]:

@@ -11,10 +11,16 @@ import pandas as pd
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.perturbations import Perturbation
-from lamina.stats.units import weights_of
+from lamina.stats.family import Alternative, Contrasts, sign_flip_family
+from lamina.stats.intervals import interval
+from lamina.stats.status import SURE
+from lamina.stats.units import Units
 
-PERTURB = ("how", "strength", "target", "value", "low", "high", "baseline", "difference", "diff_low", "diff_high")
-REMAINS = ("how", "strength", "target", "chance", "remains", "low", "high")
+_HOW = ("how", "strength", "target")
+TEST = ("difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "unit")
+PERTURB = (*_HOW, "value", "low", "high", "baseline", *TEST)
+REMAINS = (*_HOW, "chance", "remains", "low", "high", *TEST)
+CONTRASTS = (*_HOW, "against", *TEST)
 ITEMS = ("item", "group", "value", "baseline", "target", "how", "strength", "unit")
 
 
@@ -44,6 +50,8 @@ class Items:
     base_counts: Float[np.ndarray, " item"]
     chance: float | None = None
     """What needs no model scores on these words; None where a score has no such level."""
+    kind: str = "document"
+    """What the units are: document, text or item."""
 
     @property
     def value(self) -> float:
@@ -72,19 +80,13 @@ def score_of(
         (0.5, 0.5, 0.5)
     """
     drawn = _sums(units, (hits, counts), samples, seed)
-    return float(_ratio(hits.sum(), counts.sum())), *_interval(_ratio(drawn[0], drawn[1]))
+    return float(_ratio(hits.sum(), counts.sum())), *interval(_ratio(drawn[0], drawn[1]))
 
 
 def _sums(units: Sequence[str], columns: Sequence[np.ndarray], samples: int, seed: int) -> np.ndarray:
     """[column, sample] Sums over units drawn with replacement."""
-    names, owner = np.unique(units, return_inverse=True)
-    sums = np.zeros((len(columns), len(names)))
-    for row, each in enumerate(columns):
-        np.add.at(sums[row], owner, each)
-    drawn = np.zeros((len(columns), samples))
-    for unit, name in enumerate(names.tolist()):
-        drawn += sums[:, unit, None] * weights_of(name, samples=samples, seed=seed)
-    return drawn
+    every = Units.of(units, "document")
+    return (every.weights(samples=samples, seed=seed).astype(float) @ every.sums(np.column_stack(columns))).T
 
 
 class Told(NamedTuple):
@@ -98,22 +100,89 @@ def tell(items: Iterable[Items], *, samples: int, seed: int) -> Told:
     """Scores with paired differences; and, of a target whose chance is known, the share above chance that remains.
 
     Example:
-        >>> one, names = np.ones(4), tuple("abcd")
+        >>> one, names = np.ones(6), tuple("abcdef")
         >>> items = Items("pairs", Perturbation("shuffled", 1), names, names, one * 0.75, one, one, one, chance=0.5)
         >>> told = tell([items], samples=50, seed=0)
         >>> told.scores[0][3], told.scores[0][7], told.remains[0][4]
         (0.75, -0.25, 0.5)
     """
-    told = Told([], [])
+    by_target: dict[str, list[Items]] = {}
     for each in items:
-        head = (*each.perturbation, each.target)
-        drawn, base = each.sampled(samples, seed)
-        told.scores.append(
-            (*head, each.value, *_interval(drawn), each.baseline, each.value - each.baseline, *_interval(drawn - base))
-        )
-        if each.chance is not None:
-            told.remains.append((*head, each.chance, *_remaining(each, drawn, base, each.chance)))
+        by_target.setdefault(each.target, []).append(each)
+    told = Told([], [])
+    for own in by_target.values():
+        drawn = [each.sampled(samples, seed) for each in own]
+        for each, (draws, _), test in zip(own, drawn, _members(changes(own)), strict=True):
+            head = (*each.perturbation, each.target, each.value, *interval(draws), each.baseline)
+            told.scores.append((*head, *test, each.kind))
+        known = [(each, draws) for each, draws in zip(own, drawn, strict=True) if each.chance is not None]
+        if not known:
+            continue
+        above = _members(above_chance([each for each, _ in known]))
+        before = above_chance([each for each, _ in known], unperturbed=True).p
+        for (each, draws), test, p in zip(known, above, before, strict=True):
+            left = _remaining(each, *draws) if p < SURE else (np.nan,) * 3
+            told.remains.append((*each.perturbation, each.target, each.chance, *left, *test, each.kind))
     return told
+
+
+def _members(tests: Contrasts) -> list[tuple[float, ...]]:
+    """Difference, interval, p, units and how many are needed, member by member."""
+    return [tuple(map(float, member)) for member in zip(*tests, strict=True)]
+
+
+def _by_unit(items: Sequence[Items], columns: Sequence[np.ndarray]) -> np.ndarray:
+    """[unit, member] Sums of one column per member over units; units that a member does not have are 0."""
+    names = sorted({unit for each in items for unit in each.units})
+    number = {name: at for at, name in enumerate(names)}
+    sums = np.zeros((len(names), len(items)))
+    for member, (each, column) in enumerate(zip(items, columns, strict=True)):
+        np.add.at(sums[:, member], [number[unit] for unit in each.units], column)
+    return sums
+
+
+def _lost(each: Items) -> Float[np.ndarray, " item"]:
+    """Perturbed minus unperturbed; where they differ in how much is counted, the latter as much as the former."""
+    return each.hits - each.base_hits * _ratio(each.counts.sum(), each.base_counts.sum())
+
+
+def changes(items: Sequence[Items]) -> Contrasts:
+    """Score under each perturbation of a target minus that of the same words without it; one family."""
+    return sign_flip_family(
+        _by_unit(items, [_lost(each) for each in items]), _by_unit(items, [each.counts for each in items])
+    )
+
+
+def above_chance(items: Sequence[Items], *, unperturbed: bool = False) -> Contrasts:
+    """Score under each perturbation of a target minus chance; one family. `unperturbed`: of the same words."""
+    pairs = [(each.base_hits, each.base_counts) if unperturbed else (each.hits, each.counts) for each in items]
+    ahead = [hits - (each.chance or 0.0) * counts for each, (hits, counts) in zip(items, pairs, strict=True)]
+    how: Alternative = "greater" if unperturbed else "two-sided"
+    return sign_flip_family(
+        _by_unit(items, ahead), _by_unit(items, [counts for _, counts in pairs]), alternative=how, bounds=(-1.0, 1.0)
+    )
+
+
+def beyond(items: Sequence[Items], others: Sequence[Items]) -> Contrasts:
+    """How much more the score changes under each perturbation than another model's, on the same items; one family."""
+    apart = [_lost(one) - _lost(other) for one, other in zip(items, others, strict=True)]
+    return sign_flip_family(_by_unit(items, apart), _by_unit(items, [each.counts for each in items]))
+
+
+def ahead_of(items: Sequence[Items], hits: Sequence[Float[np.ndarray, " item"]]) -> Contrasts:
+    """Score under each perturbation minus that of answers that need no model, on the same items; one family."""
+    apart = [each.hits - other for each, other in zip(items, hits, strict=True)]
+    return sign_flip_family(
+        _by_unit(items, apart), _by_unit(items, [each.counts for each in items]), bounds=(-1.0, 1.0)
+    )
+
+
+def contrast_rows(items: Sequence[Items], tests: Contrasts, against: str) -> list[tuple]:
+    """Of the table `contrasts`."""
+    return [
+        (*each.perturbation, each.target, against, *test, each.kind)
+        for each, test in zip(items, _members(tests), strict=True)
+    ]
 
 
 def item_rows(items: Sequence[Items]) -> pd.DataFrame:
@@ -130,20 +199,11 @@ def _rows(items: Items) -> Iterator[tuple]:
         yield f"{group}: {name}", group, value, before, target, how, strength, unit
 
 
-def _remaining(items: Items, drawn: np.ndarray, base: np.ndarray, chance: float) -> tuple[float, float, float]:
-    """Not available where the score without a perturbation is not clearly above chance: there is nothing to lose."""
-    if not len(base) or not np.nanquantile(base, 0.025) > chance:
-        return np.nan, np.nan, np.nan
+def _remaining(items: Items, drawn: np.ndarray, base: np.ndarray) -> tuple[float, float, float]:
+    chance = items.chance or 0.0
     share = (items.value - chance) / (items.baseline - chance)
-    return share, *_interval((drawn - chance) / np.where(base > chance, base - chance, np.nan))
+    return share, *interval((drawn - chance) / np.where(base > chance, base - chance, np.nan))
 
 
 def _ratio(hits: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.divide(hits, counts, out=np.full(np.shape(counts), np.nan), where=np.asarray(counts) > 0)
-
-
-def _interval(drawn: np.ndarray) -> tuple[float, float]:
-    if not np.isfinite(drawn).any():
-        return np.nan, np.nan
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return float(low), float(high)

@@ -168,7 +168,7 @@ def probe_items(reader: Reader, drawing: Drawing) -> Iterator[Items]:
         if kept:
             names, units = tuple(asked.texts[at].id for at in kept), tuple(unit.of(asked.texts[at]) for at in kept)
             chance = float(sums[4, kept].sum() / sums[3, kept].sum())
-            yield Items(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance)
+            yield Items(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance, kind=unit.by)
 
 
 def guesses(asked: Asked) -> dict[str, list[np.ndarray]]:

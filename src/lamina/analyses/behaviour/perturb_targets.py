@@ -164,7 +164,7 @@ def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Drawing) ->
             sums[:, at] /= len(own)
         kept = list(orders)
         names, units = tuple(written[at].id for at in kept), tuple(unit.of(texts[at]) for at in kept)
-        yield Items(LOSS, perturbation, names, units, *sums[:, kept])
+        yield Items(LOSS, perturbation, names, units, *sums[:, kept], kind=unit.by)
 
 
 def _surprisals(
@@ -212,7 +212,7 @@ def pair_items(
         own = told.reshape(len(kept), -1).mean(1)
         one = np.ones(len(kept))
         items = tuple(names[at] for at in kept)
-        yield Items(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5)
+        yield Items(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5, kind="item")
 
 
 def _preferred(

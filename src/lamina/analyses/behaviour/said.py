@@ -15,32 +15,37 @@ from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.lens_tuning import tuned_lens
 from lamina.analyses.behaviour.said_answers import Asked, answer
 from lamina.analyses.behaviour.said_relations import relation_data
-from lamina.analyses.behaviour.said_scores import NOT_ABOVE, TaskScores
+from lamina.analyses.behaviour.said_scores import LATER, NOT_ABOVE, TaskScores, layer_rows
 from lamina.analyses.behaviour.said_tasks import RELATION, TITLES, TREEBANK_TASKS, TaskName
 from lamina.analyses.behaviour.said_words import Data, Items, Vocabulary, vocabularies
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.inputs import Loaded
-from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits, divide
 from lamina.corpora.pararel import Relations
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of
 from lamina.probes.translators import Translators
 from lamina.results import Result
+from lamina.stats.status import Contrast
 
 FACTS = "pararel"
 MASS = "probability"
 """The measure that findings are about: the mass on the right class."""
 _TRIED = 100
 """Words per task of a trial."""
-_SAID = ("task", "of", "model", "lens", "layer", "measure", "value", "low", "high", "baseline", "n")
+SAME_LAYER = 0.5
+"""Layers between known and said that mean nothing."""
+_SAID = (
+    "task", "of", "model", "lens", "layer", "measure", "value", "low", "high", "baseline", "n", "p_beaten",
+    "among_best",
+)  # fmt: skip
 _LAYERS = (
     "task", "measure", "of", "layer", "low", "high", "best_layer", "best", "best_low", "best_high", "baseline",
-    "reason",
+    "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "unit", "reason",
 )  # fmt: skip
 _JOINT = ("task", "layer", "known", "said", "share", "low", "high")
 _EXAMPLES = (
@@ -103,12 +108,20 @@ def _facts(asked: str | None) -> Relations | None:
     ),
     cites=("nostalgebraist 2020", "Elazar et al. 2021"),
     reads=SpokenFacts(),
-    version=1,
+    version=2,  # known beside said is tested for all tasks together, the best layers are a set
     tables={
         "said": Table(
-            "One row per task, way (known, said, seen, gap: known minus said), model, layer and measure.", _SAID
+            "One row per task, way (known, said, seen, gap: known minus said), model, layer and measure. p_beaten: "
+            "that some other layer of the curve is better; among_best: yes where that was not shown.",
+            _SAID,
         ),
-        "layers": Table("One row per task, measure and way: the first layer that reaches it.", _LAYERS),
+        "layers": Table(
+            "One row per task, measure and way: the first layer that reaches it. difference: of known and said, the "
+            "best layer minus the baseline (family: both ways and all layers of a task and measure; one-sided, above; "
+            "signs of documents are flipped); of later, layers from known to said, places between layers interpolated "
+            "(family: all tasks of a measure; two-sided; documents are resampled).",
+            _LAYERS,
+        ),
         "joint": Table("One row per task, layer and outcome: share of words known, said, both or neither.", _JOINT),
         "examples": Table("One row per task, layer and word that is known and not said, or the reverse.", _EXAMPLES),
         "items": Table("One row per task and scored word, at the last layer.", _ITEMS, kept="parquet"),
@@ -263,7 +276,7 @@ def _left_out(asked: Sequence[Asked]) -> dict[str, int]:
 def _tables(scores: Sequence[TaskScores], model: LanguageModel, lens: str) -> dict[str, pd.DataFrame]:
     made = {
         "said": (_SAID, (row for each in scores for row in each.rows(lens))),
-        "layers": (_LAYERS, (row for each in scores for row in each.layers())),
+        "layers": (_LAYERS, layer_rows(scores)),
         "joint": (_JOINT, (row for each in scores for row in each.joint())),
         "examples": (_EXAMPLES, (row for each in scores for row in each.examples(_piece(model)))),
         "items": (_ITEMS, (row for each in scores for row in each.items())),
@@ -278,74 +291,61 @@ def _piece(model: LanguageModel):
 
 @said.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Of every task, where it is known and where it is said; or that it never is."""
+    """Of every task, where it is known and where it is said; or that this could not be shown."""
     table = result.tables["layers"]
     own = table[table["measure"] == MASS]
     for task in dict.fromkeys(own["task"]):
         rows = {row.of: row for row in rows_of(own[own["task"] == task])}
-        known, told, later = rows["known"], rows["said"], rows["later"]
+        known, told = rows["known"], rows["said"]
         if pd.isna(known.layer) or pd.isna(told.layer):
-            yield _never(task, known, told)
-            continue
-        between = (float(later.layer), float(later.low), float(later.high))
-        probe, lens = (_best(row) + _twin(result, task, row.of) for row in (known, told))
-        yield legacy_finding(
-            f"{TITLES[task]}: known at layer {_layer(known)} and said at layer {_layer(told)}{_apart(*between)} At "
-            f"best, the right class has {probe} by the probe and {lens} by the lens; its share in "
-            f"training is {number(told.baseline)}. {_by_accuracy(table, task)}",
-            status_of(between[1], between[2], 0.0),
-            *between,
-            0.0,
-        )
+            yield _missing(task, known, told)
+        else:
+            yield _order(task, known, told, rows[LATER])
 
 
-def _never(task: str, known: Any, told: Any) -> Finding:
-    """Not known or not said anywhere: the best layer beside the baseline."""
-    least = told if pd.isna(told.layer) else known
-    how = "said" if pd.isna(told.layer) else "known"
-    other = known if how == "said" else told
-    beside = "" if pd.isna(other.layer) else f" ({'known' if how == 'said' else 'said'} at layer {_layer(other)})"
-    if least.reason != NOT_ABOVE:
-        text = f"{TITLES[task]}: where it is {how} cannot be told{beside}: {least.reason}."
-        return legacy_finding(text, "open", float("nan"), float("nan"), float("nan"), float(least.baseline))
-    text = (
-        f"{TITLES[task]}: never clearly {how}{beside}; at best, at layer {int(least.best_layer)}, the right class has "
-        "{number}, its share in training is {against}."
+def _order(task: str, known: Any, told: Any, later: Any) -> Finding:
+    """The layers from which on it is known and said; the test is of the distance between the two."""
+    title, name = TITLES[task], TITLES[task].lower()
+    parts = [f"known from layer {known.layer:.0f} on", f"said from layer {told.layer:.0f} on"]
+    first, second = ("known", "said") if later.difference >= 0 else ("said", "known")
+    gaps = [row.reason for row in (known, told) if isinstance(row.reason, str) and row.reason]
+    return finding(
+        claim=f"{title}: {', '.join(parts if first == 'known' else parts[::-1])}",
+        whether=f"{name} is {first} at an earlier layer than it is {second}",
+        absent=f"{title}: {' and '.join(parts)}, less than a layer apart",
+        contrast="layers from known to said",
+        test=Contrast.of(later, "difference", "diff_low", "diff_high"),
+        source=[Source("layers", {"task": task, "measure": MASS, "of": of}) for of in (LATER, "known", "said")],
+        unit=later.unit,
+        importance=("answers", "localised") if first == "known" else ("answers", "surprises"),
+        margin=SAME_LAYER,
+        digits=1,
+        note=f"{'; '.join(gaps)}." if gaps else "",
     )
-    return finding(text, least.best, least.best_low, least.best_high, least.baseline)
+
+
+def _missing(task: str, known: Any, told: Any) -> Finding:
+    """Not shown to be known, or said: the best layer beside the baseline."""
+    row = told if pd.isna(told.layer) else known
+    whether = f"{TITLES[task].lower()} is {row.of} at any layer"
+    source = Source("layers", {"task": task, "measure": MASS, "of": row.of})
+    if row.reason != NOT_ABOVE:
+        return not_tested(whether, str(row.reason), source=[source])
+    return finding(
+        claim=f"{TITLES[task]} is {row.of}",
+        whether=whether,
+        absent=f"{TITLES[task]} is {row.of} at no layer",
+        contrast="best layer minus share in training",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=source,
+        unit=row.unit,
+    )
 
 
 def _layer(row: Any) -> str:
     # An empty cell is read back as NaN.
     beside = f" ({row.reason})" if isinstance(row.reason, str) and row.reason else ""
     return f"{row.layer:.0f} [{row.low:.0f}, {row.high:.0f}]{beside}"
-
-
-def _best(row: Any) -> str:
-    return number(row.best, row.best_low, row.best_high)
-
-
-def _by_accuracy(table: pd.DataFrame, task: str) -> str:
-    """The same by the other measure, which may put the layers in another order."""
-    own = table[(table["task"] == task) & (table["measure"] == "accuracy")]
-    known, told = (next(rows_of(own[own["of"] == of])) for of in ("known", "said"))
-    shown = ["n/a" if pd.isna(row.layer) else f"layer {_layer(row)}" for row in (known, told)]
-    return f"By accuracy: known at {shown[0]}, said at {shown[1]}."
-
-
-def _twin(result: Result, task: str, of: str) -> str:
-    """The best layer of the twin, where it was asked."""
-    table = result.tables["said"]
-    own = table[(table["task"] == task) & (table["of"] == of) & (table["model"] == "twin") & (table["measure"] == MASS)]
-    return "" if own["value"].isna().all() else f" (random-weights twin: {number(float(own['value'].max()))})"
-
-
-def _apart(layers: float, low: float, high: float) -> str:
-    if not layers:
-        return f", no layer apart [{low:.0f}, {high:.0f}]."
-    later = "later" if layers > 0 else "earlier"
-    ends = (low, high) if layers > 0 else (-high, -low)
-    return f", {abs(layers):.0f} [{ends[0]:.0f}, {ends[1]:.0f}] {'layer' if abs(layers) == 1 else 'layers'} {later}."
 
 
 @said.shows
@@ -362,12 +362,24 @@ def _overview(result: Result) -> Iterable[Overview]:
             for part in (
                 "-" if pd.isna(by[of].layer) else _layer(by[of]),
                 cell(by[of].best, by[of].best_low, by[of].best_high),
+                _best_layers(result, task, of),
             )
         ]
         rows.append((TITLES[task], *shown, cell(by["said"].baseline)))
     about = result.provenance
     title = f"{about.model['name']} on {about.corpus['name']}: hidden words, probability of the right class"
-    yield Overview(title, ("task", "known at layer", "at best", "said at layer", "at best", "share in training"), rows)
+    ways = [part for of in ("known", "said") for part in (f"{of} at layer", "at best", "best layers")]
+    yield Overview(title, ("task", *ways, "share in training"), rows)
+
+
+def _best_layers(result: Result, task: str, of: str) -> str:
+    """The layers that no other was shown to beat."""
+    table = result.tables["said"]
+    own = table[
+        (table["task"] == task) & (table["of"] == of) & (table["model"] == "model") & (table["measure"] == MASS)
+    ]
+    best = own[own["among_best"] == "yes"]["layer"].tolist()
+    return "any" if len(best) == len(own) else numbers_in_words(best) if best else "-"
 
 
 @said.costs

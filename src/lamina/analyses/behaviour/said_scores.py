@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from lamina.analyses.behaviour.said_answers import Answers, Asked, Of
-from lamina.stats.units import weights_of
+from lamina.analyses.behaviour.said_tasks import RELATION
+from lamina.stats.best import BestSet, best_set
+from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.intervals import interval
+from lamina.stats.status import SURE
+from lamina.stats.units import Units
 
 REACHED = 0.95
 """Share of the best gain over the baseline at which something counts as reached."""
 MEASURES = ("accuracy", "probability")
 WAYS: tuple[Of, Of] = ("known", "said")
 NOT_ABOVE = "not above the baseline"
+LATER = "later"
+"""In place of a way: from known to said."""
 _EXAMPLES = 8
 """Words of each kind that are shown, per task and layer."""
 Row = tuple[Any, ...]
@@ -29,7 +36,7 @@ class Curve(NamedTuple):
 
     def interval(self, layer: int) -> tuple[float, float]:
         """95 %."""
-        return _interval(self.draws[:, layer])
+        return interval(self.draws[:, layer])
 
     def minus(self, other: Curve) -> Curve:
         """The difference, over the same documents."""
@@ -45,26 +52,31 @@ class First(NamedTuple):
     """The layer with the highest value."""
     reason: str = ""
     """Why there is no such layer, or which could not be looked at."""
+    place: float = np.nan
+    """Where between two layers it is reached, by interpolation: whole layers hardly move from sample to sample."""
+    places: Float[np.ndarray, " sample"] | None = None
+    """The same of every sample."""
 
 
 class Resampled:
     """Means over words, whose documents are drawn again and again."""
 
     def __init__(self, asked: Asked, *, samples: int, seed: int) -> None:
-        documents = [asked.items.items[word.passage].document for word in asked.words]
-        names, self._unit = np.unique(documents, return_inverse=True)
-        if len(names) == 1:
+        names = [asked.items.items[word.passage].document for word in asked.words]
+        self.kind = "pattern" if asked.task == RELATION else "document"
+        if len(set(names)) == 1:
             # One document cannot be resampled: its texts are.
-            texts = [asked.items.passages[word.passage].id for word in asked.words]
-            names, self._unit = np.unique(texts, return_inverse=True)
-        self._weights = np.stack([weights_of(str(name), samples=samples, seed=seed) for name in names], 1).astype(float)
-        self._sizes = np.bincount(self._unit).astype(float)
+            names = [asked.items.passages[word.passage].id for word in asked.words]
+            self.kind = "text"
+        self.units = Units.of(names, "document")
+        self._weights = self.units.weights(samples=samples, seed=seed).astype(float)
+        self.sizes = self.units.sums(np.ones(len(names)))
+        """Words of each unit."""
 
     def curve(self, values: Float[np.ndarray, "word layer"]) -> Curve:
         """The mean of each column."""
-        sums = np.zeros((len(self._sizes), values.shape[1]))
-        np.add.at(sums, self._unit, values)
-        size = self._weights @ self._sizes
+        sums = self.units.sums(values)
+        size = self._weights @ self.sizes
         draws = np.divide(
             self._weights @ sums,
             size[:, None],
@@ -80,15 +92,30 @@ class TaskScores:
     def __init__(self, asked: Asked, *, samples: int, seed: int) -> None:
         self.asked = asked
         self._resampled = Resampled(asked, samples=samples, seed=seed)
+        self.units = len(self._resampled.units)
+        """Documents, or patterns, that vary ..."""
+        self.unit = self._resampled.kind
+        """... and what they are."""
         prior = asked.vocabulary.prior
         least = {"accuracy": (asked.gold == prior.argmax()).astype(float), "probability": prior[asked.gold]}
         self.baselines = {measure: self._resampled.curve(each[:, None]) for measure, each in least.items()}
         """What the most frequent class in training gets, and the share of each class there."""
+        self.tests = {measure: self._above(measure, each) for measure, each in least.items()}
+        """Measure -> [way, layer] how far each layer is above that."""
         self.curves = {
             (*key, measure): self._resampled.curve(_values(answers, asked, measure))
             for key, answers in asked.answers.items()
             for measure in MEASURES
         }
+
+    def _above(self, measure: str, least: Float[np.ndarray, " word"]) -> Contrasts:
+        values = np.stack([_values(self.asked.answers["model", of], self.asked, measure) for of in WAYS], axis=1)
+        return gains(self._resampled.units.sums(values - least[:, None, None]), self._resampled.sizes)
+
+    def best(self, of: Of, measure: str) -> BestSet:
+        """The layers that can be the best."""
+        curve = self.curves["model", of, measure]
+        return best_set(curve.value, curve.draws, self.units)
 
     def rows(self, lens: str) -> Iterator[Row]:
         """Of the table `said`."""
@@ -104,29 +131,42 @@ class TaskScores:
     def _rows(self, of: str, model: str, lens: str, measure: str, curve: Curve) -> Iterator[Row]:
         least = float(self.baselines[measure].value[0]) if measure in self.baselines and of != "gap" else np.nan
         used = lens if of in ("said", "gap") else ""
+        best = None
+        if model == "model" and of != "gap" and measure in MEASURES:
+            best = best_set(curve.value, curve.draws, self.units)
         for layer, value in enumerate(curve.value.tolist()):
             low, high = curve.interval(layer)
-            yield self.asked.task, of, model, used, layer, measure, value, low, high, least, len(self.asked.gold)
+            among = (np.nan, "") if best is None else (best.p[layer], _yes(best.among[layer]))
+            told = (self.asked.task, of, model, used, layer, measure, value, low, high, least, len(self.asked.gold))
+            yield *told, *among
 
-    def layers(self) -> Iterator[Row]:
-        """Of the table `layers`: where it is first known and first said, and how much later."""
-        for measure in MEASURES:
-            least = self.baselines[measure]
-            known, said = (self.first(of, measure) for of in WAYS)
-            for of, each in zip(WAYS, (known, said), strict=True):
-                curve = self.curves["model", of, measure]
-                best = (each.best, float(curve.value[each.best]), *curve.interval(each.best))
-                ends = _whole(_interval(each.draws))
-                yield self.asked.task, measure, of, each.layer, *ends, *best, float(least.value[0]), each.reason
-            reason = "; ".join(
-                f"{of}: {each.reason}" for of, each in zip(WAYS, (known, said), strict=True) if each.reason
-            )
-            between = (said.layer - known.layer, *_whole(_interval(said.draws - known.draws)))
-            yield self.asked.task, measure, "later", *between, np.nan, np.nan, np.nan, np.nan, np.nan, reason
+    def layers(self, measure: str, later: Sequence[float]) -> Iterator[Row]:
+        """Of the table `layers`: where it is first known and first said, and the test of how much later."""
+        least = self.baselines[measure]
+        known, said = (self.first(of, measure) for of in WAYS)
+        for way, (of, each) in enumerate(zip(WAYS, (known, said), strict=True)):
+            curve = self.curves["model", of, measure]
+            best = (each.best, float(curve.value[each.best]), *curve.interval(each.best))
+            test = [float(values[way, each.best]) for values in self.tests[measure]]
+            told = (self.asked.task, measure, of, each.layer, *_whole(interval(each.draws)))
+            yield *told, *best, float(least.value[0]), *test, self.unit, each.reason
+        reason = "; ".join(f"{of}: {each.reason}" for of, each in zip(WAYS, (known, said), strict=True) if each.reason)
+        between = (said.layer - known.layer, *_whole(interval(said.draws - known.draws)))
+        yield self.asked.task, measure, LATER, *between, *[np.nan] * 5, *later, self.unit, reason
+
+    def later(self, measure: str) -> tuple[float, Float[np.ndarray, " sample"]]:
+        """Layers from where it is known to where it is said, between layers too; and in every sample."""
+        known, said = (self.first(of, measure) for of in WAYS)
+        if known.places is None or said.places is None:
+            return np.nan, np.full(len(known.draws), np.nan)
+        return said.place - known.place, said.places - known.places
 
     def first(self, of: Of, measure: str) -> First:
         """The first layer at which it is known, or said."""
-        return first(self.curves["model", of, measure], self.baselines[measure])
+        curve = self.curves["model", of, measure]
+        best = int(np.where(np.isnan(curve.value), -np.inf, curve.value).argmax())
+        p = self.tests[measure].p[WAYS.index(of), best]
+        return first(curve, self.baselines[measure], sure=bool(p < SURE))
 
     def joint(self) -> Iterator[Row]:
         """Of the table `joint`: shares of words that are known or said, both or neither, at the same layer."""
@@ -177,47 +217,85 @@ class TaskScores:
             yield key, self.asked.task, right, labels[gold], *told, known.gold[number, -1], said.gold[number, -1]
 
 
-def first(curve: Curve, least: Curve) -> First:
+def layer_rows(scores: Sequence[TaskScores]) -> Iterator[Row]:
+    """Of the table `layers`, task by task; how much later is tested for all tasks together."""
+    tests = {}
+    for measure in MEASURES:
+        estimates, draws = zip(*(each.later(measure) for each in scores), strict=True)
+        found = later_family(np.array(estimates), np.column_stack(draws), np.array([each.units for each in scores]))
+        tests[measure] = [np.ravel(values).tolist() for values in found]
+    for at, each in enumerate(scores):
+        for measure in MEASURES:
+            yield from each.layers(measure, [column[at] for column in tests[measure]])
+
+
+def later_family(
+    later: Float[np.ndarray, " task"], draws: Float[np.ndarray, "sample task"], units: np.ndarray
+) -> Contrasts:
+    """Layers from known to said, of all tasks."""
+    return bootstrap_family(later, draws, units.astype(float))
+
+
+def gains(sums: Float[np.ndarray, "unit way layer"], words: Float[np.ndarray, " unit"]) -> Contrasts:
+    """How far known and said are above the baseline, by layer: one family, one-sided; signs of units are flipped.
+
+    Args:
+        sums: of the differences from the baseline over the words of a unit; NaN at layers without a probe.
+        words: of each unit.
+    """
+    there = np.isfinite(sums)
+    counts = np.where(there, words[:, None, None], 0)
+    return sign_flip_family(np.where(there, sums, 0), counts, alternative="greater", bounds=(-1.0, 1.0))
+
+
+def first(curve: Curve, least: Curve, *, sure: bool) -> First:
     """The first layer that has `REACHED` of the best layer's gain over a baseline, whose curve has one column.
 
-    There is none where the best layer is not clearly above the baseline.
+    There is none where the best layer is not clearly above the baseline (`sure`).
 
     Example:
         >>> by_layer = Curve(np.array([0.5, 0.78, 0.8]), np.array([[0.5, 0.70, 0.8], [0.5, 0.79, 0.8]]))
-        >>> first(by_layer, Curve(np.array([0.4]), np.array([[0.4], [0.4]])))
-        First(layer=1.0, draws=array([2., 1.]), best=2, reason='')
+        >>> found = first(by_layer, Curve(np.array([0.4]), np.array([[0.4], [0.4]])), sure=True)
+        >>> found.layer, found.draws.tolist(), found.best, round(found.place, 2)
+        (1.0, [2.0, 1.0], 2, 1.0)
     """
     values = np.where(np.isnan(curve.value), -np.inf, curve.value)
     best = int(values.argmax())
     nothing = np.full(len(curve.draws), np.nan)
     if not np.isfinite(values[best]):
         return First(np.nan, nothing, best, "no probe has converged")
-    low, _ = _interval(curve.draws[:, best] - least.draws[:, 0])
-    if not low > 0:
+    if not sure:
         return First(np.nan, nothing, best, NOT_ABOVE)
     missing = int(np.isnan(curve.value).sum())
     reason = f"{missing} layers n/a (not converged)" if missing else ""
-    layer = float(_reached(curve.value[None], least.value)[0])
-    return First(layer, _reached(curve.draws, least.draws[:, 0]), best, reason)
+    layer, place = _reached(curve.value[None], least.value)
+    layers, places = _reached(curve.draws, least.draws[:, 0])
+    return First(float(layer[0]), layers, best, reason, float(place[0]), places)
 
 
-def _reached(curves: Float[np.ndarray, "sample layer"], least: Float[np.ndarray, " sample"]) -> np.ndarray:
+def _reached(
+    curves: Float[np.ndarray, "sample layer"], least: Float[np.ndarray, " sample"]
+) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    """The first layer with enough of the best gain; and the place between it and the layer before with just so much.
+
+    Example:
+        >>> _reached(np.array([[0.0, 0.5, 1.0]]), np.zeros(1))
+        (array([2.]), array([1.9]))
+    """
     gains = np.where(np.isnan(curves), -np.inf, curves - least[:, None])
-    return (gains >= REACHED * gains.max(1, keepdims=True) - 1e-12).argmax(1).astype(float)
+    level = REACHED * gains.max(1)
+    layer = (gains >= level[:, None] - 1e-12).argmax(1)
+    rows = np.arange(len(gains))
+    reached, before = gains[rows, layer], gains[rows, np.maximum(layer - 1, 0)]
+    between = (layer > 0) & np.isfinite(before) & (reached > before)
+    part = np.divide(level - before, reached - before, out=np.ones(len(gains)), where=between)
+    return layer.astype(float), np.where(between, layer - 1 + part, layer)
 
 
 def _values(answers: Answers, asked: Asked, measure: str) -> Float[np.ndarray, "word layer"]:
     if measure == "probability":
         return answers.gold
     return np.where(answers.label < 0, np.nan, answers.label == asked.gold[:, None])
-
-
-def _interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
-    drawn = draws[np.isfinite(draws)]
-    if not len(drawn):
-        return np.nan, np.nan
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def _whole(ends: tuple[float, float]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from lamina.analyses.behaviour.inputs import SpokenSplits
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.word_surprisals import (
     PIECES,
+    WORDS,
     Drawn,
     Scores,
     Sums,
@@ -27,7 +28,6 @@ from lamina.analyses.behaviour.word_surprisals import (
 )
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.legacy import finding, legacy_finding, status_of
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
@@ -35,11 +35,15 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.results import Result
+from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.status import Contrast
 
 NEGLIGIBLE_BITS = 0.05
 """A difference in bits per word that means nothing."""
+NEGLIGIBLE_RHO = 0.02
+"""A difference of rank correlations that means nothing."""
 LENGTH, FREQUENCY = "length", "log_frequency"
 """What surprisal is correlated with: characters, and the logarithm of one more than the count in the training texts."""
 MEASURES = ("bits_per_word", "perplexity_per_word", "perplexity_per_piece")
@@ -53,7 +57,9 @@ _TRIED = 5000
 _FEWEST = 10
 """Words that a correlation needs."""
 _SUMMARY = ("model", "measure", "value", "low", "high")
-_DIFFERENCES = ("model", "against", "difference", "low", "high")
+_TEST = ("low", "high", "p_adjusted", "units", "needed")
+_DIFFERENCES = ("model", "against", "difference", *_TEST, "unit")
+_CONTRASTS = ("model", "against", "with", "given", "difference", *_TEST, "unit")
 _CORRELATIONS = ("model", "with", "given", "kind", "value", "low", "high", "words")
 _BANDS = ("model", "by", "band", "words", "surprisal", "low", "high")
 _WORDS = ("text", "index", "word", "surprisal")
@@ -69,16 +75,26 @@ _ITEMS = ("item", "group", "value", "words", "twin", "unigram", "ngram")
         "causal model predicts each piece from what comes before it in the text; a masked model from all of the text "
         "with the piece hidden, which is pseudo-surprisal: it sees both sides. Beside it are a unigram and an n-gram "
         "model (interpolated Kneser-Ney) of the corpus's training texts and the twin with random weights, on the same "
-        "words. 95 % intervals resample documents."
+        "words. 95 % intervals resample documents; differences from baselines are tested together, paired by document "
+        "(max-T)."
     ),
     cites=("Salazar et al. 2020", "Kauf & Ivanova 2023", "Chen & Goodman 1998"),
     reads=SpokenSplits(default="ud_english_ewt"),  # it says where spaces are; ewt does not
-    version=1,
+    version=2,  # differences and correlations beside baselines are tested
     tables={
         "words": Table("One row per word of the model's surprisal, in bits.", _WORDS),
         "summary": Table("One row per model and measure.", _SUMMARY),
-        "differences": Table("One row per baseline: bits per word of the model minus its.", _DIFFERENCES),
+        "differences": Table(
+            "One row per baseline: bits per word of the model minus its. Family: all baselines; two-sided; signs of "
+            "documents are flipped.",
+            _DIFFERENCES,
+        ),
         "correlations": Table("One row per model, property of words, kind and what is held constant.", _CORRELATIONS),
+        "contrasts": Table(
+            "One row per baseline, property of words and what is held constant: Spearman's rho of the model minus the "
+            "baseline's. Family: all rows; two-sided; documents are resampled.",
+            _CONTRASTS,
+        ),
         "bands": Table("One row per model and group of words: their mean surprisal, in bits.", _BANDS),
         "baselines": Table(
             "One row per word: its length, its count in the training texts, and what baselines find, in bits.",
@@ -131,11 +147,13 @@ def surprisal(
     speakers |= {grams.name: counted_by(grams, words, fold) for grams in models}
     unknown = sum(not models[0].knows(word) for text in texts for word in read_words(text, fold))
     sums = Sums(speakers, words, samples, seed)
+    correlated = _correlated(speakers, words, samples, seed)
     tables = {
         "words": _word_table(words, own),
         "summary": pd.DataFrame(_summary(speakers, sums), columns=list(_SUMMARY)),
-        "differences": pd.DataFrame(_differences(sums), columns=list(_DIFFERENCES)),
-        "correlations": pd.DataFrame(_correlations(speakers, words, samples, seed), columns=list(_CORRELATIONS)),
+        "differences": pd.DataFrame(_differences(sums, words.unit), columns=list(_DIFFERENCES)),
+        "correlations": pd.DataFrame(_correlations(speakers, words, correlated), columns=list(_CORRELATIONS)),
+        "contrasts": pd.DataFrame(_contrasts(list(speakers), words.unit, correlated), columns=list(_CONTRASTS)),
         "bands": pd.DataFrame(_bands(sums, words), columns=list(_BANDS)),
         "baselines": _baselines(speakers, words),
         "items": _items(speakers, words),
@@ -152,10 +170,27 @@ def _summary(speakers: Mapping[str, Scores], sums: Sums) -> Iterator[tuple[Any, 
             yield name, MEASURES[2], *Drawn(2 ** sums.bits(name, by=PIECES).all).interval()
 
 
-def _differences(sums: Sums) -> Iterator[tuple[Any, ...]]:
+def _differences(sums: Sums, unit: str) -> Iterator[tuple[Any, ...]]:
     own, *others = sums.names
-    for name in others:
-        yield own, name, *Drawn(sums.bits(own).all - sums.bits(name).all).interval()
+    tests = more_bits(sums.by_unit[:, : len(sums.names)], sums.by_unit[:, WORDS])
+    for at, name in enumerate(others):
+        yield own, name, *_tested(tests, at), unit
+
+
+def more_bits(bits: Float[np.ndarray, "unit model"], words: Float[np.ndarray, " unit"]) -> Contrasts:
+    """Bits per word of the first model minus those of every other, paired by document.
+
+    Example:
+        >>> bits = np.array([[70.0, 80], [62, 75], [81, 90], [66, 70], [64, 71], [75, 88], [70, 82]])
+        >>> more_bits(bits, np.full(7, 10.0)).p.round(3).tolist()
+        [0.016]
+    """
+    return sign_flip_family(bits[:, :1] - bits[:, 1:], words)
+
+
+def _tested(tests: Contrasts, at: int) -> tuple[float, ...]:
+    """Difference, interval, p, units and how many are needed, of one member."""
+    return tuple(float(np.ravel(values)[at]) for values in tests)
 
 
 def _bands(sums: Sums, words: Words) -> Iterator[tuple[Any, ...]]:
@@ -164,20 +199,56 @@ def _bands(sums: Sums, words: Words) -> Iterator[tuple[Any, ...]]:
             yield name, by, band, len(own), *sums.bits(name, (by, band)).interval()
 
 
-def _correlations(speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+_ASKED = ((LENGTH, NOTHING), (LENGTH, FREQUENCY), (FREQUENCY, NOTHING), (FREQUENCY, LENGTH))
+"""What surprisal is correlated with, and what is held constant."""
+
+
+def _correlated(speakers: Mapping[str, Scores], words: Words, samples: int, seed: int) -> Correlations | None:
     """Of words with a letter: punctuation is short, frequent and easy to foresee, which is not what is asked."""
     own = np.flatnonzero(words.spelled)
     if len(own) < _FEWEST:
-        return
+        return None
     variables = {LENGTH: words.length[own].astype(float), FREQUENCY: np.log2(words.frequency[own] + 1)}
     variables |= {name: each.bits[own] for name, each in speakers.items()}
     documents = [words.units[text] for text in words.text[own]]
-    found = Correlations(variables, documents, samples=samples, seed=seed)
+    return Correlations(variables, documents, samples=samples, seed=seed)
+
+
+def _correlations(
+    speakers: Mapping[str, Scores], words: Words, found: Correlations | None
+) -> Iterator[tuple[Any, ...]]:
+    if found is None:
+        return
+    count = int(words.spelled.sum())
     for name in speakers:
-        for one, other in ((LENGTH, FREQUENCY), (FREQUENCY, LENGTH)):
-            for given in (None, other):
-                for kind in KINDS:
-                    yield name, one, given or NOTHING, kind, *found.of(name, one, kind, given=given), len(own)
+        for one, given in _ASKED:
+            for kind in KINDS:
+                yield name, one, given, kind, *found.of(name, one, kind, given=_constant(given)), count
+
+
+def _contrasts(names: Sequence[str], unit: str, found: Correlations | None) -> Iterator[tuple[Any, ...]]:
+    if found is None:
+        return
+    own, *others = names
+    rows = [(other, one, given) for other in others for one, given in _ASKED]
+    tests = apart(found, own, [(other, one, _constant(given)) for other, one, given in rows])
+    for at, row in enumerate(rows):
+        yield own, *row, *_tested(tests, at), unit
+
+
+def apart(found: Correlations, own: str, rows: Sequence[tuple[str, str, str | None]]) -> Contrasts:
+    """Spearman's rho of one model minus that of another, by what it is with and what is held constant."""
+    draws = np.column_stack(
+        [
+            found.draws(own, one, "spearman", given=given) - found.draws(other, one, "spearman", given=given)
+            for other, one, given in rows
+        ]
+    )
+    return bootstrap_family(draws[0], draws[1:], found.units, bounds=(-2.0, 2.0))
+
+
+def _constant(given: str) -> str | None:
+    return None if given == NOTHING else given
 
 
 def _word_table(words: Words, own: Scores) -> pd.DataFrame:
@@ -229,30 +300,58 @@ def _unspaced(words: Words) -> int:
 def _findings(result: Result) -> Iterable[Finding]:
     """Beside the n-gram and the twin in bits, then whether frequency and length say more than of an untrained model."""
     said = _Said.of(result)
-    differences = result.tables["differences"]
     others = {said.ngram: said.says_ngram}
     if said.twin:
-        others[said.twin] = "its twin with random weights finds"
+        others[said.twin] = "its twin with random weights"
     for name, beside in others.items():
-        for row in rows_of(differences[differences["against"] == name]):
-            status = status_of(row.low, row.high, 0.0, negligible=NEGLIGIBLE_BITS)
-            yield legacy_finding(
-                f"{said.model} finds {number(*said.bits(said.model))} bits of {said.called} in a word; {beside} "
-                f"{number(*said.bits(name))}, a difference of {number(row.difference, row.low, row.high)}.",
-                status, row.difference, row.low, row.high, 0.0,
-            )  # fmt: skip
+        table = result.tables["differences"]
+        (row,) = rows_of(table[table["against"] == name])
+        yield finding(
+            claim=f"{said.model} finds {number(said.bits(said.model)[0])} bits of {said.called} in a word; {beside} "
+            f"finds {number(said.bits(name)[0])}",
+            whether=f"{said.model} finds words less surprising than {beside} does",
+            absent=f"{said.model} finds words as surprising as {beside} does",
+            contrast="difference",
+            test=Contrast.of(row, "difference"),
+            source=[
+                Source("differences", {"against": name}),
+                *(Source("summary", {"model": each, "measure": MEASURES[0]}) for each in (said.model, name)),
+            ],
+            unit=row.unit,
+            importance=("answers", "beats control") if name == said.ngram else ("beats control",),
+            margin=NEGLIGIBLE_BITS,
+        )
+    other, whose = (said.twin, "the twin's") if said.twin else (said.ngram, f"the {said.ngram} model's")
     called = said.called.capitalize()
     for one, given, text in (
-        (FREQUENCY, NOTHING, f"{called} and the log frequency of words correlate"),
-        (LENGTH, FREQUENCY, f"{called} and the length of words of equal frequency correlate"),
+        (FREQUENCY, NOTHING, "the log frequency of words"),
+        (LENGTH, FREQUENCY, "the length of words of equal frequency"),
     ):
-        own = said.correlation(said.model, one, given)
-        other, whose = (said.twin, "an untrained twin's") if said.twin else (said.ngram, f"the {said.ngram} model's")
-        beside = said.correlation(other, one, given)
-        if own and beside:
-            value, low, high = beside
-            told = f"{text} with Spearman's rho {{number}}; {whose} with {{against}}."
-            yield finding(told, *own, value, (low, high))
+        where = {"with": one, "given": given}
+        table = result.tables["contrasts"]
+        rows = table[(table["against"] == other) & (table["with"] == one) & (table["given"] == given)]
+        for row in rows_of(rows):
+            own, beside = (said.correlation(name, one, given) for name in (said.model, other))
+            if own is None or beside is None:
+                continue
+            yield finding(
+                claim=f"{called} and {text} correlate with Spearman's rho {number(own[0])}; {whose} with "
+                f"{number(beside[0])}",
+                whether=f"{said.called} of {said.model} depends on {text} otherwise than {whose}",
+                absent=f"{called} and {text} correlate as {whose} does",
+                contrast="difference",
+                test=Contrast.of(row, "difference"),
+                source=[
+                    Source("contrasts", {"against": other, **where}),
+                    *(
+                        Source("correlations", {"model": name, **where, "kind": "spearman"})
+                        for name in (said.model, other)
+                    ),
+                ],
+                unit=row.unit,
+                importance=("beats control",),
+                margin=NEGLIGIBLE_RHO,
+            )
 
 
 @surprisal.shows
@@ -294,7 +393,7 @@ class _Said(NamedTuple):
         about = self.result.provenance.corpus
         other = about.get("train", {}).get("name", about["name"])
         of = f" of {other}" if other != about["name"] else ""
-        return f"a {self.ngram} model of the training texts{of}{sees} finds"
+        return f"a {self.ngram} model of the training texts{of}{sees}"
 
     def bits(self, name: str) -> tuple[float, float, float]:
         return self.measure(name, MEASURES[0]) or (math.nan, math.nan, math.nan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.progress import progress
 from lamina.stats.bootstrap import StreamedBootstrap
-from lamina.stats.units import unit_of
+from lamina.stats.intervals import interval
+from lamina.stats.units import Units, unit_of
 from lamina.types import Text
 
 WORDS, PIECES = -2, -1
@@ -56,8 +57,10 @@ class Words:
         """Those with a letter: neither punctuation nor numbers."""
         self.spelled[self.owner[~there]] = False
         unit = unit_of(texts)
+        self.unit: Literal["document", "text"] = unit.by
+        """What varies ..."""
         self.units = [unit.of(text) for text in texts]
-        """What is resampled, by text."""
+        """... and its name, by text."""
 
     @property
     def text(self) -> Int[np.ndarray, " word"]:
@@ -157,6 +160,8 @@ class Sums:
                 made[:, at, column] = np.bincount(words.text[own], values[own], minlength=len(words.texts))
         sums.add_all(torch.from_numpy(made.reshape(len(made), -1)), words.units)
         shape = (len(groups), len(each))
+        self.by_unit = Units.of(words.units, words.unit).sums(made[:, 0])
+        """[unit, model] Bits in all words of a document; the columns `WORDS` and `PIECES` count them."""
         self._sums = np.concatenate([sums.value[None], sums.samples]).reshape(-1, *shape)
 
     def bits(self, name: str, band: tuple[str, str] | None = None, *, by: int = WORDS) -> Drawn:
@@ -175,6 +180,4 @@ class Drawn(NamedTuple):
 
     def interval(self) -> tuple[float, float, float]:
         """The number and its 95 % interval."""
-        spread = self.all[1:][np.isfinite(self.all[1:])]
-        low, high = np.quantile(spread, [0.025, 0.975]) if len(spread) else (np.nan, np.nan)
-        return float(self.all[0]), float(low), float(high)
+        return float(self.all[0]), *interval(self.all[1:])

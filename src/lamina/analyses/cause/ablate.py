@@ -11,10 +11,12 @@ import pandas as pd
 
 from lamina.analyses.cause.ablate_effects import (
     AGREEMENT,
+    CONTRASTS,
     EFFECTS,
     Ablated,
     ablate_parts,
     agreement_rows,
+    contrast_rows,
     effect_rows,
 )
 from lamina.analyses.cause.ablate_findings import describe, tell_findings
@@ -45,18 +47,29 @@ _BACKWARD = 3
     method=(
         "One head at a time hands on its mean over all tokens (or zeros, or what it makes of another text), one block "
         "at a time hands on what it read, and the same items are scored again: loss, minimal pairs, answers, tags, "
-        "classes or what probes read. Effects are paired by document (pairs and questions: by item), with 95 % "
-        "intervals and a test of flipped signs, corrected by Holm over all parts. Beside them are random components as "
-        "large as a head, the twin with random weights, and the importance of heads by the gradient of a gate."
+        "classes or what probes read. Effects are paired by document (minimal pairs: by pair) and tested by flipped "
+        "signs, all parts of one kind together (max-T), with simultaneous 95 % intervals. Each head is compared with a "
+        "random component as large as a head of its layer, also in pairs. Beside them are the twin with random weights "
+        "and the importance of heads by the gradient of a gate."
     ),
     cites=("Michel et al. 2019", "Voita et al. 2019", "Wang et al. 2023"),
     reads=CauseInputs(),
-    version=1,
+    version=2,
     tables={
         "effects": Table(
-            "One row per part, how it is taken away, and target; effect: value minus baseline. random: as many numbers "
-            "as a head has, drawn from all heads of the layer, mean of 3 draws; a block's zero: it is skipped.",
+            "One row per part, how it is taken away, and target; effect: value minus baseline, two-sided; one family: "
+            "all parts of one component kind, target and how. worse: surely harmful, beyond the margin (.05 nats, else "
+            ".02). p_beaten: that another part of the family matters more; among_best: it can be the one that matters "
+            "most. random: as many numbers as a head has, drawn from all heads of the layer, mean of 3 draws; a "
+            "block's zero: it is skipped.",
             EFFECTS,
+        ),
+        "contrasts": Table(
+            "One row per part, how, target and what it is compared with; difference: value minus other. against "
+            "random: each head minus the random component of its layer, paired, two-sided, one family per target and "
+            "how. against next: of blocks, what matters most minus what cannot matter most and is hardest to tell "
+            "from it (or else minus what is nearest to it), two-sided over all pairs of blocks.",
+            CONTRASTS,
         ),
         "twin": Table("The same of the twin with random weights.", EFFECTS, optional=True),
         "importance": Table(
@@ -66,8 +79,10 @@ _BACKWARD = 3
         ),
         "agreement": Table(
             "One row per target, how, model or twin, and kind of importance: Spearman's rank correlation over heads of "
-            "importance (by the gradient of that target) and the size of the effect; again: that of the effects with "
-            "themselves, measured on as many other documents.",
+            "importance (by the gradient of that target) and the size of the effect. Intervals are over documents, "
+            "simultaneous over the rows of model or twin; p: the larger of that over documents and that over "
+            "permutations of the heads, both two-sided and for the same rows. again: the effects with themselves, "
+            "measured on as many other documents.",
             AGREEMENT,
             optional=True,
         ),
@@ -126,20 +141,25 @@ def ablate(
     parts = asked.parts_of(encoder)
     chosen = targets_of(encoder, chosen_targets(encoder, targets, material), material, items=items, seed=seed)
     own = [ablate_parts(parts, target, asked.plan(parts, target), seed=seed) for target in chosen]
-    tables = {"effects": pd.DataFrame(effect_rows(own), columns=list(EFFECTS))}
-    agreement = list(agreement_rows(own, "model", samples=samples, seed=seed))
+    drawn: dict[str, Any] = {"samples": samples, "seed": seed}
+    tables = {
+        "effects": pd.DataFrame(effect_rows(own, **drawn), columns=list(EFFECTS)),
+        "contrasts": pd.DataFrame(contrast_rows(own, **drawn), columns=list(CONTRASTS)),
+    }
+    agreement = agreement_rows(own, "model", **drawn)
     if twin:
         beside = _twin(asked, encoder, chosen)
-        tables["twin"] = pd.DataFrame(effect_rows(beside), columns=list(EFFECTS))
-        agreement += agreement_rows(beside, "twin", samples=samples, seed=seed)
+        tables["twin"] = pd.DataFrame(effect_rows(beside, **drawn), columns=list(EFFECTS))
+        agreement += agreement_rows(beside, "twin", **drawn)
     if own[0].gradients is not None:
-        rows = importance_rows(own[0].gradients, samples=samples, seed=seed)
+        rows = importance_rows(own[0].gradients, **drawn)
         tables["importance"] = pd.DataFrame(rows, columns=list(IMPORTANCE))
     if agreement:
         tables["agreement"] = pd.DataFrame(agreement, columns=list(AGREEMENT))
     for table in tables.values():
-        if "head" in table:
-            table["head"] = table["head"].astype("Int64")
+        for column in ("head", "against_head"):
+            if column in table:
+                table[column] = table[column].astype("Int64")
     return Tables(
         tables,
         _skipped(chosen, parts, asked.components),
@@ -150,7 +170,7 @@ def ablate(
 
 @ablate.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """Which heads matter and how many, the block that matters most, and whether gradients say the same."""
+    """How many heads and blocks matter, which blocks matter most, and whether gradients say the same."""
     return tell_findings(result)
 
 

@@ -43,7 +43,7 @@ class Answers(Target):
         self, head: HeadOnStates, questions: Sequence[Question], metric: Metric = QA, *, seed: int = 0
     ) -> None:
         """`seed` is of the twin's head."""
-        self.name, self.whole = metric, metric == QA_EXACT
+        self.name = metric
         self._head, self._questions, self._seed = head, questions, seed
         answerer = span_answerer(head.encoder)
         self.skipped = Counter()

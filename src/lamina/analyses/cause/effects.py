@@ -7,25 +7,69 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
 
+from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.legacy import sign_flip_p
 from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import sign_flip_family
+from lamina.stats.intervals import interval, share_interval
+from lamina.stats.status import NEGLIGIBLE, status_of
+from lamina.stats.units import Units
 
 
 class Effect(NamedTuple):
-    """A score without and with a change; the interval is of the difference, 95 %."""
+    """A score without and with a change; the interval is of the difference, 95 %, simultaneous over a family."""
 
     baseline: float
     value: float
     effect: float
     """`value - baseline`: above 0 is worse for a loss, below 0 for an accuracy."""
     low: float
+    """NaN where documents are too few, or too unequal, for an interval."""
     high: float
     p: float
-    """Two-sided, that the change changes nothing; not corrected for several tests."""
+    """That the change changes nothing, adjusted for the family; NaN where it could not reach .05."""
+    units: int = 0
+    """Documents (pairs, questions) that have the thing."""
+    needed: int = 0
+    """0; where even the best outcome could not reach .05, how many would be needed at least."""
+
+
+MISSING = Effect(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
+"""Where there is nothing to compare with."""
+
+
+class Change(NamedTuple):
+    """The scores of the same items without and with a change, or with one change and with another."""
+
+    before: Scores
+    after: Scores
+    units: Sequence[str]
+    """The document of each item, or the item."""
+
+
+NATS = 0.05
+"""A change in loss that means nothing, in nats per piece."""
+TESTED = ("effect", "low", "high", "p_adjusted", "units", "needed")
+"""Columns of a tested effect, in the order of `Effect`."""
+
+
+def margin_of(target: str) -> float:
+    """A change of a target that means nothing.
+
+    Example:
+        >>> margin_of("loss"), margin_of("pairs")
+        (0.05, 0.02)
+    """
+    return NATS if target == LOSS else NEGLIGIBLE
+
+
+def does_harm(test: Effect, target: Target) -> bool:
+    """Whether a change surely makes a target worse, by more than the margin."""
+    status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(target.name))
+    return status == "clear" and (test.effect > 0) == target.lower_is_better
 
 
 def measure(
@@ -53,35 +97,97 @@ def keep(
     return [each for each in kept if each is not None]
 
 
-def effect_of(before: Scores, after: Scores, units: Sequence[str], *, whole: bool) -> Effect:
-    """How much a change moves a score, paired by unit.
+def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> list[Effect]:
+    """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
 
-    The interval is Student's with the jackknife's standard error, leaving out one unit at a time; the test is that of
-    flipped signs. Neither is available with fewer than two units.
+    Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
+    are ratios of unequal counts, differences are of residuals from the value that both have together. Where no answer
+    changes, the interval is the exact one of a share of 0.
+
+    Args:
+        changes: the family.
+        harm: 1 or -1, for all or for each, asks whether scores rise, or fall: p is one-sided, the interval stays
+            two-sided.
+
+    Example:
+        >>> ones, names = np.ones(8), list("abcdefgh")
+        >>> worse = Change(Scores(ones, ones), Scores(0 * ones, ones), names)
+        >>> same = Change(Scores(ones, ones), Scores(np.array([0.0, 1, 1, 1, 1, 1, 1, 1]), ones), names)
+        >>> [(round(each.effect, 2), round(each.p, 3)) for each in effects_of([worse, same])]
+        [(-1.0, 0.008), (-0.12, 1.0)]
+    """
+    if not changes:
+        return []
+    names = sorted({name for change in changes for name in change.units})
+    rows = {name: row for row, name in enumerate(names)}
+    differences, counts = np.zeros((2, len(names), len(changes)))
+    for member, change in enumerate(changes):
+        owner = [rows[name] for name in change.units]
+        before, after = (np.stack([np.bincount(owner, each, len(names)) for each in scores]) for scores in change[:2])
+        differences[:, member], counts[:, member] = _paired(before, after)
+    tests = sign_flip_family(differences, counts)
+    signs = np.asarray(harm)
+    asked = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
+    low, high = (np.where(np.isfinite(ends), ends, np.nan) for ends in (tests.low, tests.high))
+    for member, change in enumerate(changes):
+        # Of right and wrong answers that are all alike, as many as could differ unseen.
+        if not differences[:, member].any() and np.array_equal(change.before.hits, change.before.hits.round()):
+            high[member] = share_interval(0, int(tests.units[member]))[1]
+            low[member] = -high[member]
+    return [
+        Effect(
+            change.before.value, change.after.value, float(tests.estimate[member]), float(low[member]),
+            float(high[member]), float(asked.p[member]), int(asked.units[member]), int(asked.needed[member]),
+        )
+        for member, change in enumerate(changes)
+    ]  # fmt: skip
+
+
+def effect_of(before: Scores, after: Scores, units: Sequence[str]) -> Effect:
+    """How much one change moves a score, paired by unit: a family of one.
 
     Example:
         >>> ones = np.ones(4)
-        >>> found = effect_of(Scores(ones, ones), Scores(np.array([0.0, 1, 0, 0]), ones), list("abcd"), whole=True)
-        >>> round(found.effect, 2), round(found.p, 2)
-        (-0.75, 0.28)
+        >>> found = effect_of(Scores(ones, ones), Scores(np.array([0.0, 1, 0, 0]), ones), list("abcd"))
+        >>> round(found.effect, 2), found.p, found.needed
+        (-0.75, nan, 6)
     """
-    names, owner = np.unique(units, return_inverse=True)
-    sums = np.stack([np.bincount(owner, each, len(names)) for each in (*before, *after)])
-    totals = sums.sum(1)
-    baseline, value = totals[0] / totals[1], totals[2] / totals[3]
-    held = (sums[1] > 0) | (sums[3] > 0)
-    own, many = sums[:, held], int(held.sum())
-    if many < 2:
-        return Effect(baseline, value, value - baseline, np.nan, np.nan, np.nan)
-    left = totals[:, None] - own
-    others = left[2] / left[3] - left[0] / left[1]
-    error = np.sqrt((many - 1) / many * np.square(others - others.mean()).sum())
-    reach = student.ppf(0.975, many - 1) * error
-    same = np.array_equal(own[1], own[3])
-    moved = own[2] - own[0] if same else own[2] / totals[3] - own[0] / totals[1]
-    p = float(sign_flip_p(moved, whole=whole and same))
-    effect = value - baseline
-    return Effect(float(baseline), float(value), float(effect), float(effect - reach), float(effect + reach), p)
+    return effects_of([Change(before, after, units)])[0]
+
+
+def mean_scores(scores: Sequence[Scores]) -> Scores:
+    """The mean of several scores of the same items, as of several random draws."""
+    return Scores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
+
+
+def score_interval(scores: Scores, units: Sequence[str], *, samples: int, seed: int) -> tuple[float, float]:
+    """The 95 % interval of a score over units; where all items are right, or none, the exact one of as many draws.
+
+    Example:
+        >>> ones = np.ones(20)
+        >>> [round(end, 2) for end in score_interval(Scores(ones, ones), list(map(str, range(20))), samples=9, seed=0)]
+        [0.83, 1.0]
+    """
+    by = Units.of(units, "item")
+    hits, counts = by.sums(scores.hits), by.sums(scores.counts)
+    if np.isin(scores.hits, (0, 1)).all() and scores.value in (0, 1):
+        return share_interval(len(by) * int(scores.value), len(by))
+    return interval(ratio_draws(hits, counts, by, samples=samples, seed=seed))
+
+
+def _paired(
+    before: Float[np.ndarray, "2 unit"], after: Float[np.ndarray, "2 unit"]
+) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
+    """Differences summed over units, and counts: their ratio is the difference of both scores."""
+    if np.array_equal(before[1], after[1]):
+        return after[0] - before[0], before[1]
+    totals = before.sum(1), after.sum(1)
+    together = (totals[0][0] + totals[1][0]) / (totals[0][1] + totals[1][1])
+    residuals = [
+        (hits - together * count) / total[1] for (hits, count), total in zip((before, after), totals, strict=True)
+    ]
+    counts = (before[1] + after[1]) / 2
+    return (residuals[1] - residuals[0]) * counts.sum(), counts
 
 
 def _from_another_text(edit: Edit) -> bool:

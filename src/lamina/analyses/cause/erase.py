@@ -15,12 +15,13 @@ from lamina.analyses.cause.erase_effects import (
     DIFFERENCES,
     ERASE,
     Tokens,
+    compare_layers,
     difference_rows,
     effect_rows,
     measure_target,
 )
 from lamina.analyses.cause.erase_findings import describe, tell_findings
-from lamina.analyses.cause.erase_readable import READABLE, Readable, read_layer
+from lamina.analyses.cause.erase_readable import READABLE, Readable, probe_layer, readable_layers
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.probed import probe_name
 from lamina.analyses.cause.targets import Target
@@ -33,6 +34,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
 from lamina.findings import Finding
 from lamina.results import Result
+from lamina.stats.seeds import ENOUGH_SEEDS
 
 _SUBSPACES = ("task", "layer", "what", "draw", "rank", "variance")
 _TRIED = 16
@@ -45,27 +47,33 @@ _TRIED = 16
     method=(
         "What tells the classes of a task apart at a layer is erased from the states of all words in closed form "
         "(LEACE), so that no linear probe reads it there any more, and everything above is measured: loss, minimal "
-        "pairs, answers, what probes read. Beside it are random subspaces of the same rank, uncorrelated with the "
-        "concept, and the subspace of a control task, in which each word has a random class. Effects are "
-        "paired by document (pairs and questions: by item), with 95 % intervals."
+        "pairs, answers, what probes read. Beside it are random subspaces of the same rank that take as much of the "
+        "variance, uncorrelated with the concept, and the subspace of a control task, in which each word has a random "
+        "class. Effects are paired by document (minimal pairs: by pair); all layers of a task are tested together "
+        "(max-T), with simultaneous 95 % intervals."
     ),
     cites=("Belrose et al. 2023", "Elazar et al. 2021", "Hewitt and Liang 2019"),
     reads=CauseInputs(),
-    version=1,
+    version=2,
     tables={
         "erase": Table(
             "One row per task, layer, target and what is erased (random_subspace: mean of several draws); effect: "
-            "value minus baseline, p_adjusted over the layers of a task. The verdict is in the row of the concept.",
+            "value minus baseline, two-sided; one family: the layers of a task, target and kind. The verdict is in "
+            "the row of the concept.",
             ERASE,
         ),
         "differences": Table(
-            "One row per task, layer, target and what the concept is compared with: its effect minus the other's; "
-            "intervals are over documents and draws.",
+            "One row per task, layer, target and what the concept is compared with; difference: value (without the "
+            "concept) minus other; variance, other_variance: what both take of it. p: one-sided, that the concept does "
+            "more harm; the interval is two-sided; one family: the layers of a task, target and kind. Against random "
+            "subspaces, documents and draws vary.",
             DIFFERENCES,
         ),
         "readable": Table(
             "One row per task and layer: accuracy of a linear probe on held-out documents, before and after erasing; "
-            "elsewhere: learned from documents that the eraser was not fitted on.",
+            "elsewhere: learned from documents that the eraser was not fitted on. ahead: before minus the constant "
+            "answer, p one-sided; left: after minus the constant answer, two-sided; one family each: the layers of a "
+            "task. known: p below .05; gone: left_high below .05.",
             READABLE,
         ),
         "subspaces": Table("One row per task, layer and subspace: share of the variance it takes away.", _SUBSPACES),
@@ -106,19 +114,24 @@ def erase(
     ] = "words",
     random: Annotated[
         Literal["rank", "variance"],
-        Setting("What random subspaces have in common with the concept's: the rank, or also the variance they take."),
-    ] = "rank",
-    draws: Annotated[int, Setting("Random subspaces of each layer.", min=2)] = 5,
+        Setting(
+            "What random subspaces have in common with the concept's: the rank, or also the variance they take. With "
+            "the rank alone there is no verdict where they take another share of the variance."
+        ),
+    ] = "variance",
+    draws: Annotated[int, Setting("Random subspaces of each layer.", min=ENOUGH_SEEDS)] = ENOUGH_SEEDS,
     samples: Samples = 1000,
     twin: Twin = True,
     seed: Seed = 0,
 ) -> Tables:
     """What is readable at a layer is erased there, and everything above is measured.
 
-    - `known and used`: readable, and erasing it harms more than random subspaces and a control task do.
+    - `known and used`: readable, and erasing it harms, more than random subspaces of equal variance do and more than
+      the control task does.
     - `known and not used`: readable, and erasing it changes less than .02 (loss: .05 nats per piece), or as much as
-      random subspaces do within that margin.
-    - `cannot be told`: neither, or a probe still reads it afterwards. `not known`: not readable in the first place.
+      random subspaces or the control do within that margin.
+    - `cannot be told`: neither; or a probe still reads it afterwards, or random subspaces took another share of the
+      variance. `not known`: no probe was shown to read it in the first place.
 
     Example:
         >>> result = lamina.erase("smollm2", "ewt", layers=[15], targets=["loss"], items=50)  # doctest: +SKIP
@@ -171,7 +184,7 @@ def _cost(
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """Fitting and probes are tried at one layer with few words, effects with few items in the middle of the model."""
-    how = _How(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 1, seed)
+    how = _How(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 20, seed)
     every = _Asked(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
     tried = replace(every, tasks=every.tasks[:1], layers=[encoder.blocks // 2])
     chosen: list[Target] = []
@@ -257,8 +270,10 @@ class _Asked:
             found.unconverged.extend(each.unconverged for each in readable.values())
             for target in targets:
                 what = f"{target.name} of {encoder.name} without {name}"
-                measured = measure_target(parts, target, erasers, tokens=self.how.tokens, what=what)
-                found.rows.extend(effect_rows(name, target.name, measured, readable))
+                scores = measure_target(parts, target, erasers, tokens=self.how.tokens, what=what)
+                measured = compare_layers(scores, samples=self.how.samples, seed=self.how.seed)
+                harm = 1 if target.lower_is_better else -1
+                found.rows.extend(effect_rows(name, target.name, measured, readable, harm))
                 found.differences.extend(difference_rows(name, target.name, measured))
                 if measured:
                     found.scored[target.name] = measured[0].scored
@@ -267,15 +282,15 @@ class _Asked:
     def _fitted(self, encoder: HuggingFaceEncoder, concept: Concept) -> tuple[list[Erasers], dict[int, Readable]]:
         how = self.how
         erasers: list[Erasers] = []
-        readable: dict[int, Readable] = {}
+        probed = {}
         made = fitted_erasers(
             encoder, concept, self.layers_of(encoder), draws=how.draws, variance=how.variance, seed=how.seed
         )
         for each, states in made:
             erasers.append(each)
-            readable[each.layer] = read_layer(
-                concept, states, each.concept, encoder.device, samples=how.samples, seed=how.seed
-            )
+            probed[each.layer] = probe_layer(concept, states, each.concept, encoder.device)
+        constant = (concept.scored.gold == concept.constant).astype(float)
+        readable = readable_layers(probed, constant, concept.scored.units, samples=how.samples, seed=how.seed)
         return erasers, readable
 
 

@@ -8,61 +8,93 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Int
-from scipy.stats import t as student
 from torch import Tensor
 
-from lamina.analyses.cause.effects import Effect, effect_of, measure
+from lamina.analyses.cause.effects import Change, Effect, effects_of, margin_of, mean_scores, measure
 from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, WHATS, Erasers
 from lamina.analyses.cause.erase_readable import Readable
-from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.huggingface import HuggingFaceEncoder
-from lamina.encoders.interventions import Change, Clean, Edit, Interventions
+from lamina.encoders.interventions import Change as StateChange
+from lamina.encoders.interventions import Clean, Edit, Interventions
 from lamina.encoders.pieces import token_id
 from lamina.encoders.rows import Row
 from lamina.probes.leace import Eraser
-from lamina.stats.family import holm
-from lamina.stats.status import NEGLIGIBLE, SURE
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import widening
+from lamina.stats.seeds import seed_shares
+from lamina.stats.status import status_of
+from lamina.stats.units import Units
 
 ERASE = (
-    "task", "layer", "what", "rank", "target", "baseline", "value", "effect", "low", "high", "p_adjusted", "verdict",
+    "task", "layer", "what", "rank", "target", "baseline", "value", "effect", "low", "high", "p_adjusted", "units",
+    "needed", "verdict",
 )  # fmt: skip
-DIFFERENCES = ("task", "layer", "target", "against", "difference", "low", "high", "p_adjusted")
+DIFFERENCES = (
+    "task", "layer", "target", "against", "variance", "other_variance", "value", "other", "difference", "low", "high",
+    "p_adjusted", "units", "needed",
+)  # fmt: skip
 Tokens = Literal["words", "all"]
 """Whose states are erased."""
 USED, UNUSED, OPEN, UNKNOWN = "known and used", "known and not used", "cannot be told", "not known"
 """Verdicts; the last where a linear probe does not read the concept in the first place."""
-NATS = 0.05
-"""A difference in loss that means nothing, in nats per piece."""
+_ALIKE = 0.1
+"""Random subspaces take as much variance as the concept where the shares are this close, by the concept's."""
 
 
-class Difference(NamedTuple):
-    """The effect of erasing the concept minus that of erasing something else."""
-
-    value: float
-    low: float
-    """95 %."""
-    high: float
-    p: float
-    """Two-sided, that there is none; not corrected for several tests."""
-
-
-class Measured(NamedTuple):
-    """One layer and target."""
+class Erased(NamedTuple):
+    """The scores of a target with each subspace of one layer erased."""
 
     layer: int
     ranks: Mapping[str, int]
+    variances: Mapping[str, float]
+    """What is erased -> the share of the states' variance that it takes, the mean of its draws."""
+    before: Scores
+    after: Mapping[str, Sequence[Scores]]
+    """What is erased -> scores, one per draw."""
+    units: Sequence[str]
+    harm: int
+    """1 where higher scores are worse, else -1."""
+
+    def change(self, what: str, than: str | None = None) -> Change:
+        """What erasing something does, against the model as it is or against erasing something else."""
+        before = self.before if than is None else mean_scores(self.after[than])
+        return Change(before, mean_scores(self.after[what]), self.units)
+
+
+class Measured(NamedTuple):
+    """One layer and target, tested with the other layers."""
+
+    layer: int
+    ranks: Mapping[str, int]
+    variances: Mapping[str, float]
     effects: Mapping[str, Effect]
     """What is erased -> its effect; the mean of the draws of random subspaces."""
-    differences: Mapping[str, Difference]
-    """Random subspace and control -> how much more the concept does."""
+    differences: Mapping[str, Effect]
+    """Random subspace and control -> what the concept does beside it; p is one-sided, that it does more harm."""
     scored: int
     """Answers, or pieces, that the target counts."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether random subspaces took as much variance as the concept."""
+        return variances_alike(self.variances[CONCEPT], self.variances[RANDOM])
+
+
+def variances_alike(concept: float, other: float) -> bool:
+    """Whether two subspaces took about as much of the variance.
+
+    Example:
+        >>> variances_alike(0.17, 0.17), variances_alike(0.17, 0.06)
+        (True, False)
+    """
+    return abs(other - concept) <= _ALIKE * concept
 
 
 def measure_target(
     parts: Interventions, target: Target, erasers: Sequence[Erasers], *, tokens: Tokens, what: str
-) -> list[Measured]:
+) -> list[Erased]:
     """The target as it is and with each layer's concept, random subspaces and control erased.
 
     Layers above those that the target looks at are left out.
@@ -79,135 +111,128 @@ def measure_target(
         return []
     before, *after = measure(parts, target, edits, what=what)
     made = iter(after)
+    harm = 1 if target.lower_is_better else -1
     return [
-        _measured(each, before, {kind: [next(made) for _ in each.of(kind)] for kind in WHATS}, target) for each in own
+        Erased(
+            each.layer,
+            {kind: each.of(kind)[0].rank for kind in WHATS},
+            {kind: float(np.mean([eraser.variance for eraser in each.of(kind)])) for kind in WHATS},
+            before,
+            {kind: [next(made) for _ in each.of(kind)] for kind in WHATS},
+            target.units,
+            harm,
+        )
+        for each in own
     ]
 
 
-def verdict_of(measured: Measured, readable: Readable, target: str, p_adjusted: Mapping[str, float]) -> str:
-    """Whether what is readable is used, from intervals.
+def compare_layers(erased: Sequence[Erased], *, samples: int, seed: int) -> list[Measured]:
+    """Effects and differences of all layers, each kind a family over the layers."""
+    if not erased:
+        return []
+    effects = {kind: effects_of([each.change(kind) for each in erased]) for kind in (CONCEPT, CONTROL)}
+    effects[RANDOM] = _over_draws(erased, samples=samples, seed=seed)
+    beside = {
+        RANDOM: _over_draws(erased, concept=True, samples=samples, seed=seed),
+        CONTROL: effects_of([each.change(CONCEPT, CONTROL) for each in erased], harm=erased[0].harm),
+    }
+    return [
+        Measured(
+            each.layer,
+            each.ranks,
+            each.variances,
+            {kind: effects[kind][at] for kind in WHATS},
+            {kind: beside[kind][at] for kind in (RANDOM, CONTROL)},
+            int(each.before.counts.sum()),
+        )
+        for at, each in enumerate(erased)
+    ]
 
-    Used: erasing it harms, and more than the random subspaces and the control do, each by an interval and a corrected
-    test. Not used: it harms less than the margin; or about as much as random subspaces do, within the margin, and not
-    more than the control. Nothing is said where a probe still reads it afterwards.
+
+def contrasts_of(measured: Measured) -> dict[str, Effect]:
+    """What has to harm for a concept to be used: it alone, and beside random subspaces and a control task."""
+    return {**measured.differences, CONCEPT: measured.effects[CONCEPT]}
+
+
+def verdict_of(measured: Measured, readable: Readable, target: str, harm: int) -> str:
+    """Whether what is readable is used.
+
+    Used: erasing it harms, more than random subspaces that take as much variance, and more than the control; each is
+    a contrast of its own, and all have to be clear. Not used: one of them is null. Nothing is said where a probe still
+    reads it afterwards, or where random subspaces took another share of the variance.
     """
     if not readable.known:
-        return OPEN if np.isnan(readable.before[0]) else UNKNOWN
-    if not readable.gone:
+        return OPEN if np.isnan(readable.before[0]) or readable.ahead.needed else UNKNOWN
+    if not readable.gone or not measured.alike:
         return OPEN
-    margin, sign = margin_of(target), 1 if target == LOSS else -1
-    own = _harm(measured.effects[CONCEPT], sign)
-    beside = {kind: _harm(each, sign) for kind, each in measured.differences.items()}
-    if own[0] > 0 and all(low > 0 and p_adjusted[kind] < SURE for kind, (low, _) in beside.items()):
+    statuses = []
+    for each in contrasts_of(measured).values():
+        status = status_of(each.low, each.high, each.p, needed=each.needed, margin=margin_of(target))
+        statuses.append("open" if status == "clear" and each.effect * harm < 0 else status)
+    if set(statuses) == {"clear"}:
         return USED
-    as_random = -margin < beside[RANDOM][0] and beside[RANDOM][1] < margin and beside[CONTROL][1] < margin
-    return UNUSED if own[1] < margin or as_random else OPEN
-
-
-def margin_of(target: str) -> float:
-    """A change of a target that means nothing.
-
-    Example:
-        >>> margin_of("loss"), margin_of("pairs")
-        (0.05, 0.02)
-    """
-    return NATS if target == LOSS else NEGLIGIBLE
+    return UNUSED if "null" in statuses else OPEN
 
 
 def effect_rows(
-    task: str, target: str, measured: Sequence[Measured], readable: Mapping[int, Readable]
+    task: str, target: str, measured: Sequence[Measured], readable: Mapping[int, Readable], harm: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table `erase`: p is corrected over the layers of a task, target and kind."""
-    p_adjusted = {kind: holm([each.effects[kind].p for each in measured]) for kind in WHATS}
-    against = _corrected(measured)
-    for at, each in enumerate(measured):
-        told = {kind: float(against[kind][at]) for kind in against}
-        verdict = verdict_of(each, readable[each.layer], target, told)
+    """Rows of the table `erase`."""
+    for each in measured:
+        verdict = verdict_of(each, readable[each.layer], target, harm)
         for kind in WHATS:
-            effect = each.effects[kind]
             said = verdict if kind == CONCEPT else ""
-            yield task, each.layer, kind, each.ranks[kind], target, *effect[:-1], float(p_adjusted[kind][at]), said
+            yield task, each.layer, kind, each.ranks[kind], target, *each.effects[kind], said
 
 
 def difference_rows(task: str, target: str, measured: Sequence[Measured]) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table `differences`: p is corrected over the layers of a task, target and kind."""
-    p_adjusted = _corrected(measured)
-    for at, each in enumerate(measured):
+    """Rows of the table `differences`."""
+    for each in measured:
         for kind, found in each.differences.items():
-            yield task, each.layer, target, kind, *found[:-1], float(p_adjusted[kind][at])
+            shares = each.variances[CONCEPT], each.variances[kind]
+            yield task, each.layer, target, kind, *shares, found.value, found.baseline, *found[2:]
 
 
-def _corrected(measured: Sequence[Measured]) -> dict[str, np.ndarray]:
-    return {kind: holm([each.differences[kind].p for each in measured]) for kind in (RANDOM, CONTROL)}
+def _over_draws(erased: Sequence[Erased], *, samples: int, seed: int, concept: bool = False) -> list[Effect]:
+    """The mean effect of random subspaces, or how much more the concept does than one more of them would.
 
-
-def _harm(found: Effect | Difference, sign: int) -> tuple[float, float]:
-    """The interval of an effect, so that above 0 is worse."""
-    return (found.low, found.high) if sign > 0 else (-found.high, -found.low)
-
-
-def _measured(erasers: Erasers, before: Scores, after: Mapping[str, Sequence[Scores]], target: Target) -> Measured:
-    means = {kind: _mean(scores) for kind, scores in after.items()}
-    effects = {
-        kind: _over_draws(before, scores, target) if len(scores) > 1 else _effect(before, means[kind], target)
-        for kind, scores in after.items()
-    }
-    return Measured(
-        erasers.layer,
-        {kind: erasers.of(kind)[0].rank for kind in after},
-        effects,
-        {kind: _difference(means[CONCEPT], after[kind], target) for kind in (RANDOM, CONTROL)},
-        int(before.counts.sum()),
-    )
-
-
-def _effect(before: Scores, after: Scores, target: Target) -> Effect:
-    return effect_of(before, after, target.units, whole=target.whole)
-
-
-def _over_draws(before: Scores, draws: Sequence[Scores], target: Target) -> Effect:
-    """The mean effect of several draws; its interval is over documents and draws."""
-    found = effect_of(before, _mean(draws), target.units, whole=False)
-    spread = np.var([each.value for each in draws], ddof=1) / len(draws)
-    low, high, p = _wider(found, float(spread), len(draws), target)
-    return found._replace(low=low, high=high, p=p)
-
-
-def _difference(concept: Scores, others: Sequence[Scores], target: Target) -> Difference:
-    """How much more the concept does than one more random draw would, given some; documents and draws both vary.
-
-    If the concept's subspace were just another random one, its effect would vary like theirs: by their variance, and by
-    that of their mean.
+    Documents vary, and so do the subspaces drawn: if the concept's were just another random one, its effect would vary
+    like theirs, by their variance and by that of their mean. Documents are resampled, widened for few of them, and the
+    subspaces follow Student's t (`seed_shares`).
     """
-    whole = target.whole and len(others) == 1
-    found = effect_of(_mean(others), concept, target.units, whole=whole)
-    if len(others) < 2:
-        return Difference(found.effect, found.low, found.high, found.p)
-    spread = np.var([each.value for each in others], ddof=1) * (1 + 1 / len(others))
-    return Difference(found.effect, *_wider(found, float(spread), len(others), target))
+    units = Units.of(erased[0].units, "item")
+    wider = widening(len(units))
+    estimates, draws = [], []
+    for number, each in enumerate(erased):
+        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
+        estimate = change.after.value - change.before.value
+        before, after = (
+            ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
+            for scores in change[:2]
+        )
+        values = np.array([scores.value for scores in each.after[RANDOM]])
+        shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
+        # Of the mean of so many, or of one more beside it.
+        spread = np.sqrt(len(values) + 1) if concept else 1.0
+        estimates.append(estimate)
+        draws.append(estimate + wider * (after - before - estimate) + spread * shares @ (values - values.mean()))
+    drawn, harm = np.stack(draws, 1), erased[0].harm
+    tests = bootstrap_family(np.array(estimates), drawn, len(units), widen=False)
+    sided = (
+        bootstrap_family(harm * np.array(estimates), harm * drawn, len(units), widen=False, alternative="greater")
+        if concept
+        else tests
+    )
+    found = []
+    for at, each in enumerate(erased):
+        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
+        estimate, low, high, p = (float(column[at]) for column in (tests.estimate, tests.low, tests.high, sided.p))
+        needed = int(sided.needed[at])
+        found.append(Effect(change.before.value, change.after.value, estimate, low, high, p, len(units), needed))
+    return found
 
 
-def _wider(found: Effect, spread: float, draws: int, target: Target) -> tuple[float, float, float]:
-    """Interval and p of an effect over documents whose draws add a variance; degrees of freedom as Welch has them."""
-    degrees = len(set(target.units)) - 1
-    if degrees < 1 or not np.isfinite(found.high):
-        return found.low, found.high, found.p
-    by_document = ((found.high - found.low) / 2 / student.ppf(0.975, degrees)) ** 2
-    total = by_document + spread
-    if total <= 0:
-        return found.low, found.high, found.p
-    together = total**2 / (by_document**2 / degrees + spread**2 / (draws - 1))
-    reach = student.ppf(0.975, together) * np.sqrt(total)
-    p = 2 * student.sf(abs(found.effect) / np.sqrt(total), together)
-    # Each guards against another kind of luck: few documents of one sign, and few draws.
-    return float(found.effect - reach), float(found.effect + reach), float(max(p, found.p))
-
-
-def _mean(scores: Sequence[Scores]) -> Scores:
-    return Scores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
-
-
-def _erasing(eraser: Eraser, rows: Sequence[Row], special: Int[np.ndarray, " special"] | None) -> Change:
+def _erasing(eraser: Eraser, rows: Sequence[Row], special: Int[np.ndarray, " special"] | None) -> StateChange:
     """Erases the states of words that the model sees; of all tokens where None are special.
 
     Words are what erasers are fitted on. Special tokens and masks lie far from them and have no class, and many heads

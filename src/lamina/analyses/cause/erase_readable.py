@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.behaviour.perturb_items import score_of
+from lamina.analyses.cause.effects import MISSING, Change, Effect, effects_of, score_interval
 from lamina.analyses.cause.erase_concepts import Concept, LayerStates, Targets
-from lamina.analyses.legacy import paired_difference
+from lamina.analyses.cause.targets import Scores
 from lamina.probes.leace import Eraser
 from lamina.probes.softmax import Examples, fit
+from lamina.stats.status import SURE
 
 READABLE = (
     "task", "layer", "targets", "constant", "before", "before_low", "before_high", "after", "after_low", "after_high",
-    "elsewhere", "elsewhere_low", "elsewhere_high", "known", "gone",
+    "elsewhere", "elsewhere_low", "elsewhere_high", "ahead", "ahead_low", "ahead_high", "p_adjusted", "units", "needed",
+    "left", "left_low", "left_high", "known", "gone",
 )  # fmt: skip
+_LEFT = 0.05
+"""How far above the constant answer a probe may come after erasing, at most: the upper end of the interval."""
 
 
 class Readable(NamedTuple):
@@ -32,42 +36,89 @@ class Readable(NamedTuple):
     """Of a probe that learned from the erased states of the targets that the eraser was fitted on."""
     elsewhere: tuple[float, float, float]
     """Of one that learned from the erased states of other documents: what an eraser fitted on few targets leaves."""
+    ahead: Effect
+    """Before minus the constant answer; p is one-sided."""
+    left: Effect
+    """After minus the constant answer."""
     known: bool
-    """Whether the concept is readable before: more than the constant answer by a paired interval."""
+    """Whether the concept is readable before: surely more than the constant answer."""
     gone: bool
-    """Whether it is not readable after: no more than the constant answer."""
+    """Whether it is not readable after: at most little more than the constant answer."""
     unconverged: int
     """Probes that did not converge; their scores are missing."""
 
     def row(self, task: str, layer: int) -> tuple[Any, ...]:
         """Of the table."""
         scores = (*self.before, *self.after, *self.elsewhere)
-        return task, layer, self.targets, self.constant, *scores, self.known, self.gone
+        tests = (*self.ahead[2:], *self.left[2:5])
+        return task, layer, self.targets, self.constant, *scores, *tests, self.known, self.gone
 
 
-def read_layer(
-    concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device, *, samples: int, seed: int
-) -> Readable:
+class Probed(NamedTuple):
+    """Which scored targets probes of one layer are right about; None where a probe did not converge."""
+
+    before: Float[np.ndarray, " target"] | None
+    after: Float[np.ndarray, " target"] | None
+    elsewhere: Float[np.ndarray, " target"] | None
+
+
+def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device) -> Probed:
     """Fresh probes before and after the concept is erased."""
-    scored = concept.scored
     erased = LayerStates(*(eraser(torch.from_numpy(each)).numpy() for each in states))
-    runs = [
+    return Probed(
         _hits(concept, concept.fitted, states.fitted, states, device),
         _hits(concept, concept.fitted, erased.fitted, erased, device),
         _hits(concept, concept.elsewhere, erased.elsewhere, erased, device),
-    ]
-    constant = (scored.gold == concept.constant).astype(float)
-    scores = [_score(hits, scored.units, samples=samples, seed=seed) for hits in runs]
-    return Readable(
-        len(scored),
-        float(constant.mean()),
-        scores[0],
-        scores[1],
-        scores[2],
-        _ahead(runs[0], constant, scored.units),
-        runs[1] is not None and not _ahead(runs[1], constant, scored.units),
-        sum(hits is None for hits in runs),
     )
+
+
+def readable_layers(
+    probed: Mapping[int, Probed],
+    constant: Float[np.ndarray, " target"],
+    units: Sequence[str],
+    *,
+    samples: int,
+    seed: int,
+) -> dict[int, Readable]:
+    """What is readable at each layer, tested over all of them together.
+
+    Args:
+        probed: layer -> what its probes are right about.
+        constant: which targets the constant answer is right about.
+        units: the document of each target.
+        samples: bootstrap samples.
+        seed: of the draw.
+    """
+    ahead, left = (_against(constant, probed, units, name) for name in ("before", "after"))
+    found = {}
+    for layer, hits in probed.items():
+        before, after, elsewhere = (_score(each, units, samples=samples, seed=seed) for each in hits)
+        found[layer] = Readable(
+            len(units),
+            float(constant.mean()),
+            before,
+            after,
+            elsewhere,
+            ahead[layer],
+            left[layer],
+            bool(ahead[layer].p < SURE),
+            bool(left[layer].high < _LEFT),
+            sum(each is None for each in hits),
+        )
+    return found
+
+
+def _against(
+    constant: Float[np.ndarray, " target"], probed: Mapping[int, Probed], units: Sequence[str], name: str
+) -> dict[int, Effect]:
+    """Of the probes of all layers, how much more they are right than the constant answer."""
+    one = np.ones(len(constant))
+    hits = {layer: getattr(each, name) for layer, each in probed.items()}
+    changes = {
+        layer: Change(Scores(constant, one), Scores(own, one), units) for layer, own in hits.items() if own is not None
+    }
+    made = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
+    return {layer: next(made) if layer in changes else MISSING for layer in hits}
 
 
 def _hits(
@@ -95,16 +146,5 @@ def _score(
 ) -> tuple[float, float, float]:
     if hits is None:
         return np.nan, np.nan, np.nan
-    return score_of(units, hits, np.ones_like(hits), samples=samples, seed=seed)
-
-
-def _ahead(
-    hits: Float[np.ndarray, " target"] | None, constant: Float[np.ndarray, " target"], units: Sequence[str]
-) -> bool:
-    """Whether a probe is right more often than the constant answer, by an interval paired by document."""
-    if hits is None:
-        return False
-    names, owner = np.unique(units, return_inverse=True)
-    sums = np.bincount(owner, hits - constant, len(names))
-    found = paired_difference(sums, np.bincount(owner, minlength=len(names)))
-    return bool(found.low > 0)
+    scores = Scores(hits, np.ones_like(hits))
+    return scores.value, *score_interval(scores, units, samples=samples, seed=seed)

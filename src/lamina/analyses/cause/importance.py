@@ -8,21 +8,25 @@ gives all heads at once, where taking each away takes a run for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 from torch import Tensor
 
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.batch_size import is_out_of_memory
 from lamina.encoders.interventions import Interventions
 from lamina.progress import progress
-from lamina.stats.units import weights_of
+from lamina.stats.family import bootstrap_family, permutation_family
+from lamina.stats.intervals import intervals
+from lamina.stats.ranks import rank_correlation
+from lamina.stats.status import SURE
+from lamina.stats.units import Units
 
 IMPORTANCE = ("layer", "head", "importance", "low", "high")
+AGREED = ("rho", "low", "high", "p_adjusted", "units", "needed", "again")
 
 
 class GateGradients(NamedTuple):
@@ -37,7 +41,7 @@ class GateGradients(NamedTuple):
 
     def drawn(self, *, samples: int, seed: int) -> Float[np.ndarray, "sample head"]:
         """The sums over units drawn with replacement; samples that drew none are left out."""
-        weights = _draws(self.units, samples, seed)
+        weights = Units.of(self.units, "item").weights(samples=samples, seed=seed).astype(float)
         return weights[weights.any(1)] @ self.sums
 
 
@@ -105,7 +109,7 @@ def importance_rows(gradients: GateGradients, *, samples: int, seed: int) -> lis
     blocks = _blocks(gradients)
     value = layer_normalised(gradients.sums.sum(0), blocks)
     drawn = gradients.drawn(samples=samples, seed=seed)
-    low, high = np.quantile(layer_normalised(drawn, blocks), [0.025, 0.975], axis=0)
+    low, high = intervals(layer_normalised(drawn, blocks))
     return [
         (block + 1, head + 1, *numbers)
         for (block, head), *numbers in zip(gradients.heads, value.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -113,13 +117,17 @@ def importance_rows(gradients: GateGradients, *, samples: int, seed: int) -> lis
 
 
 class Agreement(NamedTuple):
-    """A rank correlation over heads (Spearman's), with its 95 % interval over units."""
+    """A rank correlation over heads (Spearman's), with what it may be tested by."""
 
     rho: float
-    low: float
-    high: float
+    draws: Float[np.ndarray, " sample"]
+    """The same of resampled units, on Fisher's scale, around the value."""
+    permuted: Float[np.ndarray, " sample"]
+    """The same with the importance of heads permuted."""
+    units: int
     again: float
     """That of the effects with themselves, measured again on as many other units: what noise leaves to be reached."""
+    heads: int
 
 
 def agreement_of(
@@ -135,8 +143,8 @@ def agreement_of(
     """How alike importance and the size of the true effect order the heads.
 
     Both are taken anew from the same documents in every bootstrap sample. Drawing adds noise to an order, which pulls
-    every sample's correlation towards 0: the interval has the samples' spread (on Fisher's scale) around the value. It
-    is one of what as many other documents would show; with more of them, less noise, correlations are higher.
+    every sample's correlation towards 0: the draws are moved (on Fisher's scale) so that the value is their middle. The
+    interval is one of what as many other documents would show; with more of them, less noise, correlations are higher.
 
     Args:
         gradients: of all heads of `after`, in their order.
@@ -147,31 +155,84 @@ def agreement_of(
         samples: bootstrap samples.
         seed: of the draw.
     """
-    names, owner = np.unique(units, return_inverse=True)
-    by_unit = [[np.bincount(owner, each, len(names)) for each in scores] for scores in (before, *after)]
+    by = Units.of(units, "item")
+    by_unit = [[by.sums(each) for each in scores] for scores in (before, *after)]
     blocks = _blocks(gradients)
 
     def sizes(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, "draw head"]:
         scored = np.stack([_ratio(weights @ hits, weights @ counts) for hits, counts in by_unit], axis=-1)
         return np.abs(scored[:, 1:] - scored[:, :1])
 
-    def correlated(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, " draw"]:
+    def importance(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, "draw head"]:
         important = weights @ gradients.sums
-        return _spearman(layer_normalised(important, blocks) if normalised else important, sizes(weights))
+        return layer_normalised(important, blocks) if normalised else important
 
-    rho = float(correlated(np.ones((1, len(names))))[0])
-    drawn = correlated(_draws(tuple(names.tolist()), samples, seed))
-    drawn = np.arctanh(drawn[np.isfinite(drawn)].clip(-_EDGE, _EDGE))
-    if not np.isfinite(rho) or len(names) < 2 or not len(drawn):
-        return Agreement(rho, np.nan, np.nan, np.nan)
-    low, middle, high = np.quantile(drawn, [0.025, 0.5, 0.975])
-    own = np.arctanh(np.clip(rho, -_EDGE, _EDGE))
-    half = _halves(len(names), seed)
-    again = float(np.nanmean(_spearman(sizes(half), sizes(1 - half))))
+    whole = np.ones((1, len(by)))
+    cheap, true = importance(whole), sizes(whole)
+    rho = float(rank_correlation(cheap, true)[0])
+    weights = by.weights(samples=samples, seed=seed).astype(float)
+    drawn = rank_correlation(importance(weights), sizes(weights))
+    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(len(after)), (PERMUTED, 1)), axis=1)
+    permuted = rank_correlation(cheap[0][orders], np.broadcast_to(true, orders.shape))
+    half = _halves(len(by), seed)
+    halves = rank_correlation(sizes(half), sizes(1 - half)) if len(by) > 1 else np.array([np.nan])
+    again = float(halves[np.isfinite(halves)].mean()) if np.isfinite(halves).any() else np.nan
     # Spearman and Brown: of twice as many units as a half has.
-    return Agreement(
-        rho, float(np.tanh(own + low - middle)), float(np.tanh(own + high - middle)), 2 * again / (1 + again)
+    return Agreement(rho, _around(rho, drawn, len(after)), permuted, len(by), 2 * again / (1 + again), len(after))
+
+
+def agreement_between(
+    rho: float, drawn: Float[np.ndarray, " sample"], permuted: Float[np.ndarray, " sample"], *, units: int, heads: int
+) -> Agreement:
+    """A rank correlation with those of resampled units and those of permuted heads."""
+    return Agreement(rho, _around(rho, drawn, heads), permuted, units, np.nan, heads)
+
+
+def corrected(agreements: Sequence[Agreement]) -> list[tuple[float, ...]]:
+    """Rank correlations tested together, as columns (`AGREED`).
+
+    p is the larger of two: that documents alone make it differ from 0, and that importance has nothing to do with the
+    effects of heads, so that any order of it was as likely; a correlation is clear where it holds against both. It is
+    NaN where no order of so few heads is unlikely.
+    """
+    if not agreements:
+        return []
+    rho = np.array([each.rho for each in agreements])
+    tests = bootstrap_family(
+        np.array([_fisher(each.rho, each.heads) for each in agreements]),
+        np.stack([each.draws for each in agreements], 1),
+        np.array([each.units for each in agreements], float),
     )
+    by_chance = permutation_family(rho, np.stack([each.permuted for each in agreements], 1), alternative="two-sided")
+    rows = []
+    for at, each in enumerate(agreements):
+        p = np.maximum(tests.p[at], by_chance[at]) if can_succeed(each.permuted) else np.nan
+        ends = np.tanh(tests.low[at]), np.tanh(tests.high[at])
+        rows.append((each.rho, *map(float, ends), float(p), each.units, int(tests.needed[at]), each.again))
+    return rows
+
+
+def can_succeed(permuted: Float[np.ndarray, " sample"]) -> bool:
+    """Whether the farthest of all permutations is rarer than 5 %, two-sided; else no outcome could be.
+
+    Example:
+        >>> can_succeed(np.array([1.0, -1.0] * 20)), can_succeed(np.linspace(-1, 1, 100))
+        (False, True)
+    """
+    size = np.abs(permuted[np.isfinite(permuted)])
+    return bool(len(size) and (size >= size.max() * (1 - 1e-9)).mean() < SURE)
+
+
+def _around(rho: float, drawn: Float[np.ndarray, " sample"], heads: int) -> Float[np.ndarray, " sample"]:
+    """Resampled correlations on Fisher's scale, moved so that the value is their middle."""
+    scaled = _fisher(drawn, heads)
+    return scaled + _fisher(rho, heads) - np.nanmedian(scaled) if np.isfinite(scaled).any() else scaled
+
+
+def _fisher(rho: Any, heads: int) -> Any:
+    """A rank correlation on Fisher's scale; 1, which has no place there, lies half a step above the next largest."""
+    edge = 1 - 6 / (heads * (heads**2 - 1)) if heads > 1 else 0.0
+    return np.arctanh(np.clip(rho, -edge, edge))
 
 
 def _halves(units: int, seed: int) -> Float[np.ndarray, "split unit"]:
@@ -182,24 +243,13 @@ def _halves(units: int, seed: int) -> Float[np.ndarray, "split unit"]:
 
 _SPLITS = 20
 """How often units are halved."""
-_EDGE = 1 - 1e-9
-"""The largest correlation that Fisher's scale can hold."""
+PERMUTED = 1999
+"""Permutations of importance over heads."""
 
 
 def _blocks(gradients: GateGradients) -> Int[np.ndarray, " head"]:
     return np.array([block for block, _ in gradients.heads])
 
 
-def _draws(units: Sequence[str], samples: int, seed: int) -> Float[np.ndarray, "sample unit"]:
-    return np.stack([weights_of(name, samples=samples, seed=seed) for name in units], axis=1).astype(float)
-
-
 def _ratio(hits: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.divide(hits, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-
-
-def _spearman(a: Float[np.ndarray, "draw head"], b: Float[np.ndarray, "draw head"]) -> Float[np.ndarray, " draw"]:
-    """The correlation of ranks in each draw; not available where all are tied."""
-    ranks = [rankdata(each, axis=1) for each in (a, b)]
-    one, two = (each - each.mean(1, keepdims=True) for each in ranks)
-    return _ratio((one * two).sum(1), np.sqrt(np.square(one).sum(1) * np.square(two).sum(1)))

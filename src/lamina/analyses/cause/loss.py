@@ -98,7 +98,6 @@ class Loss(Target):
 
     name = LOSS
     lower_is_better = True
-    whole = False
 
     def __init__(self, model: LanguageModel, texts: Sequence[Text], *, seed: int = 0) -> None:
         cuts = cut_passages(model, [Passage.of(text) for text in texts])

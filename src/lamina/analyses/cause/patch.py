@@ -12,7 +12,7 @@ from lamina.analyses.behaviour.perturb_answers import span_answerer
 from lamina.analyses.behaviour.perturb_targets import some_pairs
 from lamina.analyses.cause.patch_findings import describe, tell_findings
 from lamina.analyses.cause.patch_inputs import PatchInputs
-from lamina.analyses.cause.patch_pairs import EFFECTS, GAPS, ask_pairs, measure_pairs
+from lamina.analyses.cause.patch_pairs import CONTRASTS, EFFECTS, GAPS, Patched, ask_pairs, measure_pairs
 from lamina.analyses.cause.patch_questions import (
     CONTROLS,
     DIFFERENCES,
@@ -55,11 +55,12 @@ _NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
         "we count answers that turn into the second one's; states of exchanged answers go to where the same string "
         "is. Beside it are as many random tokens, and states of the same context. Minimal pairs: states of the good "
         "sentence are put into the bad one at one place, and we take the change of the difference of log-probabilities "
-        "over the pieces that both have. 95 % intervals are over documents and over pairs."
+        "over the pieces that both have, beside as many random tokens. Differences are paired by document (minimal "
+        "pairs: by pair); all layers and roles, or positions, are tested together (max-T)."
     ),
     cites=("van Aken et al. 2019", "Vig et al. 2020", "Meng et al. 2022", "Finlayson et al. 2021"),
     reads=PatchInputs(),
-    version=1,
+    version=2,
     tables={
         "patch": Table(
             "One row per layer and role: the share of answers that turn where the answer and another string of its "
@@ -85,19 +86,28 @@ _NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
             optional=True,
         ),
         "differences": Table(
-            "One row per layer and role: the share that turns minus that of random tokens, paired by document; p_adjusted "
-            "is corrected over layers and roles.",
+            "One row per layer, role and what it is compared with: the share that turns minus that of as many random "
+            "tokens; of the answer role also minus that of the support; paired by document, two-sided. One family per "
+            "table and comparison: all layers and roles.",
             DIFFERENCES,
             optional=True,
         ),
         "pairs": Table(
             "One row per layer and position: by how much the difference of log-probabilities (good minus bad sentence, "
-            "shared pieces) changes; below 0 it shrinks.",
+            "shared pieces) changes; below 0 it shrinks. Two-sided; one family: all layers and positions.",
             EFFECTS,
             optional=True,
         ),
+        "contrasts": Table(
+            "One row per layer and position of minimal pairs: the change minus that with as many random tokens "
+            "(other), paired; p: one-sided, that it is below 0; the interval is two-sided; one family: all layers and "
+            "positions.",
+            CONTRASTS,
+            optional=True,
+        ),
         "gaps": Table(
-            "One row per kind of pieces: by how much good sentences are likelier, in nats per pair.",
+            "One row per kind of pieces: by how much good sentences are likelier, in nats per pair; each a test of its "
+            "own, two-sided.",
             GAPS,
             optional=True,
         ),
@@ -160,14 +170,15 @@ def patch(
     if minimal_pairs is not None:
         asked = some_pairs(minimal_pairs, items, seed)
         model = language_model(encoder)
-        own = _paired(model, asked, chosen, skipped, samples=samples, seed=seed)
+        own = _paired(model, asked, chosen, skipped, seed=seed)
         tables |= {
             "pairs": pd.DataFrame(own.effects, columns=list(EFFECTS)),
+            "contrasts": pd.DataFrame(own.contrasts, columns=list(CONTRASTS)),
             "gaps": pd.DataFrame(own.gaps, columns=list(GAPS)),
         }
         marks = [("random tokens", *row) for row in own.random]
         if twin:
-            beside = _paired(model.random_twin(seed), asked, chosen, Counter(), samples=samples, seed=seed)
+            beside = _paired(model.random_twin(seed), asked, chosen, Counter(), seed=seed)
             marks += [("twin", *row) for row in beside.effects]
         tables["beside"] = pd.DataFrame(marks, columns=list(_MARKS))
         scored["pairs"] = int(tables["gaps"]["n"].iloc[0])
@@ -240,7 +251,7 @@ def _turned(
 
 
 def _paired(
-    model: LanguageModel, pairs: Sequence[Any], layers: Sequence[int], skipped: Counter[str], **drawn: int
-) -> Any:
+    model: LanguageModel, pairs: Sequence[Any], layers: Sequence[int], skipped: Counter[str], *, seed: int
+) -> Patched:
     asked = ask_pairs(model, pairs, skipped)
-    return measure_pairs(Interventions(model.encoder, heads=False), model, asked, layers, **drawn)
+    return measure_pairs(Interventions(model.encoder, heads=False), model, asked, layers, seed=seed)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import Any
 
 import pandas as pd
 
+from lamina.analyses.cause.ablate_findings import decisive
 from lamina.analyses.cause.patch_pairs import EVERYWHERE, POSITIONS
-from lamina.analyses.cause.patch_questions import RANDOM, ROLES
+from lamina.analyses.cause.patch_questions import ANSWER, RANDOM, ROLES, SUPPORT
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.findings import Finding, cell, layers_in_words, number, rows_of
+from lamina.findings import Finding, Source, cell, finding, layers_in_words, number, rows_of
 from lamina.results import Result
-from lamina.stats.status import SURE, Status
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 
 _TABLES = {"asked": "asked", "answer": "patch"}
 """What changed places -> its table; the more telling one first."""
@@ -29,108 +28,114 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         if name in result.tables:
             over = list(_handover(result)) if swapped == "asked" else []
             yield from over
-            told = ("question",) if over else ("support", "answer", "question")
-            for role in told if swapped == "asked" else ("answer", "question"):
+            clear = any(each.status == "clear" for each in over)
+            roles = ("question",) if clear else ("support", "answer", "question")
+            for role in roles if swapped == "asked" else ("answer", "question"):
                 yield from _role(result, swapped, role)
     if "pairs" in result.tables:
         yield from _pairs(result)
 
 
 def _handover(result: Result) -> Iterator[Finding]:
-    """Up to which layer the support decides, and from which layer on the answers' own states do."""
-    support, answer = (_turning(result, "asked", role) for role in ("support", "answer"))
-    layers = sorted(set(result.tables["asked"]["layer"]), reverse=True)
-    # Unbroken from the last layer down.
-    deciding = list(takewhile(lambda layer: layer in answer, layers))
-    if not support or not deciding:
-        return
-    until, since = max(support), deciding[-1]
-    if until >= since:
-        return
-    own, other = (
-        _at(result.tables["asked"], layer=layer, role=role) for layer, role in ((since, "answer"), (until, "support"))
-    )
-    control = _at(result.tables["controls"], swapped="asked", control=RANDOM, layer=since, role="answer")
-    yield legacy_finding(
-        f"What makes a word the answer is in the support up to layer {until}, where its states turn "
-        f"{number(other.turned, other.low, other.high)} of the answers, and in the answers' own states from layer "
-        f"{since} on: {number(own.turned, own.low, own.high)}; as many random tokens turn "
-        f"{number(control.turned, control.low, control.high)}.",
-        "clear", own.turned, own.low, own.high, control.turned,
-    )  # fmt: skip
-
-
-def _turning(result: Result, swapped: str, role: str) -> list[int]:
-    """Layers at which a role turns more answers than random tokens, corrected over all layers and roles."""
-    tests = _own(result.tables["differences"], swapped=swapped, role=role)
-    return [row.layer for row in rows_of(tests) if row.p_adjusted < SURE and row.difference > 0]
-
-
-def _at(table: pd.DataFrame, **values: Any) -> Any:
-    (row,) = rows_of(_own(table, **values))
-    return row
+    """Where states of the support turn more answers than the answers' own, and where it is the other way round."""
+    tests = _own(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
+    sure = tests[(tests["p_adjusted"] < SURE) & ((tests["low"] > NEGLIGIBLE) | (tests["high"] < -NEGLIGIBLE))]
+    sides = [part for part in (sure[sure["difference"] < 0], sure[sure["difference"] > 0]) if len(part)]
+    for part in sides or ([tests] if len(tests) else []):
+        if sides:
+            row = next(rows_of(part.loc[[part["difference"].abs().idxmax()]]))
+        else:
+            row = decisive(tests.assign(worse=False), "difference", "low", "high", NEGLIGIBLE)
+        layers = [int(layer) for layer in part["layer"]] if sides else [int(row.layer)]
+        more, less = ("the support", "the answers") if row.difference < 0 else ("the answers", "the support")
+        shares = (row.other, row.turned) if row.difference < 0 else (row.turned, row.other)
+        yield finding(
+            claim=(
+                f"At {layers_in_words(layers)} states of {more} turn more answers than those of {less} (layer "
+                f"{row.layer}: {number(shares[0])} and {number(shares[1])})"
+            ),
+            whether="states of the support or the answers' own turn more answers at any layer",
+            absent="States of the support turn as many answers as the answers' own at every layer",
+            contrast=f"layer {row.layer}: answers minus support",
+            test=Contrast.of(row, "difference"),
+            source=Source("differences", {"swapped": "asked", "role": ANSWER, "against": SUPPORT}),
+            unit=_unit(result),
+            importance=("answers", "localised"),
+        )
 
 
 def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
-    """The layer at which a role turns most answers, and those at which it turns more than random tokens."""
-    table = _own(result.tables[_TABLES[swapped]], role=role)
-    tests = _own(result.tables["differences"], swapped=swapped, role=role)
+    """At which layers states of a role turn more answers than random tokens; the contrast is that difference."""
+    where = {"swapped": swapped, "role": role, "against": RANDOM}
+    tests = _own(result.tables["differences"], **where)
     if tests.empty:
         return
-    best = max(rows_of(table), key=lambda row: (row.turned, -row.layer))
-    control = _at(result.tables["controls"], swapped=swapped, role=role, control=RANDOM, layer=best.layer)
-    test = _at(tests, layer=best.layer)
-    turning = _turning(result, swapped, role)
-    where = f" (clearly fewer at {layers_in_words(turning)})" if turning else ""
-    share = number(best.turned, best.low, best.high)
-    most = (
-        f"turn most answers at layer {best.layer}: {share}" if best.turned else f"turn no answer at any layer: {share}"
+    more = (tests["p_adjusted"] < SURE) & (tests["low"] > -NEGLIGIBLE) & (tests["high"] > NEGLIGIBLE)
+    tests = tests.assign(worse=more & (tests["difference"] > 0))
+    row = decisive(tests, "difference", "low", "high", NEGLIGIBLE)
+    layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+    fewer = "more" if row.difference > 0 else "fewer"
+    exchanged = f"{_SWAPPED[swapped]} has changed places"
+    yield finding(
+        claim=(
+            f"Where {exchanged}, states of the {role} turn {fewer} answers than random tokens at "
+            f"{layers_in_words(layers)} (layer {row.layer}: {number(row.turned)}, random tokens {number(row.other)})"
+        ),
+        whether=f"states of the {role} turn more answers than random tokens where {exchanged}",
+        absent=f"Where {exchanged}, states of the {role} turn no more answers than random tokens",
+        contrast=f"layer {row.layer}: {role} minus random tokens",
+        test=Contrast.of(row, "difference"),
+        source=Source("differences", where),
+        unit=_unit(result),
+        importance=("answers", "beats control", "localised"),
     )
-    yield legacy_finding(
-        f"Where {_SWAPPED[swapped]} has changed places, states of the {role} {most}; as many random tokens turn "
-        f"{number(control.turned, control.low, control.high)}{where}.",
-        _status(test), best.turned, best.low, best.high, control.turned,
-    )  # fmt: skip
 
 
-def _status(test: Any) -> Status:
-    """Clear where the difference from random tokens holds after correction over all layers and roles."""
-    found = status_of(test.low, test.high, 0.0)
-    return "open" if found == "clear" and not test.p_adjusted < SURE else found
+def _unit(result: Result) -> str:
+    """What differences of questions are paired by."""
+    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
 
 
 def _pairs(result: Result) -> Iterator[Finding]:
-    """How much of the difference on shared words patches take away, at the first and the last layer."""
-    table = result.tables["pairs"]
+    """Whether good sentences are likelier on shared words, and which states take that away."""
     (gap,) = rows_of(_own(result.tables["gaps"], words="shared"))
-    said = number(gap.gap, gap.low, gap.high)
-    if gap.low <= 0 <= gap.high:
-        yield legacy_finding(
-            f"On the words that both sentences of a pair have, good sentences are not clearly likelier than bad ones "
-            f"({said} nats), so patches have nothing to take away.",
-            "open", gap.gap, gap.low, gap.high, 0.0,
-        )  # fmt: skip
+    first = finding(
+        claim="On the words that both sentences of a pair have, good sentences are "
+        + ("likelier" if gap.gap > 0 else "less likely"),
+        whether="good sentences are likelier than bad ones on the words that both have",
+        absent="On the words that both sentences of a pair have, good sentences are as likely as bad ones",
+        contrast="nats per pair",
+        test=Contrast.of(gap, "gap"),
+        source=Source("gaps", {"words": "shared"}),
+        unit="pair",
+        importance=("answers",),
+        margin=_NATS,
+    )
+    yield first
+    if first.status != "clear" or gap.gap <= 0:
         return
     for position, called in (("word", "the words that differ"), ("after", "the words after them")):
-        own = sorted(rows_of(_own(table, position=position)), key=lambda row: row.layer)
-        if not own:
+        tests = _own(result.tables["contrasts"], position=position)
+        if tests.empty:
             continue
-        first, last = own[0], own[-1]
-        least = min(own, key=lambda row: row.effect)
-        yield legacy_finding(
-            f"Good sentences are likelier by {said} nats on the words that both have. States of {called} change that "
-            f"by {number(first.effect, first.low, first.high)} at layer {first.layer}, by "
-            f"{number(least.effect, least.low, least.high)} at layer {least.layer} (most), and by "
-            f"{number(last.effect, last.low, last.high)} at layer {last.layer}{_twin(result, position, least.layer)}.",
-            status_of(least.low, least.high, 0.0, negligible=_NATS), least.effect, least.low, least.high, 0.0,
-        )  # fmt: skip
-
-
-def _twin(result: Result, position: str, layer: int) -> str:
-    beside = result.tables["beside"]
-    for row in rows_of(_own(beside, model="twin", position=position, layer=layer)):
-        return f"; those of the twin with random weights by {number(row.effect, row.low, row.high)} at layer {layer}"
-    return ""
+        tests = tests.assign(worse=(tests["p_adjusted"] < SURE) & (tests["low"] < -_NATS))
+        row = decisive(tests, "difference", "low", "high", _NATS)
+        layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+        yield finding(
+            claim=(
+                f"States of {called} take away more of what makes good sentences likelier than random tokens do, at "
+                f"{layers_in_words(layers)} (layer {row.layer}: change {number(row.effect)}, with random tokens "
+                f"{number(row.other)})"
+            ),
+            whether=f"states of {called} take away more of what makes good sentences likelier than random tokens do",
+            absent=f"States of {called} take away no more of what makes good sentences likelier than random tokens do",
+            contrast=f"layer {row.layer}: difference in nats per pair",
+            test=Contrast.of(row, "difference"),
+            source=Source("contrasts", {"position": position}),
+            unit="pair",
+            importance=("answers", "beats control", "localised"),
+            margin=_NATS,
+        )
 
 
 def describe(result: Result) -> Iterator[Overview]:

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.behaviour.perturb_items import score_of
 from lamina.analyses.behaviour.verdicts import written
-from lamina.analyses.cause.effects import effect_of
+from lamina.analyses.cause.effects import TESTED, Change, effect_of, effects_of
 from lamina.analyses.cause.loss import Spoken
 from lamina.analyses.cause.patching import Places, put_in, random_tokens
 from lamina.analyses.cause.targets import Scores
@@ -38,8 +37,11 @@ POSITIONS = ("before", "word", "after", "last", "special")
 words after these but the last of the sentence; the last word; tokens that are no text."""
 EVERYWHERE = "all"
 """At all tokens: the difference over shared pieces is then gone, whatever the layer."""
-EFFECTS = ("layer", "position", "effect", "low", "high", "n")
-GAPS = ("words", "gap", "low", "high", "n")
+EFFECTS = ("layer", "position", *TESTED, "n")
+CONTRASTS = (
+    "layer", "position", "effect", "other", "difference", "low", "high", "p_adjusted", "units", "needed", "n",
+)  # fmt: skip
+GAPS = ("words", "gap", "low", "high", "p_adjusted", "units", "needed", "n")
 _SHARED, _DIFFERING = range(2)
 _SIZES = "pairs whose sentences have different numbers of pieces"
 _LONG = "pairs with a sentence longer than the model's limit"
@@ -70,7 +72,21 @@ class Patched(NamedTuple):
 
     effects: list[tuple[Any, ...]]
     random: list[tuple[Any, ...]]
+    contrasts: list[tuple[Any, ...]]
     gaps: list[tuple[Any, ...]]
+
+
+class Patch(NamedTuple):
+    """Pairs with states put in at one layer and place."""
+
+    layer: int
+    position: str
+    pairs: Int[np.ndarray, " held"]
+    """Numbers of the pairs that have tokens there."""
+    after: Float[np.ndarray, " held"]
+    """Their differences of log-probabilities over shared pieces."""
+    random: Float[np.ndarray, " held"] | None
+    """The same with as many random tokens; None at all tokens."""
 
 
 def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]) -> Asked:
@@ -154,7 +170,7 @@ def _same_word(cut: Cut, one: int, other: int) -> bool:
 
 
 def measure_pairs(
-    parts: Interventions, model: LanguageModel, asked: Asked, layers: Sequence[int], *, samples: int, seed: int
+    parts: Interventions, model: LanguageModel, asked: Asked, layers: Sequence[int], *, seed: int
 ) -> Patched:
     """How much each patch changes the difference of log-probabilities, and what that difference is made of."""
     edits: dict[tuple[bool, int, str], Edit] = {}
@@ -166,17 +182,44 @@ def measure_pairs(
             edits |= {(True, layer, position): put_in(layer, drawn) for layer in layers}
     (good,) = _sums(parts, model, asked, asked.good, asked.donors)
     bad, *changed = _sums(parts, model, asked, asked.bad, asked.rows, list(edits.values()), asked.donors)
-    units = [pair.item for pair in asked.pairs]
-    found = Patched([], [], _gaps(good - bad, asked, units, samples=samples, seed=seed))
-    for (random, layer, position), after in zip(edits, changed, strict=True):
-        held = [at for at, own in enumerate(asked.places) if position == EVERYWHERE or len(own[position])]
-        if held:
-            one = np.ones(len(held))
-            before, now = (Scores((good - each)[held, _SHARED], one) for each in (bad, after))
-            effect = effect_of(before, now, [units[at] for at in held], whole=False)
-            row = (layer, position, effect.effect, effect.low, effect.high, len(held))
-            (found.random if random else found.effects).append(row)
-    return found
+    after = dict(zip(edits, changed, strict=True))
+    patches = []
+    for (random, layer, position), own in after.items():
+        held = [at for at, places in enumerate(asked.places) if position == EVERYWHERE or len(places[position])]
+        if held and not random:
+            other = after.get((True, layer, position))
+            drawn = None if other is None else (good - other)[held, _SHARED]
+            patches.append(Patch(layer, position, np.array(held), (good - own)[held, _SHARED], drawn))
+    return pair_tables(good - bad, patches, [pair.item for pair in asked.pairs])
+
+
+def pair_tables(differences: Float[np.ndarray, "pair 2"], patches: Sequence[Patch], units: Sequence[str]) -> Patched:
+    """Rows of tables from the differences of log-probabilities of pairs, on shared pieces and on those that differ.
+
+    All layers and positions are one family: of patches, of random tokens, and of patches minus random tokens, where p
+    is one-sided, that states take more of the difference away than random tokens do.
+    """
+    before = differences[:, _SHARED]
+    drawn = [(patch, patch.random) for patch in patches if patch.random is not None]
+    effects = effects_of([_changed(before[patch.pairs], patch.after, patch, units) for patch in patches])
+    random = effects_of([_changed(before[patch.pairs], values, patch, units) for patch, values in drawn])
+    compared = effects_of([_changed(values, patch.after, patch, units) for patch, values in drawn], harm=-1)
+    both = {(patch.layer, patch.position): effect.effect for patch, effect in zip(patches, effects, strict=True)}
+    rows = [
+        (patch.layer, patch.position, both[patch.layer, patch.position], other.effect, *test[2:], len(patch.pairs))
+        for (patch, _), other, test in zip(drawn, random, compared, strict=True)
+    ]
+    return Patched(
+        [(each.layer, each.position, *own[2:], len(each.pairs)) for each, own in zip(patches, effects, strict=True)],
+        [(each.layer, each.position, *own[2:], len(each.pairs)) for (each, _), own in zip(drawn, random, strict=True)],
+        rows,
+        _gaps(differences, units),
+    )
+
+
+def _changed(before: np.ndarray, after: np.ndarray, patch: Patch, units: Sequence[str]) -> Change:
+    one = np.ones(len(patch.pairs))
+    return Change(Scores(before, one), Scores(after, one), np.array(units)[patch.pairs].tolist())
 
 
 def _tokens(asked: Asked, row: int, position: str) -> Int[np.ndarray, " token"]:
@@ -217,14 +260,13 @@ def _sums(
     return kept
 
 
-def _gaps(
-    differences: Float[np.ndarray, "pair 2"], asked: Asked, units: Sequence[str], *, samples: int, seed: int
-) -> list[tuple[Any, ...]]:
+def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> list[tuple[Any, ...]]:
     """By how much good sentences are likelier: in all, on the pieces that both have, and on the others."""
-    one = np.ones(len(asked.pairs))
+    one, nothing = np.ones(len(differences)), np.zeros(len(differences))
     parts = {
         "all": differences.sum(1),
         "shared": differences[:, _SHARED],
         "differing": differences[:, _DIFFERING],
     }
-    return [(words, *score_of(units, own, one, samples=samples, seed=seed), len(one)) for words, own in parts.items()]
+    tests = (effect_of(Scores(nothing, one), Scores(own, one), units) for own in parts.values())
+    return [(words, *test[2:], len(one)) for words, test in zip(parts, tests, strict=True)]

@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Int
 
-from lamina.analyses.behaviour.accuracies import exact_interval
-from lamina.analyses.cause.effects import Effect, effect_of
+from lamina.analyses.cause.effects import Change, effects_of
 from lamina.analyses.cause.patching import Places, put_back, put_in, random_tokens, share_of
 from lamina.analyses.cause.targets import Scores
 from lamina.analyses.questions.roles import NOWHERE, roles_of
@@ -30,7 +29,6 @@ from lamina.encoders.heads_on_states import HeadOnStates
 from lamina.encoders.interventions import Edit, Interventions
 from lamina.encoders.rows import Row
 from lamina.progress import progress
-from lamina.stats.family import holm
 from lamina.stats.units import unit_of
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answer, Answerer
@@ -44,12 +42,16 @@ SWAPS: tuple[Swap, ...] = get_args(Swap)
 ROLES = ("question", "support", "answer", "rest", "special")
 """Groups of tokens, which share none: `answer` is the answers to both contexts, `support` the sentences that hold or
 support these, without them, `special` tokens that are no text, `rest` everything else."""
+SUPPORT, ANSWER = "support", "answer"
 ALL = "all"
 """All tokens, in place of a role."""
 PATCH = ("layer", "role", "turned", "low", "high", "n")
 OUTCOMES = ("swapped", "layer", "role", "outcome", "share", "low", "high", "n")
 CONTROLS = ("swapped", "control", *PATCH)
-DIFFERENCES = ("swapped", "layer", "role", "difference", "low", "high", "p_adjusted", "n")
+DIFFERENCES = (
+    "swapped", "layer", "role", "against", "turned", "other", "difference", "low", "high", "p_adjusted", "units",
+    "needed", "n",
+)  # fmt: skip
 OWN, RANDOM, UNCHANGED = "", "random tokens", "unchanged context"
 """What is patched: the tokens of a role; as many others; all tokens, from the same context."""
 _TURNED, _KEPT, _OTHER = _OUTCOMES = ("turned", "kept", "other")
@@ -268,7 +270,7 @@ def measure_turns(
     units = np.array([unit.of(text) for text in texts])
     there = {role: np.array([bool(len(each.to)) for each in places[role]]) for role in ROLES}
     there[ALL] = np.ones(len(pairs), bool)
-    return _tables(swap, outcomes, there, units, samples=samples, seed=seed)
+    return turned_tables(swap, outcomes, there, units, samples=samples, seed=seed)
 
 
 def _outcomes(
@@ -300,7 +302,7 @@ def _row(number: int, window: Window) -> Row:
     return Row(number, window.ids, window.types, window.words, whole, whole)
 
 
-def _tables(
+def turned_tables(
     swap: Swap,
     outcomes: Mapping[tuple[str, int, str], np.ndarray],
     there: Mapping[str, np.ndarray],
@@ -309,9 +311,20 @@ def _tables(
     samples: int,
     seed: int,
 ) -> Turned:
-    """Shares with intervals; roles that a question has no tokens of are not counted."""
+    """Shares with intervals, and their differences; roles that a question has no tokens of are not counted.
+
+    Every role is compared with as many random tokens, and the answers with the support; each is a family over layers
+    (and roles).
+
+    Args:
+        swap: what has changed places.
+        outcomes: what is patched, layer, role -> what becomes of each answer.
+        there: role -> which questions have tokens of it.
+        units: the document of each question.
+        samples: bootstrap samples.
+        seed: of the draw.
+    """
     found = Turned([], [], [], [])
-    tests = []
     for (kind, layer, role), said in outcomes.items():
         held = there[role]
         own, count, keys = said[held], int(held.sum()), units[held].tolist()
@@ -321,19 +334,25 @@ def _tables(
             continue
         found.patch.append((layer, role, *shares[_TURNED], count))
         found.outcomes.extend((swap, layer, role, each, *share, count) for each, share in shares.items())
-        if count:
-            before, after = ((each[held] == _TURNED).astype(float) for each in (outcomes[RANDOM, layer, role], said))
-            one = np.ones(count)
-            effect = effect_of(Scores(before, one), Scores(after, one), keys, whole=True)
-            tests.append((layer, role, effect.effect, *_spread(effect, len(set(keys))), count, effect.p))
-    for (*row, count, _), p in zip(tests, holm([each[-1] for each in tests]), strict=True):
-        found.differences.append((swap, *row, float(p), count))
+    owns = [(layer, role) for kind, layer, role in outcomes if kind == OWN]
+    families = {
+        RANDOM: [(layer, role, (RANDOM, layer, role), there[role]) for layer, role in owns],
+        SUPPORT: [
+            (layer, role, (OWN, layer, SUPPORT), there[ANSWER] & there[SUPPORT])
+            for layer, role in owns
+            if role == ANSWER and (OWN, layer, SUPPORT) in outcomes
+        ],
+    }
+    for against, members in families.items():
+        kept = [member for member in members if member[3].any()]
+        changes = []
+        for layer, role, other, held in kept:
+            before, after = (
+                Scores((outcomes[each][held] == _TURNED).astype(float), np.ones(int(held.sum())))
+                for each in (other, (OWN, layer, role))
+            )
+            changes.append(Change(before, after, units[held].tolist()))
+        for (layer, role, _, held), effect in zip(kept, effects_of(changes), strict=True):
+            shares = effect.value, effect.baseline
+            found.differences.append((swap, layer, role, against, *shares, *effect[2:], int(held.sum())))
     return found
-
-
-def _spread(effect: Effect, units: int) -> tuple[float, float]:
-    """The interval of a difference; where all documents are alike, as wide as that of as many equal draws."""
-    if effect.low < effect.high:
-        return effect.low, effect.high
-    reach = exact_interval(0, units)[1]
-    return max(-1.0, effect.effect - reach), min(1.0, effect.effect + reach)

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from lamina.analyses.behaviour.accuracies import exact_interval
-from lamina.analyses.behaviour.perturb_items import score_of
+from lamina.analyses.cause.effects import score_interval
+from lamina.analyses.cause.targets import Scores
 from lamina.encoders.interventions import Clean, Edit
 from lamina.errors import ModelError
 
@@ -76,7 +76,5 @@ def share_of(
     """
     if not len(hits):
         return float("nan"), float("nan"), float("nan")
-    if hits.all() or not hits.any():
-        many = len(set(units))
-        return float(hits[0]), *exact_interval(many * bool(hits[0]), many)
-    return score_of(units, hits.astype(float), np.ones(len(hits)), samples=samples, seed=seed)
+    scores = Scores(hits.astype(float), np.ones(len(hits)))
+    return scores.value, *score_interval(scores, units, samples=samples, seed=seed)

@@ -52,7 +52,7 @@ class Probed(Target):
         seed: int = 0,
     ) -> None:
         """`splits` has the texts that a probe of the twin learns from."""
-        self.reader, self.task, self.whole = reader, task, reader.seeds == 1
+        self.reader, self.task = reader, task
         self.layers, self.name = reader.layers, probe_name(task.name, reader.layers[-1])
         self._splits, self._texts, self._seed = splits, texts, seed
         asked = [text for text in texts if task.targets(text)]

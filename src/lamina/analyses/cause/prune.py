@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
-from lamina.analyses.cause.effects import measure
+from lamina.analyses.cause.effects import TESTED, Change, effects_of, measure
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Probes, Suite
-from lamina.analyses.cause.prune_curve import CURVE, SHARES, curves, share_rows, valued
+from lamina.analyses.cause.judgements import PAIRS
+from lamina.analyses.cause.prune_curve import CONTRASTS, CURVE, SHARES, contrast_rows, curves, share_rows, valued
 from lamina.analyses.cause.prune_findings import describe, tell_findings
 from lamina.analyses.cause.prune_orders import (
     EFFECT,
@@ -28,8 +29,10 @@ from lamina.analyses.cause.prune_orders import (
 )
 from lamina.analyses.cause.prune_saving import RETRAINED, files_of, lessons, named_point, retrained, save_point
 from lamina.analyses.cause.some_items import SomeItems, halved
+from lamina.analyses.cause.targets import Scores
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
+from lamina.analyses.sample_size import LEAST_DOCUMENTS
 from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
@@ -40,7 +43,9 @@ from lamina.results import Result
 from lamina.training.retraining import Schooling
 
 _ORDER = ("by", "place", "layer", "head", "worth")
-_CONTROLS = ("control", "value", "low", "high")
+_CONTROLS = (
+    "control", "value", "low", "high", "whole", "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed",
+)  # fmt: skip
 TWIN, GUESS = "the twin with random weights", "guessing"
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""
@@ -61,20 +66,29 @@ _BACKWARD = 3
     ),
     cites=("Michel et al. 2019", "Voita et al. 2019", "Sajjad et al. 2023"),
     reads=CauseInputs(),
-    version=1,
+    # 2: orders are compared as one family, the model with its controls document by document.
+    version=2,
     tables={
         "curve": Table("One row per order and number of heads (or blocks) removed; of random orders the mean.", CURVE),
-        "shares": Table(
-            "One row per order: the share that can go within 1 point (of a loss: 1 %); difference: from random.", SHARES
+        "shares": Table("One row per order: the share that can go within 1 point (of a loss: 1 %).", SHARES),
+        "contrasts": Table(
+            "One row per pair of orders: the share that can go by the one minus that by the other. All are one family "
+            "(bootstrap of documents, max-T), two-sided; intervals are simultaneous.",
+            CONTRASTS,
         ),
         "order": Table(
             "One row per order that is not random and head (or block): its place in the order; worth: its importance, "
             "or how much worse the score is without it alone, on the half that chooses.",
             _ORDER,
         ),
-        "controls": Table("One row per control: what needs no training scores on the same items.", _CONTROLS),
+        "controls": Table(
+            "One row per control: what needs no training scores on the same items; difference: the whole model's score "
+            "minus that, paired by document. All controls are one family (sign flips, max-T), two-sided.",
+            _CONTROLS,
+        ),
         "retrained": Table(
-            "One row per model, the saved one and the whole one, trained on for some steps; only with --retrain.",
+            "One row per model, the saved one and the whole one, trained on for some steps; only with --retrain. more: "
+            "what the saved one gains beyond the whole one, paired by document, a family of one, two-sided.",
             RETRAINED,
             optional=True,
         ),
@@ -148,6 +162,7 @@ def prune(
     tables = {
         "curve": pd.DataFrame([row for curve in drawn for row in curve.rows()], columns=list(CURVE)),
         "shares": pd.DataFrame(share_rows(drawn), columns=list(SHARES)),
+        "contrasts": pd.DataFrame(contrast_rows(drawn), columns=list(CONTRASTS)),
         "order": pd.DataFrame(_order_rows(found), columns=list(_ORDER)).astype({"head": "Int64"}),
         "controls": pd.DataFrame(
             _controls(encoder, scored, twin=twin, samples=samples, seed=seed), columns=list(_CONTROLS)
@@ -166,7 +181,12 @@ def prune(
     return Tables(
         tables,
         skipped,
-        data={"target": name, "items_choosing": len(choosing.items), "items_scored": len(scored.items)},
+        data={
+            "target": name,
+            "items_choosing": len(choosing.items),
+            "items_scored": len(scored.items),
+            **_few_units(scored, material),
+        },
         files=files,
         scored={name: drawn[0].answers},
     )
@@ -286,11 +306,28 @@ def _order_rows(found: Sequence[Order]) -> Iterator[tuple[Any, ...]]:
 def _controls(
     encoder: HuggingFaceEncoder, target: SomeItems, *, twin: bool, samples: int, seed: int
 ) -> Iterator[tuple[Any, ...]]:
+    whole = measure(Interventions(encoder, heads=False), target, [])[0]
+    scores: dict[str, Scores] = {}
     if target.chance is not None and isfinite(target.chance):
-        yield GUESS, target.chance, target.chance, target.chance
+        scores[GUESS] = Scores(target.chance * whole.counts, whole.counts)
     if twin:
         other = encoder.random_twin(seed)
-        same = target.of(other)
-        scores = measure(Interventions(other, heads=False), same, [])
-        found = valued(scores, same.units, samples=samples, seed=seed)
-        yield TWIN, *(float(each[0]) for each in (found.value, *found.interval))
+        scores[TWIN] = measure(Interventions(other, heads=False), target.of(other), [])[0]
+    tests = effects_of([Change(each, whole, target.units) for each in scores.values()])
+    for (name, each), test in zip(scores.items(), tests, strict=True):
+        found = valued([each], target.units, samples=samples, seed=seed)
+        value, low, high = (float(number[0]) for number in (found.value, *found.interval))
+        yield name, value, low, high, test.value, *(getattr(test, _OF.get(field, field)) for field in TESTED)
+
+
+_OF = {"p_adjusted": "p"}
+"""Column of a test -> its field in `Effect`, where that is another."""
+
+
+def _few_units(target: SomeItems, material: Material) -> dict[str, Any]:
+    """What is scored is half of the documents: where these are few, the result warns."""
+    many = len(set(target.units))
+    if many >= LEAST_DOCUMENTS:
+        return {}
+    known = target.name != PAIRS and any(text.doc for text in material.scored)
+    return {"scored_from": {"documents" if known else "items": many}}

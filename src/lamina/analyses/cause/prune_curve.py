@@ -10,21 +10,29 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.prune_orders import RANDOM, Order
+from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP, Order
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import Removed
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.intervals import intervals
 from lamina.stats.seeds import draws_over_seeds
-from lamina.stats.units import weights_of
+from lamina.stats.units import Units
 
 CURVE = ("by", "removed", "left", "share_left", "value", "low", "high")
-SHARES = ("by", "within", "removed", "share", "low", "high", "difference", "diff_low", "diff_high")
+SHARES = ("by", "within", "removed", "share", "low", "high")
+CONTRASTS = (
+    "by", "against", "share", "other_share", "difference", "low", "high", "p_adjusted", "units", "needed",
+)  # fmt: skip
+COMPARED = ((IMPORTANCE, RANDOM), (EFFECT, RANDOM), (TOP, BOTTOM))
+"""Orders of which the share that can go is compared."""
 POINT = 0.01
 """How much worse a score may become: a point of an accuracy or F1 (of 100), a hundredth of a loss."""
 
 
 class Value(NamedTuple):
-    """A score, and the same score of documents drawn with replacement."""
+    """A score, and the same score of resampled documents."""
 
     value: Float[np.ndarray, " *points"]
     drawn: Float[np.ndarray, " sample *points"]
@@ -32,25 +40,11 @@ class Value(NamedTuple):
     @property
     def interval(self) -> tuple[Float[np.ndarray, " *points"], Float[np.ndarray, " *points"]]:
         """95 %; not available where nothing was drawn."""
-        return interval(self.drawn)
+        return intervals(self.drawn)
 
     def minus(self, other: Value) -> Value:
         """The difference from another score of the same documents, draw by draw."""
         return Value(self.value - other.value, self.drawn - other.drawn)
-
-
-def interval(drawn: Float[np.ndarray, " sample *points"]) -> tuple[np.ndarray, np.ndarray]:
-    """Where 95 % of the draws lie.
-
-    Example:
-        >>> [float(each) for each in interval(np.linspace(0, 1, 101))]
-        [0.025, 0.975]
-    """
-    if not np.isfinite(drawn).any():
-        missing = np.full(drawn.shape[1:], np.nan)
-        return missing, missing
-    low, high = np.nanquantile(drawn, [0.025, 0.975], axis=0)
-    return low, high
 
 
 def valued(scores: Sequence[Scores], units: Sequence[str], *, samples: int, seed: int) -> Value:
@@ -62,14 +56,11 @@ def valued(scores: Sequence[Scores], units: Sequence[str], *, samples: int, seed
         >>> float(found.value[0]), found.drawn.shape
         (0.5, (20, 1))
     """
-    names, owner = np.unique(units, return_inverse=True)
-    sums = np.array([[np.bincount(owner, part, len(names)) for part in each] for each in scores])
-    weights = np.array([weights_of(name, samples=samples, seed=seed) for name in names.tolist()], float)
-    drawn = np.einsum("pcu,us->csp", sums, weights)
-    told = (drawn[1] > 0) & (len(names) > 1)
-    ratios = np.divide(drawn[0], drawn[1], out=np.full(drawn[0].shape, np.nan), where=told)
-    totals = sums.sum(2)
-    return Value(totals[:, 0] / totals[:, 1], ratios)
+    by = Units.of(units, "document")
+    hits, counts = (by.sums(np.stack([each[part] for each in scores], 1)) for part in (0, 1))
+    drawn = ratio_draws(hits, counts, by, samples=samples, seed=seed)
+    totals = hits.sum(0), counts.sum(0)
+    return Value(totals[0] / totals[1], drawn if len(by) > 1 else np.full_like(drawn, np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +75,8 @@ class Curve:
     lower_is_better: bool
     answers: int = 0
     """Answers, or pieces, that are scored at each point."""
+    units: int = 0
+    """Documents (pairs, questions) that are resampled."""
 
     def rows(self) -> Iterator[tuple]:
         """See `CURVE`."""
@@ -129,6 +122,7 @@ def curves(
         for by in dict.fromkeys(order.by for order in orders)
     }
     shape = {"removed": np.array(points), "many": points[-1], "answers": int(clean.counts.sum())}
+    shape["units"] = len(set(target.units))
     return [
         Curve(by, scored=_over_draws(each, target), lower_is_better=target.lower_is_better, **shape)
         for by, each in found.items()
@@ -146,14 +140,49 @@ def _over_draws(each: Sequence[Value], target: Target) -> Value:
 
 
 def share_rows(found: Sequence[Curve]) -> Iterator[tuple]:
-    """See `SHARES`: the difference is that from the share that can go at random."""
-    at_random = next((curve.share for curve in found if curve.by == RANDOM), None)
+    """See `SHARES`."""
     for curve in found:
         share = curve.share
-        low, high = map(float, share.interval)
         gone = round(float(share.value) * curve.many)
-        beside = (np.nan, np.nan, np.nan)
-        if at_random is not None and curve.by != RANDOM:
-            apart = share.minus(at_random)
-            beside = (float(apart.value), *map(float, apart.interval))
-        yield curve.by, "1 %" if curve.lower_is_better else "1 point", gone, float(share.value), low, high, *beside
+        yield curve.by, _within(curve), gone, float(share.value), *map(float, share.interval)
+
+
+def contrast_rows(found: Sequence[Curve]) -> list[tuple]:
+    """See `CONTRASTS`: the share that can go by one order minus that by another; one family."""
+    curves = {curve.by: curve for curve in found}
+    pairs = [pair for pair in COMPARED if all(by in curves for by in pair)]
+    if not pairs:
+        return []
+    shares = {by: curve.share for by, curve in curves.items()}
+    apart = [shares[by].minus(shares[other]) for by, other in pairs]
+    tests = share_contrasts(
+        np.array([float(each.value) for each in apart]),
+        np.stack([each.drawn for each in apart], 1),
+        found[0].units,
+    )
+    return [
+        (by, other, float(shares[by].value), float(shares[other].value), *each)
+        for (by, other), *each in zip(pairs, *tests, strict=True)
+    ]
+
+
+def share_contrasts(
+    estimates: Float[np.ndarray, " pair"], drawn: Float[np.ndarray, "sample pair"], units: int
+) -> Contrasts:
+    """Differences of shares, two-sided, as one family. Shares are steps: a difference may be the same in all draws.
+
+    Example:
+        >>> found = share_contrasts(np.array([0.5]), np.full((999, 1), 0.5), 20)
+        >>> found.low.item(), found.p.item()
+        (0.5, 0.001)
+    """
+    tests = bootstrap_family(estimates, drawn, units, bounds=(-1.0, 1.0))
+    settled = np.isfinite(drawn).all(0) & (np.ptp(drawn, axis=0) < _ROUNDING) & (tests.needed == 0)
+    least = 1 / (1 + len(drawn))
+    low, high = (np.where(settled, estimates, ends) for ends in (tests.low, tests.high))
+    p = np.where(settled, np.where(np.abs(estimates) > _ROUNDING, least, 1.0), tests.p)
+    return tests._replace(low=low, high=high, p=p)
+
+
+def _within(curve: Curve) -> str:
+    return "1 %" if curve.lower_is_better else "1 point"

@@ -7,10 +7,10 @@ from typing import Any
 
 from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.findings import Finding, number, rows_of
+from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.results import Result
-from lamina.stats.status import NEGLIGIBLE, Status
+from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 
 HOW = {
     IMPORTANCE: "by importance (gradient of a gate)",
@@ -25,72 +25,66 @@ _NATS = 0.05
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """The share that can go by each order beside that at random; what training on regains."""
+    """The share that can go by one order beside that by another; what training on regains."""
     empty = _nothing_to_lose(result)
     if empty is not None:
         yield empty
         return
-    shares = {row.by: row for row in rows_of(result.tables["shares"])}
     yield from _retrained(result)
-    for by in (IMPORTANCE, EFFECT):
-        if by in shares:
-            yield _against_random(result, shares[by], shares.get(RANDOM))
-    if TOP in shares and BOTTOM in shares:
-        yield _top_and_bottom(result, shares[TOP], shares[BOTTOM])
-    if RANDOM in shares and not {IMPORTANCE, EFFECT} & set(shares):
-        yield _against_random(result, shares[RANDOM], None)
+    for row in rows_of(result.tables["contrasts"]):
+        yield _compared(result, row)
 
 
 def _nothing_to_lose(result: Result) -> Finding | None:
-    """Where the whole model is no better than a control, any share of it can go, which says nothing."""
-    whole = next(row for row in rows_of(result.tables["curve"]) if row.removed == 0)
-    for control in rows_of(result.tables["controls"]):
-        lower = result.tables["shares"]["within"].iloc[0] == "1 %"
-        better = whole.high < control.low if lower else whole.low > control.high
-        if not better:
-            return legacy_finding(
-                f"{_score(result)} of the whole model is {number(whole.value, whole.low, whole.high)}, not clearly "
-                f"better than {control.control} ({number(control.value, control.low, control.high)}): there is nothing "
-                "to lose, so the shares that can go mean nothing.",
-                "open", whole.value, whole.low, whole.high, control.value,
-            )  # fmt: skip
+    """Where the whole model is not shown to do better than a control, any share of it may go, which says nothing."""
+    lower = _lower(result)
+    for row in rows_of(result.tables["controls"]):
+        test = Contrast.of(row, "difference", "diff_low", "diff_high")
+        if test.p < SURE and (row.difference < 0) == lower:
+            continue
+        what = _score(result)
+        scores = f"{number(row.whole)} against {number(row.value)}"
+        return finding(
+            claim=f"The whole model does worse than {row.control}, so the shares that can go mean nothing: {what} is "
+            f"{scores}",
+            whether=f"the whole model does better than {row.control}, so that there is something to lose",
+            absent=f"The whole model does no better than {row.control}, so the shares that can go mean nothing: {what} "
+            f"is {scores}",
+            contrast="difference",
+            test=test,
+            source=Source("controls", {"control": row.control}),
+            unit=_unit(result),
+            importance=("beats control",),
+            margin=_NATS if lower else NEGLIGIBLE,
+        )
     return None
 
 
-def _against_random(result: Result, row: Any, random: Any) -> Finding:
-    said = (
-        f"{_percent(row.share, row.low, row.high)} of the {_parts(result)} can go within {_within(result, row)}"
-        f"{_resolution(result)}"
+def _compared(result: Result, row: Any) -> Finding:
+    """Whether more can go by one order than by another; nothing is tested where none, or all, can go by both."""
+    parts, within = _parts(result), _within(result, None)
+    way, other = HOW[row.by], HOW[row.against]
+    source = Source("contrasts", {"by": row.by, "against": row.against})
+    importance = ("answers", "localised") if row.by == TOP else ("answers", "beats control")
+    question = f"more {parts} can go {way} than {other} within {within}"
+    if row.share == row.other_share and row.share in (0, 1):
+        ends = "from either end" if row.by == TOP else "either way"
+        many = f"no {parts.removesuffix('s')}" if row.share == 0 else f"each {parts.removesuffix('s')}"
+        reason = f"{many} could be removed {ends} within {within}"
+        return not_tested(question, reason, source=(source,), importance=importance)
+    shares = f"{percent(row.share)} against {percent(row.other_share)}"
+    more = "More" if row.difference > 0 else "Fewer"
+    return finding(
+        claim=f"{more} {parts} can go {way} than {other} within {within}: {shares}",
+        whether=question,
+        absent=f"As many {parts} can go {way} as {other} within {within}: {shares}",
+        contrast="difference of the shares",
+        test=Contrast.of(row, "difference"),
+        source=source,
+        unit=_unit(result),
+        importance=importance,
+        note=_resolution(result, row.against),
     )
-    if random is None:
-        text = f"{said} when they are taken away {HOW[row.by]}."
-        return legacy_finding(text, "open", row.share, row.low, row.high)
-    status = status_of(row.diff_low, row.diff_high, 0.0)
-    begin = {
-        "clear": f"More can go {HOW[row.by]} than at random" if row.difference > 0 else
-        f"Less can go {HOW[row.by]} than at random",
-        "null": f"Choosing {HOW[row.by]} saves no more than chance",
-        "open": f"Whether more can go {HOW[row.by]} than at random is undecided",
-    }[status]  # fmt: skip
-    return legacy_finding(
-        f"{begin}: {said}, at random {_percent(random.share, random.low, random.high)} (difference "
-        f"{_percent(row.difference, row.diff_low, row.diff_high)}).",
-        status, row.difference, row.diff_low, row.diff_high, 0.0,
-    )  # fmt: skip
-
-
-def _top_and_bottom(result: Result, top: Any, bottom: Any) -> Finding:
-    status: Status = status_of(top.low, top.high, bottom.share, (bottom.low, bottom.high))
-    begin = "Undecided whether upper or lower layers matter less"
-    if status == "clear":
-        begin = f"{'Upper' if top.share > bottom.share else 'Lower'} layers matter less"
-    elif status == "null":
-        begin = "Upper layers matter as much as lower ones"
-    return legacy_finding(
-        f"{begin}: {_percent(top.share, top.low, top.high)} of the {_parts(result)} can go from the top within "
-        f"{_within(result, top)}, {_percent(bottom.share, bottom.low, bottom.high)} from the bottom.",
-        status, top.share, top.low, top.high, bottom.share,
-    )  # fmt: skip
 
 
 def _retrained(result: Result) -> Iterator[Finding]:
@@ -100,25 +94,24 @@ def _retrained(result: Result) -> Iterator[Finding]:
         return
     rows = {row.model: row for row in rows_of(table)}
     pruned, whole = rows["pruned"], rows["whole"]
-    lower = result.tables["shares"]["within"].iloc[0] == "1 %"
-    gained = (whole.diff_low, whole.diff_high)
-    status = status_of(
-        pruned.diff_low, pruned.diff_high, whole.difference, gained, negligible=_NATS if lower else NEGLIGIBLE
+    lower = _lower(result)
+    gains = f"the score of the pruned model by {number(pruned.difference)}, that of the whole one by " + number(
+        whole.difference
     )
-    more = (pruned.difference > whole.difference) != lower
-    begin = {
-        "clear": "Training on makes up for some of what was removed" if more else
-        "Training on helps the whole model more than the pruned one",
-        "null": "Training on makes up for nothing of what was removed",
-        "open": "Whether training on makes up for some of what was removed is undecided",
-    }[status]  # fmt: skip
-    yield legacy_finding(
-        f"{begin}: with {pruned.removed} {_parts(result)} removed {HOW[pruned.by]}, {pruned.steps} steps take the "
-        f"score from {number(pruned.before)} to {number(pruned.value, pruned.low, pruned.high)}; "
-        f"the whole model goes from {number(whole.before)} to {number(whole.value, whole.low, whole.high)} with the "
-        "same training.",
-        status, pruned.difference, pruned.diff_low, pruned.diff_high, whole.difference,
-    )  # fmt: skip
+    steps = f"{pruned.steps:,} steps of training change {gains}"
+    yield finding(
+        claim=f"Training on makes up for some of what was removed: {steps}"
+        if (pruned.more > 0) != lower
+        else f"Training on helps the whole model more than the pruned one: {steps}",
+        whether="training on makes up for some of what was removed",
+        absent=f"Training on makes up for nothing of what was removed: {steps}",
+        contrast="difference",
+        test=Contrast.of(pruned, "more", "more_low", "more_high"),
+        source=Source("retrained"),
+        unit=_unit(result),
+        importance=("answers",),
+        margin=_NATS if lower else NEGLIGIBLE,
+    )
 
 
 def describe(result: Result) -> Iterator[Overview]:
@@ -151,10 +144,23 @@ def _parts(result: Result) -> str:
     return f"{result.provenance.parameters['component']}s"
 
 
-def _resolution(result: Result) -> str:
-    """Between two points of a curve nothing is known."""
-    step = sorted(result.tables["curve"]["removed"].unique())[1]
-    return f" (taken away {step} at a time)" if step > 1 else ""
+def _resolution(result: Result, against: str) -> str:
+    """Between two points of a curve nothing is known, and few random orders stand for themselves alone."""
+    step = int(sorted(result.tables["curve"]["removed"].unique())[1])
+    said = [f"{_parts(result).capitalize()} were taken away {step} at a time."] if step > 1 else []
+    drawn = int(result.provenance.parameters.get("draws", ENOUGH_SEEDS))
+    if against == RANDOM and drawn < ENOUGH_SEEDS:
+        said.append(f"Of random orders only {drawn} {'was' if drawn == 1 else 'were'} tried.")
+    return " ".join(said)
+
+
+def _lower(result: Result) -> bool:
+    return bool(result.tables["shares"]["within"].iloc[0] == "1 %")
+
+
+def _unit(result: Result) -> str:
+    """What is resampled: documents, or pairs."""
+    return "item" if result.provenance.corpus["target"] == "pairs" else "document"
 
 
 def _within(result: Result, row: Any) -> str:

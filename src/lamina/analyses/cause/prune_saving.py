@@ -16,14 +16,14 @@ import torch
 from lamina.analyses.behaviour.perturb_targets import some_texts
 from lamina.analyses.cause.answers import QA, QA_EXACT
 from lamina.analyses.cause.asking import Material, targets_of
-from lamina.analyses.cause.effects import measure
+from lamina.analyses.cause.effects import Change, effects_of, measure
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.probed import PROBE
-from lamina.analyses.cause.prune_curve import Value, interval, valued
+from lamina.analyses.cause.prune_curve import Value, valued
 from lamina.analyses.cause.prune_orders import ORDERS, Order
 from lamina.analyses.cause.some_items import same_items
-from lamina.analyses.cause.targets import Target
+from lamina.analyses.cause.targets import Scores, Target
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.anatomy import attention_by
@@ -32,12 +32,14 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import PRUNED, Removed, kept_removed, save_pruned, save_weights
 from lamina.errors import InputError
 from lamina.files.writing import write_text
+from lamina.stats.intervals import intervals
 from lamina.training.provenance import ABOUT, TEXTS, folder_of, is_among, read_about, text_hash, used_texts
 from lamina.training.retraining import Schooling, train_on
 from lamina.types import Text
 
 RETRAINED = (
-    "model", "by", "removed", "steps", "before", "value", "low", "high", "difference", "diff_low", "diff_high",
+    "model", "by", "removed", "steps", "before", "value", "low", "high", "difference", "diff_low", "diff_high", "more",
+    "more_low", "more_high", "p_adjusted", "units", "needed",
 )  # fmt: skip
 FOLDER = "model"
 """Of the saved model, in the folder of the result."""
@@ -87,6 +89,7 @@ def retrained(
     The saved model in `folder` is replaced. What is scored is not trained on.
     """
     how = learned.how
+    rows, gains = [], []
     for name, gone in (("pruned", removed), ("whole", Removed())):
         own, scratch = _saved(model, gone)
         # Both before anything is learned: a head is told by the weights below it.
@@ -101,7 +104,11 @@ def retrained(
             save_weights(own, folder, {"retrained": said})
             _hand_on(model.encoder, folder, learned.texts)
         found = valued([before, after], asked.units, samples=samples, seed=seed)
-        yield name, point.by, len(gone.names), how.steps, *_row(found)
+        rows.append((name, point.by, len(gone.names), how.steps, *_row(found)))
+        gains.append(Scores(after.hits - before.hits, after.counts))
+    (more,) = effects_of([Change(gains[1], gains[0], target.units)])
+    yield *rows[0], more.effect, more.low, more.high, more.p, more.units, more.needed
+    yield *rows[1], *[float("nan")] * 6
 
 
 class Lessons(NamedTuple):
@@ -182,7 +189,7 @@ def _saved(model: Interventions, removed: Removed) -> tuple[HuggingFaceEncoder, 
 def _row(found: Value) -> tuple[float, ...]:
     """Before, after with its interval, and the difference with its own."""
     (before, after), (low, high) = found.value, found.interval
-    moved = interval(found.drawn[:, 1] - found.drawn[:, 0])
+    moved = intervals(found.drawn[:, 1] - found.drawn[:, 0])
     return tuple(map(float, (before, after, low[1], high[1], after - before, *moved)))
 
 

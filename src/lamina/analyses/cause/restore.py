@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 
-from lamina.analyses.cause.restore_findings import describe, tell_findings
+from lamina.analyses.cause.restore_findings import LINEAR, SINGLE, describe, tell_findings
 from lamina.analyses.cause.restore_inputs import TunedModel
 from lamina.analyses.cause.restore_layers import (
     HOWS,
@@ -18,7 +19,6 @@ from lamina.analyses.cause.restore_layers import (
     TRANSFER,
     Changed,
     How,
-    Runs,
     Span,
     plans_of,
     put_back,
@@ -36,15 +36,22 @@ from lamina.encoders.layer_weights import layer_weights
 from lamina.errors import InputError
 from lamina.findings import Finding
 from lamina.results import Result
-from lamina.stats.family import holm
+from lamina.stats.best import leads
 from lamina.training.attention import WindowedEncoder
+from lamina.training.objective import Runs, means, score_contrasts, unit_kind
 from lamina.training.reading import Sets
-from lamina.training.recipes import Plan
+from lamina.training.recipes import LOWER_IS_BETTER, Plan
 from lamina.training.tuned import Tuned
 
 _RESTORE = ("how", "first", "last", "value", "low", "high")
 _RANDOM = ("first", "last", "value", "low", "high")
-_EFFECTS = ("how", "first", "last", "baseline", "value", "effect", "low", "high", "p_adjusted")
+_EFFECTS = (
+    "how", "first", "last", "metric", "baseline", "value", "effect", "low", "high", "p_adjusted", "units", "needed",
+    "unit",
+)  # fmt: skip
+_BEST = (
+    "what", "layer", "metric", "value", "lead", "low", "high", "p_beaten", "among_best", "units", "needed", "unit",
+)  # fmt: skip
 _REFERENCES = ("what", "metric", "count", "value", "low", "high")
 _TRANSFER = ("layer", "value", "low", "high")
 TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
@@ -64,11 +71,12 @@ _TRIED = 20
         "in the same layers are the control. When asked, the model is tuned again by the same recipe with layers 0 to "
         "l frozen, or with its top blocks drawn anew. A linear head on each frozen layer of the model before "
         "fine-tuning shows what no layer has to be tuned for. 95 % intervals resample documents; differences are "
-        "paired by document."
+        "paired by document, and adjusted for all layers that were tried."
     ),
     cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
     reads=TunedModel(),
-    version=1,
+    # 2: all layers of one kind of change are a family with simultaneous intervals; layers that matter most are a set.
+    version=2,
     tables={
         "restore": Table(
             "One row per change and layers from first to last: the score of the tuned model's task with these put back "
@@ -78,8 +86,15 @@ _TRIED = 20
         "random": Table("The same layers with random weights instead of pretrained ones.", _RANDOM, optional=True),
         "effects": Table(
             "One row per change and layers: the difference from the model without it, paired by document; random: "
-            "random weights; transfer: a linear head on a frozen layer.",
+            "random weights; transfer: a linear head on a frozen layer. All rows of one change are a family (max-T), "
+            "two-sided; intervals are simultaneous.",
             _EFFECTS,
+        ),
+        "best": Table(
+            "One row per layer put back alone, and per linear head: lead: how much more putting back the layer that "
+            "matters most costs (the best linear head scores); p_beaten: that another layer matters more (scores "
+            "higher), below .05 the layer is not among_best. Each kind is a family.",
+            _BEST,
         ),
         "references": Table(
             "One row per model without a change and metric: as it was tuned, tuned again by the same recipe where "
@@ -162,10 +177,14 @@ def restore(
         for each in trained:
             found += _tuned_again(each, again, plan, base, points, seeds_used, work)
     heads = _heads(tuned, before, asked, own, learn, seed, own_seed, skipped) if transfer else {}
-    references[CONSTANT] = [list(learning.objective.guess(sets.train, asked.scored))]
+    references[CONSTANT] = [learning.objective.constant(sets.train, asked.scored)]
     metric, drawn = learning.objective.metric, {"samples": samples, "seed": seed}
+    tables = _tables(found, heads, references, metric, drawn)
+    linear = heads.get("transfer", [])
+    tables["effects"] = effect_table([*found, *linear], metric, unit_kind(asked.scored), seed=seed)
+    tables["best"] = best_table(found, linear, metric, unit_kind(asked.scored), **drawn)
     return Tables(
-        _tables(found, heads, references, metric, drawn),
+        tables,
         {why: count for why, count in skipped.items() if count},
         seeds=tuple(seeds_used) if trained else None,
         scored={tuned.task: score_of([own], metric, **drawn).count},
@@ -293,7 +312,6 @@ def _tables(
     tables = {"restore": pd.DataFrame([row for row in rows if row[0] != RANDOM], columns=list(_RESTORE))}
     if control := [row[1:] for row in rows if row[0] == RANDOM]:
         tables["random"] = pd.DataFrame(control, columns=list(_RANDOM))
-    tables["effects"] = _effects([*found, *heads.get("transfer", [])], metric)
     tables["references"] = pd.DataFrame(
         [
             (what, name, score_of(runs, name, **drawn).count, *line(runs, name))
@@ -307,14 +325,40 @@ def _tables(
     return tables
 
 
-def _effects(found: Sequence[Changed], metric: str) -> pd.DataFrame:
-    """Differences, with p-values corrected over all layers of one kind of change."""
+def effect_table(found: Sequence[Changed], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
+    """See the table `effects`: differences, all layers of one kind of change as a family."""
     rows = []
     for how in dict.fromkeys(each.how for each in found):
-        own = [each for each in found if each.how == how]
-        effects = [each.effect(metric) for each in own]
-        corrected = holm([each.p for each in effects])
-        rows += [
-            (how, *each.span, *effect[:5], float(p)) for each, effect, p in zip(own, effects, corrected, strict=True)
-        ]
+        family = [each for each in found if each.how == how]
+        tests = score_contrasts([(each.runs, each.against) for each in family], metric, seed=seed)
+        for each, *test in zip(family, *tests, strict=True):
+            before, after = (_mean(runs, metric) for runs in (each.against, each.runs))
+            rows.append((how, *each.span, metric, before, after, *test, unit))
     return pd.DataFrame(rows, columns=list(_EFFECTS))
+
+
+def best_table(
+    found: Sequence[Changed], linear: Sequence[Changed], metric: str, unit: str, *, samples: int, seed: int
+) -> pd.DataFrame:
+    """See the table `best`: which single layers matter most when they are put back, and which linear heads are best."""
+    single = [each for each in found if each.how == "restore" and each.span.first == each.span.last]
+    rows = []
+    for what, family in ((SINGLE, single), (LINEAR, linear)):
+        if len(family) < 2:
+            continue
+        scores = [score_of(each.runs, metric, samples=samples, seed=seed) for each in family]
+        values, draws = np.array([each.value for each in scores]), np.stack([each.draws for each in scores], 1)
+        units = len({each.unit for each in family[0].runs[0]})
+        # What matters most is what is worst without it.
+        higher = (what == LINEAR) != (metric in LOWER_IS_BETTER)
+        best, contrasts = leads(values, draws, units, higher=higher)
+        for at, (each, value) in enumerate(zip(family, values.tolist(), strict=True)):
+            lead, low, high, p, _, needed = (float(numbers[at]) for numbers in contrasts)
+            rows.append(
+                (what, each.span.first, metric, value, lead, low, high, p, bool(best.among[at]), units, needed, unit)
+            )
+    return pd.DataFrame(rows, columns=list(_BEST))
+
+
+def _mean(runs: Runs, metric: str) -> float:
+    return float(np.mean([means(run)[metric] for run in runs]))

@@ -2,91 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from lamina.analyses.cause.restore_layers import RANDOM, TRANSFER
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, Source, best_in_words, cell, finding, number, rows_of
 from lamina.results import Result
-from lamina.stats.status import SURE, Status
+from lamina.stats.status import SURE, Contrast, Status, status_of
 from lamina.training.recipes import LOWER_IS_BETTER
 
 POINT = 0.01
 """A loss of score that counts as none."""
 NAMES = {"f1": "F1", "exact_match": "exact match"}
 """Metric -> its name in a sentence, where that is another."""
-
-
-class Told(NamedTuple):
-    """One row of the effects: what it costs is above 0 where the score is worse, whatever the metric."""
-
-    first: int
-    last: int
-    value: float
-    baseline: float
-    effect: float
-    low: float
-    high: float
-    p_adjusted: float
-    sign: int
-    """-1 where a higher score is better."""
-
-    @property
-    def cost(self) -> tuple[float, float, float]:
-        """With its interval."""
-        ends = sorted((self.sign * self.low, self.sign * self.high))
-        return self.sign * self.effect, ends[0], ends[1]
-
-    @property
-    def free(self) -> bool:
-        """Whether it surely costs less than a point."""
-        return self.cost[2] <= POINT
-
-    @property
-    def status(self) -> Status:
-        """Of the claim that there is a difference: clear only where the corrected test agrees."""
-        status = status_of(self.low, self.high, 0.0, negligible=POINT)
-        return "open" if status == "clear" and not self.p_adjusted < SURE else status
-
-    @property
-    def said(self) -> str:
-        """The difference."""
-        return number(self.effect, self.low, self.high, digits=3)
-
-
-class _Said(NamedTuple):
-    """What all sentences of a result need."""
-
-    effects: Mapping[str, list[Told]]
-    """By how."""
-    metric: str
-    tuned: str
-    """The tuned model's score, with its interval."""
-    blocks: int
-    seeds: int
-    """How often models were tuned again."""
-
-    @classmethod
-    def of(cls, result: Result) -> _Said:
-        references = result.tables["references"]
-        metric = metric_of(result)
-        sign = 1 if metric in LOWER_IS_BETTER else -1
-        effects: dict[str, list[Told]] = {}
-        for row in rows_of(result.tables["effects"]):
-            numbers = (row.value, row.baseline, row.effect, row.low, row.high, row.p_adjusted)
-            effects.setdefault(row.how, []).append(Told(row.first, row.last, *numbers, sign))
-        own = next(rows_of(references[references["what"] == "tuned"]))
-        blocks = max(each.last for rows in effects.values() for each in rows)
-        seeds = int(result.provenance.parameters.get("seeds", 1))
-        return cls(effects, NAMES.get(metric, metric), number(own.value, own.low, own.high), blocks, seeds)
-
-    def random(self, first: int, last: int) -> str:
-        """What random weights in the same layers give."""
-        found = [each for each in self.effects.get(RANDOM, []) if (each.first, each.last) == (first, last)]
-        where = f"layers {first} to {last}" if first < last else f"layer {first}"
-        return f"; random weights in {where} give {number(found[0].value)}" if found else ""
+SINGLE, LINEAR = "single layers", "linear heads"
+"""Kinds of rows of the table `best`."""
+_DONE = {"restore": "put back", "freeze": "frozen while tuning", "reset": "drawn anew before tuning"}
 
 
 def metric_of(result: Result) -> str:
@@ -95,113 +27,179 @@ def metric_of(result: Result) -> str:
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """One sentence for the lower half, one for how far layers can go back, and one for each other measurement."""
+    """The lower half, how far layers can go back, single layers, linear heads, and layers frozen or drawn anew."""
     if result.tables["effects"].empty:
         return
-    said = _Said.of(result)
-    restored = said.effects.get("restore", [])
-    yield from _halves(restored, said)
-    yield from _how_far("restore", [each for each in restored if each.first == 0], said)
-    yield from _single([each for each in restored if each.first == each.last], said)
-    yield from _linear(result, said)
-    yield from _how_far("freeze", said.effects.get("freeze", []), said)
-    yield from _how_far("reset", said.effects.get("reset", []), said)
+    rows = list(rows_of(result.tables["effects"]))
+    changed = {how: [row for row in rows if row.how == how] for how in dict.fromkeys(row.how for row in rows)}
+    restored, seeds = changed.get("restore", []), int(result.provenance.parameters.get("seeds", 1))
+    yield from _halves(restored)
+    yield from _how_far("restore", [row for row in restored if row.first == 0], seeds)
+    yield from _single(result, [row for row in restored if row.first == row.last])
+    yield from _linear(result, changed.get(TRANSFER, []))
+    yield from _how_far("freeze", changed.get("freeze", []), seeds)
+    yield from _how_far("reset", changed.get("reset", []), seeds)
 
 
-def _halves(rows: list[Told], said: _Said) -> Iterator[Finding]:
+def _contrast(row: Any) -> Contrast:
+    return Contrast.of(row, "effect")
+
+
+def _cost(row: Any) -> float:
+    """Above 0 where the score is worse, whatever the metric."""
+    return float(row.effect) if row.metric in LOWER_IS_BETTER else -float(row.effect)
+
+
+def _status(row: Any) -> Status:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=POINT)
+
+
+def _source(row: Any) -> Source:
+    return Source("effects", {"how": row.how, "first": row.first, "last": row.last})
+
+
+def _name(row: Any) -> str:
+    return NAMES.get(row.metric, str(row.metric))
+
+
+def _told(row: Any, **words: Any) -> Finding:
+    """A finding about the difference of one row from the model without the change."""
+    said = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
+    return finding(**{**said, "source": _source(row), **words})
+
+
+def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
     """Whether what fine-tuning changed in the lower layers matters, beside what it changed above them."""
-    middle = said.blocks // 2
-    spans = {(each.first, each.last): each for each in rows}
-    half, rest = spans.get((0, middle)), spans.get((middle + 1, said.blocks))
-    if half is None or said.blocks < 2:
+    blocks = max((row.last for row in rows), default=0)
+    spans = {(row.first, row.last): row for row in rows}
+    half, rest = spans.get((0, blocks // 2)), spans.get((blocks // 2 + 1, blocks))
+    if half is None or blocks < 2:
         return
-    claim = {
-        "null": "What fine-tuning changed in the lower half hardly matters",
-        "open": "Whether it matters what fine-tuning changed in the lower half is undecided",
-        "clear": "What fine-tuning changed in the lower half matters",
-    }[half.status]
-    if half.status == "clear" and half.cost[0] < 0:
-        claim = "Without what fine-tuning changed in the lower half the model does better"
-    beside = "" if rest is None else f"; layers {rest.first} to {rest.last} put back instead: {rest.said}"
-    yield legacy_finding(
-        f"{claim}: with layers 0 to {half.last} of {said.blocks} put back {said.metric} is {number(half.value)}, a "
-        f"difference of {half.said} from the tuned model's {said.tuned}{beside}{said.random(0, half.last)}.",
-        half.status, half.effect, half.low, half.high, 0.0,
-    )  # fmt: skip
+    score = f"with {_layers(half)} put back {_name(half)} is {number(half.value)}"
+    beside = f", with {_layers(rest)} put back {number(rest.value)}" if rest is not None else ""
+    yield _told(
+        half,
+        claim=f"What fine-tuning changed in the lower half matters: {score}{beside}"
+        if _cost(half) > 0
+        else f"Without what fine-tuning changed in the lower half the model does better: {score}{beside}",
+        whether="what fine-tuning changed in the lower half matters",
+        absent=f"What fine-tuning changed in the lower half hardly matters: {score}{beside}",
+        contrast=f"{_layers(half)} put back minus tuned",
+        source=[_source(each) for each in (half, rest) if each is not None],
+        importance=("answers", "localised"),
+    )
 
 
-_DONE = {"restore": "put back", "freeze": "frozen while tuning", "reset": "drawn anew before tuning"}
-
-
-def _how_far(how: str, rows: list[Told], said: _Said) -> Iterator[Finding]:
-    """The most layers that can be changed for less than a point, and what one step more costs."""
+def _how_far(how: str, rows: Sequence[Any], seeds: int) -> Iterator[Finding]:
+    """The most layers that can be changed for less than a point; where not even the fewest can, these."""
     if not rows:
         return
-    ordered = sorted(rows, key=lambda each: each.last - each.first)
-    count = next((at for at, each in enumerate(ordered) if not each.free), len(ordered))
-    once = " (one run each: other seeds are not in the interval)" if how != "restore" and said.seeds == 1 else ""
-    if not count:
-        least = ordered[0]
-        yield legacy_finding(
-            f"Not even {_layers(least)} can be {_DONE[how]} surely within 1 point: {said.metric} "
-            f"{number(least.value)}, a difference of {least.said} from {number(least.baseline)}{once}.",
-            "clear" if least.cost[1] > POINT else "open", least.effect, least.low, least.high, 0.0,
-        )  # fmt: skip
+    ordered = sorted(rows, key=lambda row: row.last - row.first)
+    free = [_status(row) == "null" or (_status(row) == "clear" and _cost(row) < 0) for row in ordered]
+    count = free.index(False) if False in free else len(free)
+    row, done = ordered[max(count - 1, 0)], _DONE[how]
+    scores = f"{_name(row)} {number(row.value, digits=3)} against {number(row.baseline, digits=3)}"
+    better = "better" if _cost(row) < 0 else "worse"
+    yield _told(
+        row,
+        claim=f"With {_layers(row)} {done} the model does {better}: {scores}",
+        whether=f"{_layers(row)} can be {done} within 1 point",
+        absent=f"{_layers(row).capitalize()} can be {done} within 1 point: {scores}",
+        importance=("answers",),
+        note="One training each: how much other seeds differ is not in the interval."
+        if how != "restore" and seeds == 1
+        else "",
+    )
+
+
+def _single(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+    """The layers whose tuning matters most, if that of any does."""
+    if len(rows) < 2:
         return
-    best = ordered[count - 1]
-    text = f"{_layers(best).capitalize()} can be {_DONE[how]} within 1 point: a difference of {best.said} from "
-    text += number(best.baseline)
-    if count < len(ordered):
-        further = ordered[count]
-        text += f"; of {_layers(further)} it is {further.said}"
-    yield legacy_finding(f"{text}{once}.", "null", best.effect, best.low, best.high, 0.0)
-
-
-def _single(rows: list[Told], said: _Said) -> Iterator[Finding]:
-    """The layer whose tuning matters most, if that of any does."""
-    ranked = sorted(rows, key=lambda each: -each.cost[0])
-    if len(ranked) < 2:
+    if all(_status(row) == "null" for row in rows):
+        most = max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
+        yield _told(
+            most,
+            claim="",
+            whether="",
+            absent=f"No single layer needs its tuning: put back alone, each costs less than 1 point, as layer "
+            f"{most.first} does",
+            importance=("answers", "localised"),
+        )
         return
-    most, following = ranked[0], ranked[1]
-    costs = f"put back alone it costs {number(*most.cost, digits=3)} of {said.metric} {said.tuned}"
-    if all(each.free for each in ranked):
-        yield legacy_finding(
-            f"No single layer needs its tuning: of all {len(ranked)}, layer {most.first} matters most, and {costs}.",
-            "null", *most.cost, 0.0,
-        )  # fmt: skip
+    yield from _best(
+        result,
+        SINGLE,
+        claim="Of single layers, the tuning of {best} matters most: put back alone, layer {first} leaves {name} at "
+        "{value}, layer {other} at {other_value}",
+        whether="the tuning of any single layer matters more than that of another",
+        absent="The tuning of no single layer matters more than that of another",
+    )
+
+
+def _best(result: Result, what: str, *, claim: str, whether: str, absent: str) -> Iterator[Finding]:
+    """Which layers are among the best; the contrast is that of the first with the layer outside that is closest."""
+    table = result.tables["best"]
+    rows = [row for row in rows_of(table) if row.what == what]
+    if len(rows) < 2:
         return
-    status = status_of(*most.cost[1:], following.cost[0], following.cost[1:], negligible=0.0)
-    decided = "" if status == "clear" else ", but that is not sure"
-    yield legacy_finding(
-        f"Of single layers, the tuning of layer {most.first} matters most{decided}: {costs}; next is layer "
-        f"{following.first} with {number(*following.cost, digits=3)}.",
-        status, *most.cost, following.cost[0],
-    )  # fmt: skip
+    first = next(row for row in rows if row.lead != row.lead)
+    outside = [row for row in rows if not row.among_best]
+    others = outside or [row for row in rows if row.lead == row.lead]
+    other = max(others, key=lambda row: (row.p_beaten, -row.lead)) if outside else max(others, key=lambda row: row.lead)
+    best = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
+    scores = {"value": number(first.value, digits=3), "other_value": number(other.value, digits=3)}
+    yield finding(
+        claim=claim.format(best=best, first=first.layer, name=_name(first), other=other.layer, **scores),
+        whether=whether,
+        absent=absent,
+        contrast=f"difference of layers {first.layer} and {other.layer}",
+        test=Contrast(other.lead, other.low, other.high, other.p_beaten, int(other.units), int(other.needed)),
+        source=Source("best", {"what": what}),
+        unit=first.unit,
+        importance=("localised",),
+        margin=POINT,
+        digits=3,
+    )
 
 
-def _linear(result: Result, said: _Said) -> Iterator[Finding]:
-    """The best frozen layer under a linear head, beside tuning everything, and beside the twin."""
-    rows = said.effects.get(TRANSFER, [])
+def _linear(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+    """Whether a linear head on a frozen layer does as well as tuning everything; which layers are best for one."""
     if not rows:
         return
-    best = min(rows, key=lambda each: each.cost[0])
-    twin = result.tables.get("transfer_twin")
-    beside = ""
-    if twin is not None and len(twin):
-        other = max(rows_of(twin), key=lambda row: row.value)
-        beside = f"; the best layer of the twin reaches {number(other.value, other.low, other.high)}"
-    table = result.tables["transfer"]
-    own = next(rows_of(table[table["layer"] == best.first]))
-    yield legacy_finding(
-        f"Without any tuning a linear head does best on layer {best.first} of {said.blocks}: {said.metric} "
-        f"{number(own.value, own.low, own.high)}, a difference of {best.said} from tuning all layers"
-        f"{beside}.",
-        best.status, own.value, own.low, own.high, best.baseline,
-    )  # fmt: skip
+    alike = [row for row in rows if _status(row) == "null" or (_status(row) == "clear" and _cost(row) < 0)]
+    behind = [row for row in rows if row not in alike and row.p_adjusted < SURE and _cost(row) > 0]
+    if alike:
+        row = min(alike, key=_cost)
+    elif len(behind) == len(rows):
+        # That none reaches it is as sure as the least sure of the differences.
+        row = max(behind, key=lambda row: (row.p_adjusted, -_cost(row)))
+    else:
+        row = min((row for row in rows if row not in behind), key=_cost)
+    scores = f"{_name(row)} {number(row.value, digits=3)} on layer {row.first}, tuned {number(row.baseline, digits=3)}"
+    head = f"a linear head on frozen layer {row.first}"
+    yield _told(
+        row,
+        claim=f"No linear head on a frozen layer does as well as tuning all layers: {scores}"
+        if _cost(row) > 0
+        else f"{head.capitalize()} does better than tuning all layers: {scores}",
+        whether=f"{head} does as well as tuning all layers, within 1 point",
+        absent=f"{head.capitalize()} does as well as tuning all layers: {scores}",
+        source=Source("effects", {"how": row.how}),
+        importance=("answers",),
+    )
+    yield from _best(
+        result,
+        LINEAR,
+        claim="A linear head does best on frozen {best}: {name} {value} on layer {first}, {other_value} on "
+        "layer {other}",
+        whether="any frozen layer is better for a linear head than another",
+        absent="No frozen layer is better for a linear head than another",
+    )
 
 
-def _layers(told: Told) -> str:
-    return f"layer {told.first}" if told.first == told.last else f"layers {told.first} to {told.last}"
+def _layers(row: Any) -> str:
+    return f"layer {row.first}" if row.first == row.last else f"layers {row.first} to {row.last}"
 
 
 def describe(result: Result) -> Iterator[Overview]:

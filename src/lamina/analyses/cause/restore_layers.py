@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from lamina.analyses.cause.effects import Effect, effect_of
-from lamina.analyses.cause.targets import Scores
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.layer_weights import Layers, exchanged, weights_of
 from lamina.progress import progress
-from lamina.training.objective import Outcome, Score, drawn_score, over_seeds
+from lamina.training.objective import Outcome, Runs, Score, drawn_score, over_seeds
 from lamina.training.recipes import Plan
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ How = Literal["restore", "freeze", "reset"]
 HOWS: tuple[How, ...] = ("restore", "freeze", "reset")
 RANDOM, TRANSFER = "random", "transfer"
 """In the table of effects: random weights instead of pretrained ones; a linear head on a frozen layer."""
-
-Runs = Sequence[Sequence[Outcome]]
-"""How every scored text was done, by each model of one kind: one per seed."""
 
 
 class Span(NamedTuple):
@@ -44,25 +39,10 @@ class Changed(NamedTuple):
     against: Runs
     """How they were done by the model without the change."""
 
-    def score(self, metric: str, *, samples: int, seed: int) -> Score:
-        """One metric, over all texts."""
-        return score_of(self.runs, metric, samples=samples, seed=seed)
-
-    def effect(self, metric: str) -> Effect:
-        """The difference from the model without the change, paired by document."""
-        before, after = (_scores(runs, metric) for runs in (self.against, self.runs))
-        whole = all(np.array_equal(each.hits, each.hits.round()) for each in (before, after))
-        return effect_of(before, after, [each.unit for each in self.runs[0]], whole=whole)
-
 
 def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> Score:
     """One metric over all texts, with draws over documents; the mean over seeds."""
     return over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in runs])
-
-
-def _scores(runs: Runs, metric: str) -> Scores:
-    sums = np.array([[each.sums[metric][:2] for each in outcomes] for outcomes in runs], float).mean(0)
-    return Scores(sums[:, 0], sums[:, 1])
 
 
 def some_of(candidates: Sequence[int], points: int | None) -> list[int]:

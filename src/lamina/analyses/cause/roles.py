@@ -41,25 +41,31 @@ _TRIED = 16
         "coreference, neighbours, sinks. Each head is then taken away on other texts, and what needs its role is "
         "scored: the words that a bilinear probe attaches by the relation (or links to an antecedent), agreement on "
         "minimal pairs, answers that are objects; for neighbours and sinks all attachments, and the loss. Each head "
-        "with a role is compared with the heads of its layer without it, paired by document (pairs: by pair), with "
-        "Holm's correction over all rows; all other relations are beside it."
+        "with a role is compared with the heads of its layer without it, paired by document (pairs: by pair); all "
+        "heads, roles and targets are tested together (max-T). All other relations are beside it."
     ),
     cites=("Clark et al. 2019", "Voita et al. 2019", "Michel et al. 2019"),
     reads=RoleInputs(),
-    version=1,
+    version=2,
     tables={
         "roles": Table(
             "One row per head with a role and target that needs it; others: mean effect of the heads of its layer "
-            "without the role; difference: effect minus others.",
+            "without the role; difference: effect minus others; p: one-sided, that the head does more harm, all rows "
+            "one family; intervals two-sided and simultaneous. worse: surely more harm, beyond the margin.",
             ROLES,
         ),
         "groups": Table(
-            "One row per role and target: all heads with the role against the others of their layers (p: which heads "
-            "have it, permuted within layers), and Spearman's rho over all heads of what each finds and the harm "
-            "without it, both within layers.",
+            "One row per role and target: all heads with the role against the others of their layers, and Spearman's "
+            "rho over all heads of what each finds and the harm without it, both within layers. p: two-sided, the "
+            "larger of that over documents and that over permutations within layers (of which heads have the role, or "
+            "of what each finds); all rows one family; NaN where no permutation of so few heads is unlikely.",
             GROUPS,
         ),
-        "heads": Table("One row per head, role and target: what it finds and what breaks without it.", HEADS),
+        "heads": Table(
+            "One row per head, role and target: what it finds and what breaks without it; intervals are simultaneous "
+            "over the heads of a target.",
+            HEADS,
+        ),
         "controls": Table(
             "As roles, for what does not need the role: attachments of all other relations together.", ROLES,
             optional=True,

@@ -6,26 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
-from scipy.stats import rankdata
+from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.cause.effects import Effect, effect_of
+from lamina.analyses.cause.effects import MISSING, Change, Effect, effects_of, margin_of, mean_scores
+from lamina.analyses.cause.importance import PERMUTED, Agreement, agreement_between, can_succeed, corrected
 from lamina.analyses.cause.roles_heads import Role
 from lamina.analyses.cause.targets import Scores
-from lamina.stats.family import holm
-from lamina.stats.units import weights_of
+from lamina.stats.family import permutation_family
+from lamina.stats.ranks import rank_correlation
+from lamina.stats.status import status_of
+from lamina.stats.units import Units
 
 ROLES = (
     "layer", "head", "role", "finds", "target", "effect", "low", "high", "others", "difference", "diff_low",
-    "diff_high", "p_adjusted",
+    "diff_high", "p_adjusted", "units", "needed", "worse",
 )  # fmt: skip
 HEADS = ("layer", "head", "role", "has_role", "finds", "target", "effect", "low", "high")
 GROUPS = (
-    "role", "target", "heads", "of", "difference", "diff_low", "diff_high", "p_adjusted", "rho", "rho_low", "rho_high",
-    "rho_p_adjusted",
+    "role", "target", "heads", "of", "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "rho",
+    "rho_low", "rho_high", "rho_p_adjusted", "rho_units", "rho_needed",
 )  # fmt: skip
-_PERMUTED = 9999
-"""Permutations of a test."""
 
 Place = tuple[int, int]
 """Block and head, from 0."""
@@ -36,14 +36,18 @@ class Without(NamedTuple):
 
     target: str
     lower_is_better: bool
-    whole: bool
     units: tuple[str, ...]
     before: Scores
     after: Mapping[Place, Scores]
 
-    def effect(self, place: Place) -> Effect:
-        """Of one head."""
-        return effect_of(self.before, self.after[place], self.units, whole=self.whole)
+    @property
+    def harm(self) -> int:
+        """1 where higher scores are worse, else -1."""
+        return 1 if self.lower_is_better else -1
+
+    def change(self, place: Place) -> Change:
+        """What a target is without one head, against the whole model."""
+        return Change(self.before, self.after[place], self.units)
 
     def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
         """The effect of every head; NaN where a head cannot be taken away."""
@@ -63,133 +67,127 @@ class Needed(NamedTuple):
 def role_rows(needed: Sequence[Needed]) -> list[tuple[Any, ...]]:
     """One row per head with a role and target: its effect against the mean of the heads of its layer without the role.
 
-    p is of the difference, paired by document, and corrected for all rows.
+    Differences are paired by document; all rows are one family. p is one-sided, that the head does more harm.
     """
-    rows, p = [], []
-    for role, without in needed:
-        for place in _with_role(role, without):
-            effect, beside = without.effect(place), _others(role, without, place)
-            against = Effect(*[np.nan] * 6)
-            if beside is not None:
-                against = effect_of(beside, without.after[place], without.units, whole=False)
-            others = against.baseline - without.before.value
-            finds = float(role.finds[place])
-            told = (effect.effect, effect.low, effect.high, others, against.effect, against.low, against.high)
-            rows.append((place[0] + 1, place[1] + 1, role.name, finds, without.target, *told))
-            p.append(against.p)
-    return [(*row, float(corrected)) for row, corrected in zip(rows, holm(p), strict=True)]
+    cases = [(role, without, place) for role, without in needed for place in _with_role(role, without)]
+    others = [_others(*case) for case in cases]
+    effects = effects_of([without.change(place) for _, without, place in cases])
+    compared = [at for at, beside in enumerate(others) if beside is not None]
+    tests = dict.fromkeys(range(len(cases)), MISSING)
+    changes, signs = [], []
+    for at in compared:
+        _, without, place = cases[at]
+        beside = others[at]
+        if beside is not None:
+            changes.append(Change(beside, without.after[place], without.units))
+            signs.append(without.harm)
+    tests |= dict(zip(compared, effects_of(changes, harm=signs), strict=True))
+    rows = []
+    for at, (role, without, place) in enumerate(cases):
+        effect, test = effects[at], tests[at]
+        status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(without.target))
+        worse = status == "clear" and test.effect * without.harm > 0
+        named = place[0] + 1, place[1] + 1, role.name, float(role.finds[place]), without.target
+        beside = test.baseline - without.before.value
+        rows.append((*named, effect.effect, effect.low, effect.high, beside, *test[2:], worse))
+    return rows
 
 
 def head_rows(needed: Sequence[Needed]) -> Iterator[tuple[Any, ...]]:
-    """One row per head, role and target, whether the head has the role or not."""
+    """One row per head, role and target, whether the head has the role or not; all heads of a target are a family."""
+    families: dict[str, list[Effect]] = {}
     for role, without in needed:
-        for place in sorted(without.after):
-            effect = without.effect(place)
-            told = (role.name, bool(role.has[place]), float(role.finds[place]), without.target)
-            yield place[0] + 1, place[1] + 1, *told, effect.effect, effect.low, effect.high
+        places = sorted(without.after)
+        if without.target not in families:
+            families[without.target] = effects_of([without.change(place) for place in places])
+        for place, effect in zip(places, families[without.target], strict=True):
+            named = (role.name, bool(role.has[place]), float(role.finds[place]), without.target)
+            yield place[0] + 1, place[1] + 1, *named, effect.effect, effect.low, effect.high
 
 
 def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
     """One row per role and target: all heads with the role against the others of their layers, and all heads by rank.
 
-    `p_adjusted` permutes within layers which heads have the role, `rho_p_adjusted` what each head finds; both are corrected
-    for all rows. Intervals are over documents, with the heads as they are.
+    Both are tested twice, and p is the larger: over documents, with the heads as they are, and over permutations within
+    layers of which heads have the role, or of what each head finds; a role is clear where it holds against both. All
+    rows are one family.
     """
-    rows: list[list[Any]] = []
+    rows, changes, observed, permuted, ranked = [], [], [], [], []
     for role, without in needed:
         beside = {place: each for place in _with_role(role, without) if (each := _others(role, without, place))}
-        places = list(beside)
-        told = [role.name, without.target, len(places), len(without.after)]
-        difference = [np.nan] * 4
-        if places:
-            own = _mean([without.after[place] for place in places])
-            found = effect_of(_mean([beside[place] for place in places]), own, without.units, whole=False)
-            effects = without.values(role.has.shape)
-            p = permuted_p(effects, role.has & np.isfinite(effects), seed=seed)
-            difference = [found.effect, found.low, found.high, p]
-        rows.append([*told, *difference, *_rank_correlation(role, without, samples=samples, seed=seed)])
-    for column in (GROUPS.index("p_adjusted"), GROUPS.index("rho_p_adjusted")):
-        corrected = holm([row[column] for row in rows])
-        for row, p in zip(rows, corrected.tolist(), strict=True):
-            row[column] = p
-    return [tuple(row) for row in rows]
+        orders = _orders(role.has.shape, seed)
+        effects = without.values(role.has.shape)
+        rows.append((role.name, without.target, len(beside), len(without.after)))
+        if beside:
+            others, own = (mean_scores(each) for each in (list(beside.values()), [without.after[at] for at in beside]))
+            changes.append(Change(others, own, without.units))
+        has = role.has & np.isfinite(effects)
+        observed.append(float(_leads(effects, has)))
+        permuted.append(_leads(effects, np.take_along_axis(has[None], orders, -1)))
+        ranked.append(_rank_correlation(role, without, orders, samples=samples, seed=seed))
+    tests = iter(effects_of(changes))
+    by_chance = permutation_family(np.array(observed), np.stack(permuted, 1), alternative="two-sided")
+    found = []
+    for row, chance, drawn, rho in zip(rows, by_chance, permuted, corrected(ranked), strict=True):
+        test = next(tests) if row[2] else MISSING
+        p = float(np.maximum(test.p, chance)) if can_succeed(drawn) else np.nan
+        found.append((*row, *test[2:5], p, test.units, test.needed, *rho[:6]))
+    return found
 
 
-def permuted_p(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "block head"], *, seed: int) -> float:
-    """How often heads drawn within the layers differ from the others there as much as those with a role, two-sided.
-
-    Example:
-        >>> effects = np.array([[9.0, 0, 0, 0, 0], [8.0, 0, 0, 0, 0]])
-        >>> round(permuted_p(effects, effects > 5, seed=0), 2)
-        0.04
-    """
-    rng = np.random.default_rng(seed)
-    observed = np.zeros(1)
-    drawn = np.zeros(_PERMUTED)
-    for own, chosen in zip(effects, has, strict=True):
-        there = np.isfinite(own)
-        values, many = own[there], int(chosen[there].sum())
-        if not 0 < many < len(values):
-            continue
-        rest = len(values) - many
-        # The sum over a layer's heads with the role of what sets each apart from the mean of the others.
-        total = values.sum()
-        observed += _lead(values[chosen[there]].sum(), total, many, rest)
-        order = rng.random((_PERMUTED, len(values))).argsort(1)[:, :many]
-        drawn += _lead(values[order].sum(1), total, many, rest)
-    reached = np.abs(drawn) >= np.abs(observed) * (1 - 1e-9)
-    return float((1 + reached.sum()) / (1 + _PERMUTED))
-
-
-def within_layers(values: Float[np.ndarray, "block head"]) -> Float[np.ndarray, " place"]:
+def within_layers(values: Float[np.ndarray, "*draws block head"]) -> Float[np.ndarray, "*draws place"]:
     """Of every head, how far it is from the mean of its layer.
 
     Example:
         >>> within_layers(np.array([[1.0, 3.0], [5.0, 5.0]])).tolist()
         [-1.0, 1.0, 0.0, 0.0]
     """
-    return (values - values.mean(1, keepdims=True)).ravel()
+    centred = values - values.mean(-1, keepdims=True)
+    return centred.reshape(*values.shape[:-2], -1)
 
 
-def _lead(own: Any, total: float, many: int, rest: int) -> Any:
-    return own - many * (total - own) / rest
+def _orders(shape: tuple[int, int], seed: int) -> Int[np.ndarray, "sample block head"]:
+    """Permutations of the heads of each layer; the same for all roles."""
+    rng = np.random.default_rng(seed)
+    return rng.permuted(np.broadcast_to(np.arange(shape[1]), (PERMUTED, *shape)).copy(), axis=-1)
 
 
-def _rank_correlation(role: Role, without: Without, *, samples: int, seed: int) -> list[float]:
-    """Spearman's, of what heads find and how much worse the model is without them, both within layers.
+def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*draws block head"]) -> np.ndarray:
+    """The sum over heads with a role of what sets each apart from the mean of the others of its layer."""
+    kept = np.isfinite(effects).all(-1)
+    values, chosen = effects[kept], has[..., kept, :]
+    many, total = chosen.sum(-1), values.sum(-1)
+    rest = values.shape[-1] - many
+    own = (values * chosen).sum(-1)
+    lead = own - many * (total - own) / np.maximum(rest, 1)
+    return np.where((many > 0) & (rest > 0), lead, 0).sum(-1)
 
-    With an interval over documents, and a p-value over permutations within layers.
-    """
+
+def _rank_correlation(role: Role, without: Without, orders: np.ndarray, *, samples: int, seed: int) -> Agreement:
+    """Spearman's, of what heads find and how much worse the model is without them, both within layers."""
     blocks = sorted({block for block, _ in without.after})
     finds = role.finds[blocks]
-    heads = [[(block, head) for head in range(finds.shape[1])] for block in blocks]
-    if not np.isfinite(finds).all() or any(place not in without.after for own in heads for place in own):
-        return [np.nan] * 4
-    names, owner = np.unique(without.units, return_inverse=True)
+    heads = [(block, head) for block in blocks for head in range(finds.shape[1])]
+    if not np.isfinite(finds).all() or any(place not in without.after for place in heads):
+        return Agreement(np.nan, np.full(samples, np.nan), np.full(PERMUTED, np.nan), 0, np.nan, len(heads))
+    units = Units.of(without.units, "item")
+    hits = np.stack([units.sums(without.after[place].hits - without.before.hits) for place in heads])
+    counts = units.sums(without.before.counts)
 
-    def by_unit(each: np.ndarray) -> np.ndarray:
-        return np.bincount(owner, each, len(names))
+    def harms(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, "draw place"]:
+        effects = without.harm * (weights @ hits.T) / np.maximum(weights @ counts, 1e-9)[:, None]
+        return within_layers(effects.reshape(-1, *finds.shape))
 
-    hits = np.stack([by_unit(without.after[place].hits - without.before.hits) for own in heads for place in own])
-    counts = by_unit(without.before.counts)
-    weights = np.stack([weights_of(name, samples=samples, seed=seed) for name in names.tolist()])
-    weights = np.concatenate([np.ones((len(names), 1)), weights], 1)
-    sign = 1 if without.lower_is_better else -1
-    harm = sign * (hits @ weights) / np.maximum(counts @ weights, 1e-9)
-    centred = within_layers(finds)
-    drawn = [_spearman(centred, within_layers(each.reshape(finds.shape))) for each in harm.T]
-    low, high = np.nanquantile(drawn[1:], [0.025, 0.975]) if np.isfinite(drawn[1:]).any() else (np.nan, np.nan)
-    own = within_layers(harm[:, 0].reshape(finds.shape))
-    rng = np.random.default_rng(seed)
-    permuted = [_spearman(rng.permuted(centred.reshape(finds.shape), axis=1).ravel(), own) for _ in range(999)]
-    p = (1 + sum(abs(each) >= abs(drawn[0]) - 1e-12 for each in permuted)) / (1 + len(permuted))
-    return [drawn[0], float(low), float(high), p if np.isfinite(drawn[0]) else np.nan]
-
-
-def _spearman(one: np.ndarray, other: np.ndarray) -> float:
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    centred, own = within_layers(finds), harms(np.ones((1, len(units))))[0]
+    drawn = harms(units.weights(samples=samples, seed=seed).astype(float))
+    shuffled = np.take_along_axis(centred.reshape(finds.shape)[None], orders[:, blocks], -1).reshape(len(orders), -1)
+    return agreement_between(
+        float(rank_correlation(centred, own)),
+        rank_correlation(np.broadcast_to(centred, drawn.shape), drawn),
+        rank_correlation(shuffled, np.broadcast_to(own, shuffled.shape)),
+        units=len(units),
+        heads=len(heads),
+    )
 
 
 def _with_role(role: Role, without: Without) -> list[Place]:
@@ -199,8 +197,4 @@ def _with_role(role: Role, without: Without) -> list[Place]:
 def _others(role: Role, without: Without, place: Place) -> Scores | None:
     """The mean over the heads of the same layer that have not the role; None where there are none."""
     same = [other for other in without.after if other[0] == place[0] and not role.has[other]]
-    return _mean([without.after[other] for other in same]) if same else None
-
-
-def _mean(scores: Sequence[Scores]) -> Scores:
-    return Scores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
+    return mean_scores([without.after[other] for other in same]) if same else None

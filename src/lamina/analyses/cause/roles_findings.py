@@ -7,21 +7,22 @@ from typing import Any
 
 import pandas as pd
 
+from lamina.analyses.cause.ablate_findings import decisive, unit_of_target
+from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.linked import ALL, COREFERENCE, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_heads import NEXT, PREVIOUS, SINK
 from lamina.analyses.cause.roles_targets import QA_OBJECTS
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import legacy_finding, status_of
-from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.findings import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.results import Result
-from lamina.stats.status import NEGLIGIBLE, SURE, Status
+from lamina.stats.status import SURE, Contrast
 
 SURFACE = (PREVIOUS, NEXT, SINK)
 """Roles that no relation needs."""
-_NATS = 0.05
-"""A change in loss that means nothing, in nats per piece."""
+_WEAK = 0.1
+"""A rank correlation that means nothing."""
 _SHOWN = 8
 _CALLED = {
     PAIRS: "the accuracy on pairs that need agreement",
@@ -35,14 +36,14 @@ def target_in_words(target: str) -> str:
 
     Example:
         >>> target_in_words("link:obj@6"), target_in_words("link:all@6")
-        ('the share of obj attached at layer 6', 'the share of all words attached at layer 6')
+        ('the share of obj attached (link:obj@6)', 'the share of all words attached (link:all@6)')
     """
     if not target.startswith(LINK):
         return _CALLED.get(target, target)
-    relation, _, layer = target.removeprefix(LINK).rpartition("@")
+    relation = target.removeprefix(LINK).rpartition("@")[0]
     if relation == COREFERENCE:
-        return f"the share of antecedents found at layer {layer}"
-    return f"the share of {'all words' if relation == ALL else relation} attached at layer {layer}"
+        return f"the share of antecedents found ({target})"
+    return f"the share of {'all words' if relation == ALL else relation} attached ({target})"
 
 
 def harm(rows: pd.DataFrame, column: str) -> pd.Series:
@@ -58,52 +59,44 @@ def harm(rows: pd.DataFrame, column: str) -> pd.Series:
 def tell_findings(result: Result) -> Iterator[Finding]:
     """Heads with a relation, whether finding goes with use, and heads that attend to neighbours or nothing."""
     table, groups = result.tables["roles"], result.tables["groups"]
-    own = table[~table["role"].isin(SURFACE)].dropna(subset=["difference", "p_adjusted"])
+    own = table[~table["role"].isin(SURFACE)].dropna(subset=["difference"])
     if len(own):
         yield _most_used(result, own)
-    ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho", "rho_low"])
+    ranked = groups[~groups["role"].isin(SURFACE)].dropna(subset=["rho"])
     if len(ranked):
-        yield _foretold(ranked)
-    surface = groups[groups["role"].isin(SURFACE)].dropna(subset=["difference", "diff_low"])
+        yield _predicted(result, ranked)
+    surface = groups[groups["role"].isin(SURFACE)].dropna(subset=["difference"])
     for _, rows in surface.groupby("role", sort=False):
-        yield from (_surface(row) for row in rows_of(rows.head(1)))
+        yield from (_surface(result, row) for row in rows_of(rows.head(1)))
 
 
 def _most_used(result: Result, rows: pd.DataFrame) -> Finding:
-    worse = harm(rows, "difference")
-    sure = rows[(rows["p_adjusted"] < SURE) & (worse > 0)]
-    row = next(rows_of(rows.loc[[worse.loc[(sure if len(sure) else rows).index].idxmax()]]))
-    heads = len(rows[["layer", "head"]].drop_duplicates())
-    matter = len(sure[["layer", "head"]].drop_duplicates())
-    claim = (
-        f"{matter} of {heads} heads with a role matter more for what needs it than the other heads of their layer "
-        f"(p < {number(SURE)} after Holm), most of all"
-        if matter
-        else f"None of {heads} heads with a role surely matters more for what needs it than the others of its layer; "
-        "the closest is"
+    """Whether any head with a role matters more for what needs it; the contrast is the head minus the others."""
+    row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(""))
+    target, head = target_in_words(row.target), f"head {row.layer}-{row.head}"
+    effect, others = (_signed(value) for value in (row.effect, row.others))
+    where = {name: getattr(row, name) for name in ("layer", "head", "role", "target")}
+    return finding(
+        claim=(
+            f"Head {row.layer}-{row.head}, which finds {row.role}, matters for it more than the other heads of its "
+            f"layer: without it {target} changes by {effect}, without another head by {others}"
+        ),
+        whether="any head with a role matters for what needs it more than the other heads of its layer",
+        absent="No head with a role matters for what needs it more than the other heads of its layer",
+        contrast=f"{row.role}, {head} minus others of its layer",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=Source("roles", where),
+        unit=unit_of_target(result, row.target),
+        importance=("answers", "beats control", "localised"),
+        digits=3,
+        note=f"{_counted(rows)} {_of_twin(result)}".strip(),
     )
-    text = (
-        f"{claim} head {row.layer}-{row.head}, which finds {number(row.finds)} of {row.role}: without it "
-        f"{target_in_words(row.target)} changes by {_signed(row.effect, row.low, row.high)}, without another head of "
-        f"the layer by {_signed(row.others)}, a difference of "
-        f"{_signed(row.difference, row.diff_low, row.diff_high)} ({p_in_words(row.p_adjusted)})"
-    )
-    return legacy_finding(
-        f"{text}{_control(result, row)}{_of_twin(result)}.", _status(row, row.p_adjusted), row.difference, row.diff_low,
-        row.diff_high, 0.0,
-    )  # fmt: skip
 
 
-def _control(result: Result, row: Any) -> str:
-    """The same head on all other relations."""
-    table = result.tables.get("controls")
-    if table is None:
-        return ""
-    own = table[(table["layer"] == row.layer) & (table["head"] == row.head) & (table["role"] == row.role)]
-    found = next(rows_of(own), None)
-    if found is None:
-        return ""
-    return f"; for all other relations it is {_signed(found.difference, found.diff_low, found.diff_high)}"
+def _counted(rows: pd.DataFrame) -> str:
+    """How many heads matter for any of their roles, as a sentence."""
+    many, every = (len(each[["layer", "head"]].drop_duplicates()) for each in (rows[rows["worse"]], rows))
+    return f"Of {every} heads with a role {many} {'does' if many == 1 else 'do'}."
 
 
 def _of_twin(result: Result) -> str:
@@ -111,41 +104,65 @@ def _of_twin(result: Result) -> str:
     if table is None:
         return ""
     own = table[~table["role"].isin(SURFACE)]
-    sure = own[(own["p_adjusted"] < SURE) & (harm(own, "difference") > 0)]
-    many, all_ = (len(each[["layer", "head"]].drop_duplicates()) for each in (sure, own))
-    return f"; in the twin with random weights {many} of the same {all_} heads do"
+    many, every = (len(each[["layer", "head"]].drop_duplicates()) for each in (own[own["worse"]], own))
+    return f"In the twin with random weights {many} of the same {every}."
 
 
-def _foretold(rows: pd.DataFrame) -> Finding:
-    sure = rows[(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0)]
-    row = next(rows_of((sure if len(sure) else rows).nlargest(1, "rho")))
-    told = f"rho {number(row.rho, row.rho_low, row.rho_high)}, {p_in_words(row.rho_p_adjusted)}"
-    text = (
-        f"What a head finds goes with what breaks without it (rank correlation over all heads within layers) for "
-        f"{len(sure)} of {len(rows)} roles and targets; highest for {row.role} and "
-        f"{target_in_words(row.target)}: {told}."
+def _predicted(result: Result, rows: pd.DataFrame) -> Finding:
+    """Whether what heads find goes with what breaks without them; the contrast is the rank correlation."""
+    tests = rows.assign(
+        effect=rows["rho"], low=rows["rho_low"], high=rows["rho_high"], p_adjusted=rows["rho_p_adjusted"],
+        units=rows["rho_units"], needed=rows["rho_needed"], worse=(rows["rho_p_adjusted"] < SURE) & (rows["rho"] > 0),
+    )  # fmt: skip
+    row = decisive(tests, "effect", "low", "high", _WEAK)
+    source = Source("groups", {"role": row.role, "target": row.target})
+    any_role = "what heads find of any role goes with what breaks without them"
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        return not_tested(
+            any_role, f"of {row.of} heads no order is unlikely by chance", source=[source], importance=["answers"]
+        )
+    target, more = target_in_words(row.target), "worse" if row.effect > 0 else "better"
+    return finding(
+        claim=f"The more heads find of {row.role}, the {more} is {target} without them",
+        whether=any_role,
+        absent="What heads find of their roles does not go with what breaks without them",
+        contrast=f"{row.role}, rank correlation within layers",
+        test=Contrast.of(row, "effect"),
+        source=source,
+        unit=unit_of_target(result, row.target),
+        importance=("answers",) if row.effect > 0 else ("answers", "surprises"),
+        margin=_WEAK,
     )
-    status = status_of(row.rho_low, row.rho_high, 0.0)
-    status = "open" if status == "clear" and not row.rho_p_adjusted < SURE else status
-    return legacy_finding(text, status, row.rho, row.rho_low, row.rho_high, 0.0)
 
 
-def _surface(row: Any) -> Finding:
-    called = {SINK: "Sinks", PREVIOUS: "Heads that attend to the previous token"}.get(
-        row.role, "Heads that attend to the next token"
+def _surface(result: Result, row: Any) -> Finding:
+    """Whether heads that attend to neighbours or nothing matter; the contrast is these heads minus the others."""
+    called = {SINK: "sinks", PREVIOUS: "heads that attend to the previous token"}.get(
+        row.role, "heads that attend to the next token"
     )
-    text = (
-        f"{called} ({row.heads} of {row.of}): {target_in_words(row.target)} without one of them differs by "
-        f"{_signed(row.difference, row.diff_low, row.diff_high)} from that without another head of the layer "
-        f"({p_in_words(row.p_adjusted)} by permutation within layers, after Holm)."
+    target = target_in_words(row.target)
+    source = Source("groups", {"role": row.role, "target": row.target})
+    harmful = row.difference * (1 if row.target == LOSS else -1) > 0
+    whether = f"{called} matter to {target} otherwise than the other heads of their layers"
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        heads = f"{row.heads} head{'s' if row.heads > 1 else ''}"
+        reason = f"{heads} with the role cannot be told from heads drawn at random within layers"
+        return not_tested(whether, reason, source=[source], importance=["answers"])
+    return finding(
+        claim=(
+            f"{called[:1].upper()}{called[1:]} ({row.heads} of {row.of} heads) matter "
+            f"{'more' if harmful else 'less'} to {target} than the other heads of their layers"
+        ),
+        whether=whether,
+        absent=f"{called[:1].upper()}{called[1:]} matter to {target} as the other heads of their layers do",
+        contrast="without one of them minus without another head of its layer",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=source,
+        unit=unit_of_target(result, row.target),
+        importance=("beats control",),
+        margin=margin_of(row.target),
+        digits=3,
     )
-    return legacy_finding(text, _status(row, row.p_adjusted), row.difference, row.diff_low, row.diff_high, 0.0)
-
-
-def _status(row: Any, p_adjusted: float) -> Status:
-    negligible = _NATS if row.target == LOSS else NEGLIGIBLE
-    status = status_of(row.diff_low, row.diff_high, 0.0, negligible=negligible)
-    return "open" if status == "clear" and not p_adjusted < SURE else status
 
 
 def describe(result: Result) -> Iterator[Overview]:
@@ -159,7 +176,7 @@ def describe(result: Result) -> Iterator[Overview]:
         )
         for row in rows_of(shown)
     ]  # fmt: skip
-    columns = ("head", "role", "finds", "target", "effect", "others", "difference", "Holm")
+    columns = ("head", "role", "finds", "target", "effect", "others", "difference", "p")
     yield Overview(f"{result.provenance.model['name']}: heads with a role, what hurts most", columns, rows)
     groups = [
         (
@@ -170,7 +187,7 @@ def describe(result: Result) -> Iterator[Overview]:
     ]  # fmt: skip
     yield Overview(
         f"{result.provenance.model['name']}: roles",
-        ("role", "target", "heads", "difference", "Holm", "rho of finding and harm", "Holm"),
+        ("role", "target", "heads", "difference", "p", "rho of finding and harm", "p"),
         groups,
     )
 

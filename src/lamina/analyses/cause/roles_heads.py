@@ -23,9 +23,9 @@ from lamina.analyses.attention_maps.relations import (
     relations_table,
 )
 from lamina.analyses.attention_maps.surface import SurfaceMeter
-from lamina.analyses.legacy import surely_ahead
 from lamina.analyses.watching import Meter, watch
 from lamina.encoders import Encoder
+from lamina.stats.status import SURE
 from lamina.stats.units import CHOOSING, SCORED, halve
 from lamina.types import Text
 
@@ -55,8 +55,8 @@ class Role:
 def roles_of(encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int) -> tuple[list[Role], Counter[str]]:
     """The roles that any head has, the commonest relation first; and what was cut or left out.
 
-    A head has a relation where it finds it surely better than the best fixed offset (`lamina heads`: p < .05 after
-    Holm over all heads, relations and directions), coreference where it is the best head of a type of mention and
+    A head has a relation where it finds it surely better than the best fixed offset (`lamina heads`: p < .05,
+    all heads, relations and directions together), coreference where it is the best head of a type of mention and
     surely ahead of every simple rule (`lamina corefheads`), the others by the shares of attention of `lamina headmap`.
     """
     shape, heads = (encoder.blocks, encoder.heads), encoder.blocks * encoder.heads
@@ -75,7 +75,8 @@ def roles_of(encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int
 def _relations(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[Role]:
     own = table[(table["count"] >= OFTEN) & ~table["relation"].isin([ALL, NO_PUNCTUATION])]
     own = own[[str(name).partition(":")[0] != "punct" for name in own["relation"]]]
-    for name, rows in own.assign(ahead=surely_ahead(own)).groupby("relation", sort=False):
+    ahead = (own["p_adjusted"] < SURE) & (own["difference"] > 0)
+    for name, rows in own.assign(ahead=ahead).groupby("relation", sort=False):
         # The better of both directions.
         finds = _most(rows, "accuracy", shape)
         yield Role(str(name), "relation", finds, _most(rows, "ahead", shape) == 1)

@@ -141,15 +141,13 @@ def _needs(role: Role, target: str) -> bool:
 def _measured(parts: Interventions, target: Target, how: How, seed: int) -> Without:
     edits = _edits(parts, target, how, seed)
     before, *after = measure(parts, target, list(edits.values()), seed=seed, what=_told(parts, target))
-    return Without(
-        target.name, target.lower_is_better, target.whole, target.units, before, dict(zip(edits, after, strict=True))
-    )
+    return Without(target.name, target.lower_is_better, target.units, before, dict(zip(edits, after, strict=True)))
 
 
 def _of_links(links: Links, kept: tuple, relation: str) -> Without:
     before, after = kept
     return Without(
-        link_name(relation, links.layers[0]), links.lower_is_better, links.whole, links.units,
+        link_name(relation, links.layers[0]), links.lower_is_better, links.units,
         links.scores(before, relation), {place: links.scores(each, relation) for place, each in after.items()},
     )  # fmt: skip
 

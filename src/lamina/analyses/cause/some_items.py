@@ -20,7 +20,7 @@ class SomeItems(Target):
     def __init__(self, target: Target, items: Sequence[int] | Int[np.ndarray, " item"]) -> None:
         self._target, self._items = target, np.sort(np.asarray(items, int))
         self._rows = np.flatnonzero(np.isin(target.owners, self._items))
-        self.name, self.lower_is_better, self.whole = target.name, target.lower_is_better, target.whole
+        self.name, self.lower_is_better = target.name, target.lower_is_better
         self.layers, self.chance, self.skipped = target.layers, target.chance, target.skipped
         self.rows = [target.rows[row] for row in self._rows.tolist()]
         self.places = None if target.places is None else [target.places[row] for row in self._rows.tolist()]

@@ -44,8 +44,6 @@ class Target(ABC):
     name: str
     """In tables: loss, pairs, qa, tags, classes, probe:TASK@LAYER."""
     lower_is_better: bool = False
-    whole: bool = True
-    """Whether hits are whole numbers."""
     rows: Sequence[Row]
     """What the model reads: one or several rows for an item."""
     layers: tuple[int, ...]

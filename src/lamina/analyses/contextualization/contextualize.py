@@ -9,6 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
+
 from lamina.activations import Runtime
 from lamina.activations.write_through import MOST_BYTES
 from lamina.analyses.contextualization.answers import (
@@ -49,7 +51,9 @@ from lamina.analyses.contextualization.representations import (
     unknown_words,
 )
 from lamina.analyses.contextualization.tables import (
+    BEST,
     CONTEXTS,
+    CONTRASTS,
     FAILURES,
     PAIRS,
     PIECES,
@@ -89,16 +93,29 @@ _SCORED = (
         "One small probe per semantic class is trained on the vectors of some words and scored on other words: no word "
         "is in two of train, dev and test. A word has a class where the probe says so for at least half of its "
         "contexts. The layers are compared with vectors without context, bags of vectors, random vectors and permuted "
-        "classes. 95 % intervals resample words, and from 5 seeds on seeds too."
+        "classes. 95 % intervals resample words, and from 5 seeds on seeds too; differences are paired by word and "
+        "corrected by max-T."
     ),
     cites=("Zhao et al. 2020",),
     reads=Texts(split="all"),
-    version=3,  # five seeds and more widen intervals as far as so few can tell (Student)
+    # Five seeds and more widen intervals as far as so few can tell (3). Words weigh by name; paired contrasts (4).
+    version=4,
     tables={
         "sclass": Table(f"F1. {_SCORED}", SCORES),
         "recall": Table(f"Share of words whose own class is found. {_SCORED}", SCORES),
         "frequent": Table(f"F1 of words with at least 5 contexts. {_SCORED}", SCORES),
         "words": Table(f"F1 with each word counted once, for vectors without context. {_SCORED}", SCORES),
+        "contrasts": Table(
+            "One row per paired difference of micro-F1 over words. Rows of one comparison and family are corrected "
+            "together (two-sided max-T, simultaneous intervals): all layers, or what the `chosen layer` (best on the "
+            "words of the other split) is compared with; fine-tuning: all tasks and layers.",
+            CONTRASTS,
+        ),
+        "best": Table(
+            "One row per layer of the model with the whole text. `p_beaten`: that another layer is better; below .05 "
+            "the layer is not `among_best`.",
+            BEST,
+        ),
         "context": Table("F1 with a part of the text. One row per context size, layer, class, seed and split.", SCORES),
         "pairs": Table("One row per test word, class, layer and context size.", PAIRS),
         "failures": Table("One row per test word and class that fails or is cut into many pieces.", FAILURES),
@@ -183,18 +200,21 @@ def contextualize(
         tables["failures"] = failure_cases(tables["pairs"], pieces)
         tables["pieces"] = scores_by_pieces(tables["pairs"], pieces)
         tables["contexts"] = histogram(data)
+        split = "dev" if faithful else "test"
+        tables["contrasts"], tables["best"] = board.compared(asked.whole.name, split)
         if tuned:
-            tables["finetuning"] = finetuning_table(setup, board, tuned, learned)
+            tables["finetuning"], changes = finetuning_table(setup, board, tuned, learned)
+            tables["contrasts"] = pd.concat([tables["contrasts"], changes], ignore_index=True)
             tables["attention_similarity"] = attention_similarity(tuned, data.texts)
         predicted = answers / f"{fingerprint_of(setup.key, chosen.context_sizes)[:16]}-{NAME}"
-        write_predictions(predicted, data, "dev" if faithful else "test", [*own, *swept])
+        write_predictions(predicted, data, split, [*own, *swept])
         return Tables(
             tables,
             data.skipped | unknown_words(free, data),
             data={"used": _used(data), "settings": asdict(chosen)},
             seeds=(seed, *range(chosen.seeds)),
             files={NAME: predicted, **probe_files(setup, asked.whole)},
-            scored={"words": sum(data.split[pair.word] == ("dev" if faithful else "test") for pair in data.pairs)},
+            scored={"words": sum(data.split[pair.word] == split for pair in data.pairs)},
         )
 
 

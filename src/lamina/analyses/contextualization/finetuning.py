@@ -20,13 +20,23 @@ from jaxtyping import Float
 
 from lamina.analyses.contextualization.answers import Answers, Setup, answer
 from lamina.analyses.contextualization.representations import Representation, Representations
-from lamina.analyses.contextualization.tables import ALL, Scoreboard, Scores, interval
+from lamina.analyses.contextualization.tables import (
+    ALL,
+    FINETUNED,
+    Compared,
+    Micro,
+    Scoreboard,
+    Scores,
+    contrast_rows,
+    contrast_table,
+)
 from lamina.analyses.watching import fit
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passports import passport_of
 from lamina.errors import InputError, ModelError
 from lamina.progress import progress
+from lamina.stats.intervals import interval
 from lamina.training.attention import WindowedEncoder
 from lamina.training.provenance import ABOUT, read_about, used_texts
 from lamina.types import Text
@@ -170,28 +180,41 @@ def probe_finetuned(
 
 def finetuning_table(
     setup: Setup, board: Scoreboard, tuned: Sequence[Finetuned], answers: Sequence[Answers]
-) -> pd.DataFrame:
-    """Micro-F1 by layer: `pretrained`, setup `a` and setup `b` (new probes), task by task.
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Micro-F1 by layer: `pretrained`, setup `a` and setup `b` (new probes), task by task; and what changed.
 
     Of test words; with `faithful` of dev words, as in the paper. Seed `all` is the mean over the fine-tuned models of
-    a task; `pretrained` has no other.
+    a task; `pretrained` has no other. Changes are of these means, all tasks and layers in one family.
     """
     split = "dev" if setup.faithful else "test"
     scores = board.micro(answers, split)
     layers = sorted({layer for _, layer in scores if layer is not None})
     rows = []
+    members: list[Compared] = []
     for task in dict.fromkeys(each.task for each in tuned):
         models = [each for each in tuned if each.task == task]
         window = WHOLE if models[0].window is None else str(models[0].window)
         rows += [
             (task, window, PRETRAINED, layer, ALL, *_number(scores[models[0].base.name, layer])) for layer in layers
         ]
+        means = {(PRETRAINED, layer): scores[models[0].base.name, layer] for layer in layers}
         for way in ("a", "b"):
             for layer in layers:
                 own = {each.seed: scores[_named(each, way), layer] for each in models}
                 together = own | {ALL: board.pooled(list(own.values()), split)}
+                means[way, layer] = together[ALL]
                 rows += [(task, window, way, layer, seed, *_number(score)) for seed, score in together.items()]
-    return pd.DataFrame(rows, columns=list(FINETUNING))
+        members += [
+            Compared(layer, way, against, None, _micro(means[way, layer]), _micro(means[against, layer]), task)
+            for way, against in (("a", PRETRAINED), ("b", PRETRAINED), ("b", "a"))
+            for layer in layers
+        ]
+    changes = contrast_rows(FINETUNED, "tasks and layers", members, board.units(split))
+    return pd.DataFrame(rows, columns=list(FINETUNING)), contrast_table([*changes])
+
+
+def _micro(scores: Scores) -> Micro:
+    return Micro(float(scores.value[-1]), scores.draws[:, -1])
 
 
 def _number(score: Scores) -> tuple[float, float, float]:

@@ -19,7 +19,15 @@ from lamina.activations import Runtime
 from lamina.activations.reading import WordVectors
 from lamina.analyses.contextualization.findings import neighbours_findings
 from lamina.analyses.contextualization.occurrences import Occurrences, read_words, sentences
-from lamina.analyses.contextualization.senses import Example, best_examples, candidates, plane, separation
+from lamina.analyses.contextualization.senses import (
+    Example,
+    Separation,
+    best_examples,
+    candidates,
+    comparable,
+    plane,
+    separation,
+)
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.estimate import Cost, Estimator, time_call
 from lamina.analyses.inputs import Texts
@@ -32,6 +40,9 @@ from lamina.errors import AssetError, ModelError
 from lamina.findings import Finding
 from lamina.progress import progress
 from lamina.results import Result
+from lamina.stats.best import best_set
+from lamina.stats.family import bootstrap_family
+from lamina.stats.units import UnitKind, Units
 from lamina.types import Text
 
 _AT_ONCE = 16_384
@@ -102,10 +113,16 @@ STATIC, INPUT, LAYER = "static", "input", "layer"
 """The spaces: word vectors, the model's input embeddings, one of its layers."""
 
 NEIGHBOURS = ("space", "layer", "context", "text_id", "rank", "neighbour", "neighbour_text", "similarity")
-CONTEXTS = ("context", "text_id", "sentence", "class")
+CONTEXTS = ("context", "text_id", "sentence", "class", "silhouette")
 SENSES = ("layer", "context", "x", "y", "class")
-SEPARATION = ("layer", "silhouette", "baseline", "high", "explained")
+SEPARATION = (
+    "layer", "silhouette", "baseline", "difference", "low", "high", "p_adjusted", "units", "needed", "unit", "contexts",
+    "words", "p_beaten", "among_best", "explained",
+)  # fmt: skip
+SHARED = ("layer", "value", "baseline", "difference", "low", "high", "p_adjusted", "units", "needed", "unit")
 """Columns of the tables."""
+_SAMPLES = 1000
+"""Bootstrap samples of documents."""
 _TIMED_WORDS = 4000
 """Of the sample that one layer is timed on."""
 _SHOWN = 3
@@ -133,15 +150,31 @@ class _Near(NamedTuple):
         "context (static vectors, the model's input embeddings) and at each layer in each context; its contexts are "
         "drawn by the first two principal components of each layer. Where no word is named, it is the one whose "
         "semantic classes (two or more, at least 5 contexts each) lie farthest apart at the last layer: chosen among "
-        "many, it shows what is possible, not what is usual."
+        "many, it shows what is possible, not what is usual. Classes are compared with shuffled ones (max-T over "
+        "layers and over all words that could have been chosen), layers with layer 0; documents are resampled."
     ),
     reads=Texts(split="train"),
-    version=1,
+    # All layers and candidate words are one family, documents are resampled; what contexts share is tested (2).
+    version=2,
     tables={
         "neighbours": Table("One row per space, layer, context and neighbour.", NEIGHBOURS),
-        "contexts": Table("One row per context of the word.", CONTEXTS),
+        "contexts": Table(
+            "One row per context of the word, with its silhouette at the layer where the classes lie farthest apart.",
+            CONTEXTS,
+        ),
         "senses": Table("One row per layer and context: where it lies among the others.", SENSES),
-        "separation": Table("One row per layer: how far classes lie apart, also when they are shuffled.", SEPARATION),
+        "separation": Table(
+            "One row per layer: how far classes lie apart, and on average when they are shuffled. The difference is "
+            "tested by bootstrap over documents, two-sided max-T over layers and, where the word was chosen, over all "
+            "words it was chosen from (`words`); simultaneous intervals. `p_beaten`: that another layer keeps classes "
+            "farther apart; below .05 it is not `among_best`.",
+            SEPARATION,
+        ),
+        "shared": Table(
+            "One row per layer: which share of their nearest words two contexts have in common, minus that at layer 0 "
+            "(two-sided max-T over layers by bootstrap over documents, simultaneous intervals).",
+            SHARED,
+        ),
         "examples": Table(
             "One row per word that could be shown, the chosen one first.", Example._fields, optional=True
         ),
@@ -197,15 +230,18 @@ def neighbours(
     classes = [words.classes.get(int(at), "") for at in contexts]
     skipped["contexts without a class"] = classes.count("")
     group = _groups(words, repeat=repeat)
-    mapped = _Mapped(classes, seed)
+    others = [words.types.index(each.word) for each in examples[1:]]
+    mapped = _Mapped(words, _documents(corpus), contexts, others, most_contexts, seed)
     with progress(f"neighbours in {encoder.name}", encoder.layers) as advance:
         for layer in range(encoder.layers):
             at_layer = states.layer(layer)
-            near += _in_context(nearest(at_layer, contexts, group, count), words, layer)
-            mapped.add(layer, at_layer[contexts].cpu().numpy())
+            found = nearest(at_layer, contexts, group, count)
+            near += _in_context(found, words, layer)
+            mapped.add(layer, at_layer, [{words.types[words.type_of[each.row]] for each in own} for own in found])
             del at_layer  # two layers of a large corpus are one too many
             advance()
     tables = _tables(corpus, words, contexts, classes, near) | mapped.tables()
+    tables["contexts"]["silhouette"] = mapped.by_context()
     if examples:
         tables["examples"] = pd.DataFrame(examples, columns=list(Example._fields))
     return Tables(tables, skipped, data={"word": chosen})
@@ -242,7 +278,9 @@ def _cost(
     queries = min(found, most_contexts)
     layer = _layer_seconds(encoder, corpus, queries, count, repeat=repeat) * len(words.type_of)
     alike = np.random.default_rng(0).normal(size=(queries, encoder.width))
-    apart = time_call(lambda: separation(alike, [str(at % 2) for at in range(queries)]))
+    weights = np.ones((_SAMPLES, queries))
+    apart = time_call(lambda: separation(alike, [str(at % 2) for at in range(queries)], weights=weights))
+    apart *= len(candidates(words)) if word is None else 1
     # The vectors do not matter here: one, as often as there are words.
     same = torch.ones(1, encoder.width).expand(len(words.type_of), -1)
     choosing = time_call(lambda: best_examples(words, same)) if word is None else 0.0
@@ -293,24 +331,139 @@ def _groups(words: Occurrences, *, repeat: bool) -> Int[np.ndarray, " word"]:
     return np.arange(len(words.type_of)) if repeat else words.type_of
 
 
+def _documents(corpus: Corpus) -> tuple[list[str], UnitKind]:
+    """[text] Its document; the text itself where there is one document only or none is known."""
+    texts = [(text.doc, text.id) for text in corpus]
+    documents = [doc or name for doc, name in texts]
+    known = any(doc for doc, _ in texts) and len(set(documents)) > 1
+    return (documents, "document") if known else ([name for _, name in texts], "text")
+
+
+class _Contexts(NamedTuple):
+    """Contexts of one word, and how often each sample draws them."""
+
+    rows: Int[np.ndarray, " context"]
+    classes: list[str]
+    units: Units
+    weights: Float[np.ndarray, "sample unit"]
+
+    def separation(self, vectors: Float[torch.Tensor, "word width"], seed: int) -> Separation:
+        """How far its classes lie apart."""
+        weights = self.weights[:, list(self.units.owner)]
+        return separation(vectors[self.rows].cpu().numpy(), self.classes, seed=seed, weights=weights)
+
+
 class _Mapped:
-    """The sense map as layers come in."""
+    """The sense map as layers come in, how far classes lie apart, and the nearest words that contexts share."""
 
-    def __init__(self, classes: Sequence[str], seed: int) -> None:
-        self._classes, self._seed = classes, seed
-        self._senses, self._apart, self._before = [], [], None
+    def __init__(
+        self, words: Occurrences, documents: tuple[list[str], UnitKind], contexts: np.ndarray, others: Sequence[int],
+        most: int, seed: int,
+    ) -> None:  # fmt: skip
+        """`others` are the words that the one shown was chosen from; of each at most `most` contexts are compared."""
 
-    def add(self, layer: int, vectors: np.ndarray) -> None:
-        seen = plane(vectors, self._before)
+        def drawn(rows: np.ndarray) -> _Contexts:
+            names, kind = documents
+            units = Units.of((names[words.place(int(at))[0]] for at in rows), kind)
+            classes = [words.classes.get(int(at), "") for at in rows]
+            return _Contexts(rows, classes, units, units.weights(samples=_SAMPLES, seed=seed))
+
+        self._own, self._seed = drawn(contexts), seed
+        self._others = [drawn(_draw(words, words.types[word], most, seed)) for word in others]
+        self._senses, self._apart, self._explained, self._before = [], [], [], None
+        self._beside: list[list[Separation]] = []
+        self._listed: list[np.ndarray] = []
+
+    def add(self, layer: int, vectors: Float[torch.Tensor, "word width"], near: Sequence[set[str]]) -> None:
+        """One layer: vectors of all words, and the nearest words of each context."""
+        own = vectors[self._own.rows].cpu().numpy()
+        seen = plane(own, self._before)
         self._before = seen.points
-        self._senses += [(layer, at, *point, self._classes[at]) for at, point in enumerate(seen.points.tolist())]
-        self._apart.append((layer, *separation(vectors, self._classes, seed=self._seed), seen.explained))
+        classes = self._own.classes
+        self._senses += [(layer, at, *point, classes[at]) for at, point in enumerate(seen.points.tolist())]
+        self._explained.append(seen.explained)
+        self._apart.append(self._own.separation(vectors, self._seed))
+        self._beside.append([each.separation(vectors, self._seed) for each in self._others])
+        sizes = np.array([[max(len(one), len(other), 1) for other in near] for one in near])
+        self._listed.append(np.array([[len(one & other) for other in near] for one in near]) / sizes)
 
     def tables(self) -> dict[str, pd.DataFrame]:
+        """`senses`, `separation` and `shared`."""
         return {
             "senses": pd.DataFrame(self._senses, columns=list(SENSES)),
-            "separation": pd.DataFrame(self._apart, columns=list(SEPARATION)),
+            "separation": self._separation(),
+            "shared": shared_table(self._listed, self._own.units, self._own.weights),
         }
+
+    def _separation(self) -> pd.DataFrame:
+        units = [len(each.units) for each in (self._own, *self._others)]
+        table = separation_table([[one, *others] for one, others in zip(self._apart, self._beside, strict=True)], units)
+        about = {"unit": self._own.units.kind, "contexts": len(comparable(self._own.classes))}
+        return table.assign(**about, explained=self._explained)[list(SEPARATION)]
+
+    def by_context(self) -> Float[np.ndarray, " context"]:
+        """The silhouette of each context where the classes lie farthest apart."""
+        values = [each.silhouette for each in self._apart]
+        return (
+            self._apart[int(np.nanargmax(values))].by_context
+            if np.isfinite(values).any()
+            else self._apart[0].by_context
+        )
+
+
+def separation_table(layers: Sequence[Sequence[Separation]], units: Sequence[int]) -> pd.DataFrame:
+    """How far the classes of the word that is shown lie apart, layer by layer, beside shuffled ones.
+
+    Args:
+        layers: layer -> of the word that is shown, then of those that it was chosen from.
+        units: of each of these words, how many documents are resampled.
+    """
+    every = [each for layer in layers for each in layer]
+    shape = len(layers), len(units)
+    observed, shuffled = (
+        np.array([getattr(each, name) for each in every]).reshape(shape) for name in ("silhouette", "shuffled")
+    )
+    draws = np.stack([each.draws for each in every], 1).reshape(-1, *shape)
+    counts = np.broadcast_to(np.asarray(units, float), shape)
+    tests = bootstrap_family(observed - shuffled, draws - shuffled, counts, bounds=(-2.0, 2.0))
+    shown = {name: values[:, 0] for name, values in zip(tests._fields, tests, strict=True)}
+    best = best_set(observed[:, 0], draws[:, :, 0], int(units[0]))
+    columns = {"layer": range(len(layers)), "silhouette": observed[:, 0], "baseline": shuffled[:, 0]}
+    columns |= {"difference": shown["estimate"], "low": shown["low"], "high": shown["high"], "p_adjusted": shown["p"]}
+    columns |= {"units": shown["units"], "needed": shown["needed"], "words": len(units)}
+    return pd.DataFrame({**columns, "p_beaten": best.p, "among_best": best.among})
+
+
+def shared_table(
+    listed: Sequence[Float[np.ndarray, "context context"]], units: Units, weights: Float[np.ndarray, "sample unit"]
+) -> pd.DataFrame:
+    """`shared.csv`: what two contexts have in common, layer by layer, minus that at layer 0.
+
+    Args:
+        listed: layer -> of every two contexts, the share of their nearest words that both have.
+        units: the documents of the contexts.
+        weights: how often each sample draws each document.
+    """
+    found = [_pair_mean(each, units, np.concatenate([np.ones((1, len(units))), weights])) for each in listed]
+    values, draws = np.array([each[0] for each in found]), np.stack([each[1:] for each in found], 1)
+    tests = bootstrap_family(values - values[0], draws - draws[:, :1], len(units), bounds=(-1.0, 1.0))
+    columns = {"layer": range(len(listed)), "value": values, "baseline": values[0], "difference": tests.estimate}
+    return pd.DataFrame({**columns, **tests.columns(), "unit": units.kind})[list(SHARED)]
+
+
+def _pair_mean(
+    values: Float[np.ndarray, "context context"], units: Units, weights: Float[np.ndarray, "sample unit"]
+) -> Float[np.ndarray, " sample"]:
+    """The mean over pairs of different contexts; pairs of one document count as often as it is drawn."""
+    different = 1 - np.eye(len(values))
+    sums, pairs = (units.sums(units.sums(part).T).T for part in (values * different, different))
+
+    def total(part: np.ndarray) -> np.ndarray:
+        inside = part.diagonal()
+        return ((weights @ part) * weights).sum(1) - np.square(weights) @ inside + weights @ inside
+
+    over, under = total(sums), total(pairs)
+    return np.divide(over, under, out=np.full(len(weights), np.nan), where=under > 0.5)
 
 
 def _draw(words: Occurrences, word: str, most: int, seed: int) -> np.ndarray:
@@ -369,7 +522,7 @@ def _tables(
 ) -> dict[str, pd.DataFrame]:
     shown = sentences(corpus, words, [*contexts.tolist(), *(each.row for each in near if each.row is not None)])
     own = [shown[int(at)] for at in contexts]
-    listed = [(at, *where, name) for at, (where, name) in enumerate(zip(own, classes, strict=True))]
+    listed = [(at, *where, name, float("nan")) for at, (where, name) in enumerate(zip(own, classes, strict=True))]
     rows = []
     for each in near:
         text_id = "" if each.context is None else own[each.context][0]

@@ -16,7 +16,9 @@ from lamina.errors import CorpusError
 LEAST = 5
 """Contexts a class needs to be compared with others."""
 
-_PERMUTATIONS = 200
+PERMUTATIONS = 200
+MOST_WORDS = 100
+"""Words that an example is chosen from: those with most contexts."""
 
 
 class Plane(NamedTuple):
@@ -47,31 +49,89 @@ def plane(vectors: Float[np.ndarray, "context width"], before: Float[np.ndarray,
 
 
 class Separation(NamedTuple):
-    """How far classes lie apart, beside what the same vectors show with their classes shuffled."""
+    """How far the classes of one word lie apart in one layer."""
 
     silhouette: float
     """From -1 to 1 over cosine distances in the whole space; NaN with fewer than two classes to compare."""
-    baseline: float
-    """Mean over shuffled classes."""
-    high: float
-    """What one shuffle in forty exceeds."""
+    shuffled: float
+    """The mean of the same with the classes shuffled."""
+    draws: Float[np.ndarray, " sample"]
+    """The same of resampled documents."""
+    by_context: Float[np.ndarray, " context"]
+    """Of each context; NaN where it is not compared."""
 
 
 def separation(
-    vectors: Float[np.ndarray, "context width"], classes: Sequence[str], *, seed: int = 0, least: int = LEAST
+    vectors: Float[np.ndarray, "context width"],
+    classes: Sequence[str],
+    *,
+    seed: int = 0,
+    least: int = LEAST,
+    permutations: int = PERMUTATIONS,
+    weights: Float[np.ndarray, "sample context"] | None = None,
 ) -> Separation:
-    """The silhouette of classes with at least so many contexts; only what is `comparable` counts."""
-    kept = comparable(classes, least)
-    labels = np.array(classes)[kept]
-    if len(set(labels.tolist())) < 2:
-        return Separation(*[float("nan")] * 3)
-    from sklearn.metrics import silhouette_score
+    """The silhouette of classes with at least so many contexts; only what is `comparable` counts.
 
+    Args:
+        vectors: of the contexts.
+        classes: theirs.
+        seed: of the shuffles.
+        least: contexts that a class needs.
+        permutations: how many shuffles.
+        weights: how often each bootstrap sample draws each context's document.
+    """
+    kept = comparable(classes, least)
+    names, labels = np.unique(np.array(classes)[kept], return_inverse=True)
+    by_context, samples = np.full(len(classes), np.nan), 0 if weights is None else len(weights)
+    if len(names) < 2:
+        return Separation(np.nan, np.nan, np.full(samples, np.nan), by_context)
     apart = _distances(vectors[kept])
     rng = np.random.default_rng(seed)
-    shuffled = [silhouette_score(apart, rng.permutation(labels), metric="precomputed") for _ in range(_PERMUTATIONS)]
-    value = silhouette_score(apart, labels, metric="precomputed")
-    return Separation(float(value), float(np.mean(shuffled)), float(np.quantile(shuffled, 0.975)))
+    by_context[kept] = _silhouettes(apart, labels[None])[0]
+    shuffled = np.nan
+    if permutations:
+        shuffled = _silhouettes(apart, np.stack([rng.permutation(labels) for _ in range(permutations)])).mean()
+    draws = np.empty(0) if weights is None else _resampled(apart, labels, weights[:, kept])
+    return Separation(float(by_context[kept].mean()), float(shuffled), draws, by_context)
+
+
+def _silhouettes(
+    apart: Float[np.ndarray, "context context"], labels: Int[np.ndarray, "labelling context"]
+) -> Float[np.ndarray, "labelling context"]:
+    """The silhouette of each context under each labelling; all labellings have as many contexts of each class."""
+    inside = (labels[..., None] == np.arange(labels.max() + 1)).astype(float)
+    sums = (apart @ inside.transpose(1, 0, 2).reshape(len(apart), -1)).reshape(len(apart), *inside.shape[::2])
+    counts = inside[0].sum(0)
+    return _ratio(sums.transpose(1, 0, 2), inside > 0, counts - 1, counts)
+
+
+def _resampled(
+    apart: Float[np.ndarray, "context context"],
+    labels: Int[np.ndarray, " context"],
+    weights: Float[np.ndarray, "sample context"],
+) -> Float[np.ndarray, " sample"]:
+    """The mean silhouette of resampled contexts; a context is not compared with its own copies."""
+    weights = weights.astype(float)
+    inside = labels[:, None] == np.arange(labels.max() + 1)
+    weighed = weights[..., None] * inside
+    sums = (apart @ weighed.transpose(1, 0, 2).reshape(len(apart), -1)).reshape(len(apart), len(weights), -1)
+    counts = weighed.sum(1, keepdims=True)
+    values = _ratio(sums.transpose(1, 0, 2), inside[None], counts - weights[..., None], counts)
+    known = np.isfinite(values)
+    total = (weights * known).sum(1)
+    drawn = (np.where(known, values, 0) * weights).sum(1)
+    return np.divide(drawn, total, out=np.full(len(weights), np.nan), where=total > 0)
+
+
+def _ratio(sums: np.ndarray, inside: np.ndarray, own_counts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """`(b - a) / max(a, b)` of mean distances to the own class (a) and to the nearest other one (b)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.where(inside, sums / np.where(own_counts > 0, own_counts, np.nan), 0).sum(2)
+        other = np.where(inside, np.inf, sums / np.where(counts > 0, counts, np.nan))
+    other = np.where(np.isnan(other), np.inf, other).min(2)
+    most = np.maximum(own, other)
+    found = np.divide(other - own, most, out=np.zeros(most.shape), where=(most > 0) & np.isfinite(most))
+    return np.where(np.isfinite(own) & np.isfinite(other), found, np.nan)
 
 
 def comparable(classes: Sequence[str], least: int = LEAST) -> Int[np.ndarray, " context"]:
@@ -105,18 +165,19 @@ def best_examples(
     the last layer's; of equals, the word with more contexts comes first. The first was chosen among many: it shows what
     is possible, not what is usual.
     """
-    from sklearn.metrics import silhouette_score
-
     found = []
     for word, contexts in candidates(words, least).items():
         labels = [words.classes[at] for at in contexts]
-        value = silhouette_score(_distances(vectors[contexts].cpu().numpy()), labels, metric="precomputed")
-        found.append(Example(words.types[word], len(set(labels)), len(contexts), float(value)))
+        value = separation(vectors[contexts].cpu().numpy(), labels, least=least, permutations=0).silhouette
+        found.append(Example(words.types[word], len(set(labels)), len(contexts), value))
     return sorted(found, key=lambda each: (-each.silhouette, -each.contexts, each.word))
 
 
 def candidates(words: Occurrences, least: int = LEAST) -> Mapping[int, list[int]]:
-    """Word type -> its comparable contexts, where they have two classes or more; an error where no word has."""
+    """Word type -> its comparable contexts, where they have two classes or more; an error where no word has.
+
+    Of more than 100 such words those with most contexts.
+    """
     by_type: defaultdict[int, list[int]] = defaultdict(list)
     for at in sorted(words.classes):
         by_type[int(words.type_of[at])].append(at)
@@ -130,7 +191,8 @@ def candidates(words: Occurrences, least: int = LEAST) -> Mapping[int, list[int]
             f"{words.name}: no word has two classes of at least {least} contexts each, so none can be chosen; name one "
             "with --word, or take a corpus with more semantic classes (the train split of ewt, a Wiki-PSE file)"
         )
-    return kept
+    frequent = sorted(kept, key=lambda word: (-len(kept[word]), words.types[word]))[:MOST_WORDS]
+    return {word: kept[word] for word in sorted(frequent)}
 
 
 def _distances(vectors: np.ndarray) -> np.ndarray:

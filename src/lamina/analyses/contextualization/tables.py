@@ -15,7 +15,11 @@ from jaxtyping import Bool, Float, Int
 from lamina.analyses.contextualization.answers import Answers
 from lamina.analyses.contextualization.words_in_context import SPLITS, Pair, WordsInContext
 from lamina.encoders import SPECIAL, Encoder
+from lamina.stats.best import best_set
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import interval
 from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import Units
 from lamina.types import Text
 
 Table = pd.DataFrame
@@ -108,15 +112,14 @@ class Scores(NamedTuple):
 
 
 class WordBootstrap:
-    """Words drawn with replacement; the same draws for every row, so that rows can be compared."""
+    """Word types resampled: the same draws for every row, so that rows are compared in pairs."""
 
-    def __init__(self, words: Int[np.ndarray, " word"], *, samples: int, seed: int) -> None:
-        """`words` are those scored."""
-        rng = np.random.default_rng(seed)
-        self._words = words
-        self._weights = rng.multinomial(len(words), np.full(len(words), 1 / len(words)), size=samples).astype(
-            np.float32
-        )
+    def __init__(self, words: Sequence[str], scored: Int[np.ndarray, " word"], *, samples: int, seed: int) -> None:
+        """`scored` are the numbers of the words that are scored, among all `words`."""
+        self._scored = scored
+        units = Units.of((str(words[number]) for number in scored), "word type")
+        self.units = len(units)
+        self._weights = units.weights(samples=samples, seed=seed)[:, list(units.owner)]
 
     def f1(self, counts: Counts) -> Scores:
         """F1 of every class, and micro-F1 of all."""
@@ -127,7 +130,7 @@ class WordBootstrap:
         return self._scores(counts.found, counts.own, counts.own)
 
     def _scores(self, over: np.ndarray, under: np.ndarray, own: np.ndarray) -> Scores:
-        over, under = (_with_all(part[self._words]) for part in (over, under))
+        over, under = (_with_all(part[self._scored]) for part in (over, under))
         value = _ratio(over.sum(0), under.sum(0))
         return Scores(value, _ratio(self._weights @ over, self._weights @ under), _with_all(own).sum(0).astype(int))
 
@@ -136,15 +139,6 @@ class WordBootstrap:
         values = np.stack([each.value for each in seeds])
         draws = draws_over_seeds(values, np.stack([each.draws for each in seeds])).clip(0, 1)
         return Scores(values.mean(0), draws, seeds[0].pairs)
-
-
-def interval(draws: Float[np.ndarray, " sample"]) -> tuple[float, float]:
-    """95 %; not available where no draw has a value."""
-    measured = draws[np.isfinite(draws)]
-    if not len(measured):
-        return float("nan"), float("nan")
-    low, high = np.quantile(measured, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def _with_all(part: np.ndarray) -> np.ndarray:
@@ -187,6 +181,126 @@ PAIRS = ("representation", "layer", "context", "word", "class", "contexts", "fou
 """Columns of `pairs.csv`."""
 CONTEXTS = ("split", "contexts", "pairs")
 """Columns of `contexts.csv`."""
+CONTRASTS = (
+    "comparison", "family", "task", "layer", "representation", "against", "window", "value", "baseline", "difference",
+    "low", "high", "p_adjusted", "units", "needed",
+)  # fmt: skip
+"""Columns of `contrasts.csv`."""
+BEST = ("layer", "value", "p_beaten", "among_best")
+"""Columns of `best.csv`."""
+STATIC, AVERAGE, LESS_CONTEXT, FINETUNED = "vectors without context", "average", "less context", "fine-tuning"
+"""Comparisons: with vectors without context, the average over contexts, less context; after fine-tuning."""
+CHOSEN = "chosen layer"
+"""The family of the comparisons at the layer that is best on other words; of all layers otherwise."""
+WHOLE_TEXT = "full"
+"""The context of vectors that have seen the whole text."""
+
+
+class Row(NamedTuple):
+    """One row of vectors, scored on the words of one split."""
+
+    representation: str
+    layer: int | None
+    context: str
+    split: str
+
+    @property
+    def window(self) -> int | None:
+        """Words on each side that were seen; None: the whole text."""
+        return None if self.context == WHOLE_TEXT else int(self.context)
+
+
+class Micro(NamedTuple):
+    """Micro-F1, mean over the seeds of the probes."""
+
+    value: float
+    draws: Float[np.ndarray, " sample"]
+
+
+class Compared(NamedTuple):
+    """One paired difference of micro-F1, and how the table names it."""
+
+    layer: int | None
+    representation: str
+    against: str
+    window: int | None
+    """Words on each side that the other one has seen; None: the whole text."""
+    own: Micro
+    other: Micro
+    task: str = "none"
+    """What the model was fine-tuned for."""
+
+
+def contrast_rows(comparison: str, family: str, members: Sequence[Compared], units: int) -> Iterator[tuple]:
+    """One family of paired differences of micro-F1, two-sided max-T over the same draws of words.
+
+    Args:
+        comparison: what is compared.
+        family: which members are corrected together.
+        members: of the family.
+        units: how many words were resampled.
+    """
+    if not members:
+        return
+    values = np.array([(member.own.value, member.other.value) for member in members])
+    draws = np.stack([member.own.draws - member.other.draws for member in members], 1)
+    found = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-1.0, 1.0))
+    for member, (value, baseline), *numbers in zip(members, values.tolist(), *found, strict=True):
+        where = member.task, member.layer, member.representation, member.against, member.window
+        yield comparison, family, *where, value, baseline, *map(float, numbers)
+
+
+def compare_micro(scored: Mapping[Row, Micro], model: str, split: str, units: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`contrasts` and `best`: each layer beside vectors without context, its average, and less context.
+
+    The layer that findings are about is the one with the highest F1 on the words of the other split, so that its
+    numbers are of words that did not choose it.
+
+    Args:
+        scored: micro-F1 of all rows, on both splits.
+        model: whose layers are compared.
+        split: the words that are scored.
+        units: how many there are.
+    """
+    own = {row: micro for row, micro in scored.items() if row.split == split}
+    layers = {row.layer: micro for row, micro in own.items() if row[0] == model and row.context == WHOLE_TEXT}
+    others = {row.layer: micro.value for row, micro in scored.items() if row[:1] == (model,) and row[2:] == (
+        WHOLE_TEXT, "dev" if split == "test" else "test",
+    )}  # fmt: skip
+    families: dict[str, list[int | None]] = {"layers": [*layers]}
+    if others:
+        families[CHOSEN] = [max(others, key=lambda layer: others[layer])]
+    rows: list[tuple] = []
+    for family, shown in families.items():
+        for comparison in (STATIC, AVERAGE, LESS_CONTEXT):
+            members = [
+                Compared(layer, model, against, row.window, layers[layer], micro)
+                for layer in shown
+                for row, micro in own.items()
+                if (against := _comparable(comparison, row, model, layer))
+            ]
+            rows += contrast_rows(comparison, family, members, units)
+    numbers = [layer for layer in layers if layer is not None]
+    values = np.array([layers[layer].value for layer in numbers])
+    draws = np.stack([layers[layer].draws for layer in numbers], 1) if numbers else np.empty((0, 0))
+    found = best_set(values, draws, units)
+    best = pd.DataFrame(dict(zip(BEST, (numbers, values, found.p, found.among), strict=True)))
+    return contrast_table(rows), best
+
+
+def contrast_table(rows: Sequence[tuple]) -> pd.DataFrame:
+    """As it is saved."""
+    return pd.DataFrame(rows, columns=list(CONTRASTS)).astype({"layer": "Int64", "window": "Int64"})
+
+
+def _comparable(comparison: str, row: Row, model: str, layer: int | None) -> str:
+    """What a comparison calls this row beside a layer of the model; empty where it is not compared."""
+    if comparison == STATIC:
+        free = row.layer is None and row.context == WHOLE_TEXT and not row.representation.startswith("P-")
+        return row.representation if free and row.representation != model else ""
+    name = model if comparison == LESS_CONTEXT else f"AVG-{model}"
+    whole = row.context == WHOLE_TEXT
+    return name if row[:2] == (name, layer) and whole == (comparison == AVERAGE) else ""
 
 
 class _Judge(NamedTuple):
@@ -199,17 +313,18 @@ class _Judge(NamedTuple):
 
 
 class Scoreboard:
-    """Scores rows of answers by the words they are about."""
+    """Scores rows of answers by the words they are about, and keeps the micro-F1 of all of them for comparisons."""
 
     def __init__(self, data: WordsInContext, *, samples: int, seed: int, selects: bool = True) -> None:
         """`selects`: whether dev words chose the epoch of the probes."""
         self._data, self._selects = data, selects
         self._judges = [self._judge(split, samples, seed) for split in SCORED]
+        self.micro_f1: dict[Row, Micro] = {}
 
     def _judge(self, split: str, samples: int, seed: int) -> _Judge:
         data = self._data
         words = np.flatnonzero([own == split for own in data.split])
-        draws = WordBootstrap(words, samples=samples, seed=seed)
+        draws = WordBootstrap(data.words, words, samples=samples, seed=seed)
         return _Judge(split, Grid.of(data, split), Grid.of(data, split, least=FREQUENT), draws)
 
     def tables(self, answers: Sequence[Answers]) -> dict[str, pd.DataFrame]:
@@ -219,7 +334,7 @@ class Scoreboard:
             for judge in self._judges:
                 counts = [judge.grid.count(each.said) for each in own]
                 frequent = [judge.frequent.count(each.said) for each in own]
-                found["sclass"] += self._scored(own, judge, [judge.draws.f1(each) for each in counts])
+                found["sclass"] += self._scored(own, judge, [judge.draws.f1(each) for each in counts], keep=True)
                 found["recall"] += self._scored(own, judge, [judge.draws.recall(each) for each in counts])
                 found["frequent"] += self._scored(own, judge, [judge.draws.f1(each) for each in frequent])
                 if own[0].of_types:
@@ -233,7 +348,7 @@ class Scoreboard:
         for own in _rows(answers):
             for judge in self._judges:
                 scores = [judge.draws.f1(judge.grid.count(each.said)) for each in own]
-                rows += self._scored(own, judge, scores)
+                rows += self._scored(own, judge, scores, keep=True)
         return as_table(rows)
 
     def micro(self, answers: Iterable[Answers], split: str) -> dict[tuple[str, int | None], Scores]:
@@ -250,6 +365,15 @@ class Scoreboard:
         """The mean of several models' scores, on the same draws of words."""
         (judge,) = [each for each in self._judges if each.split == split]
         return judge.draws.pooled(scores)
+
+    def compared(self, model: str, split: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """`contrasts` and `best` of the words of a split, of all that was scored so far; see `compare_micro`."""
+        (judge,) = [each for each in self._judges if each.split == split]
+        return compare_micro(self.micro_f1, model, split, judge.draws.units)
+
+    def units(self, split: str) -> int:
+        """How many words of a split are resampled."""
+        return next(each.draws.units for each in self._judges if each.split == split)
 
     def pairs(self, answers: Iterable[Answers]) -> pd.DataFrame:
         """Of every pair of test words: the share of seeds that find its own class."""
@@ -269,10 +393,16 @@ class Scoreboard:
         every[self._data.word] = said
         return every
 
-    def _scored(self, own: Sequence[Answers], judge: _Judge, seeds: Sequence[Scores]) -> Iterator[Score]:
+    def _scored(
+        self, own: Sequence[Answers], judge: _Judge, seeds: Sequence[Scores], *, keep: bool = False
+    ) -> Iterator[Score]:
         first = own[0]
         named = [(str(each.seed), scores) for each, scores in zip(own, seeds, strict=True)]
-        for seed, scores in [*named, (ALL, judge.draws.pooled(seeds))]:
+        pooled = judge.draws.pooled(seeds)
+        if keep:
+            row = Row(first.representation, first.layer, first.context, judge.split)
+            self.micro_f1[row] = Micro(float(pooled.value[-1]), pooled.draws[:, -1])
+        for seed, scores in [*named, (ALL, pooled)]:
             for at, label in enumerate((*self._data.classes, ALL)):
                 chose = self._selects and judge.split == "dev"
                 where = (first.representation, first.layer, first.context, label, seed, judge.split, chose)

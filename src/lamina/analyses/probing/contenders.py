@@ -68,7 +68,10 @@ class Entry:
     lacks: dict[str, str]
     """Statistic that the result does not have -> why, as it says."""
     losses: dict[int, float]
-    """Layer -> loss of its probe on the texts that decide when to stop; empty in older results."""
+    """Layer -> loss of its probe on the texts that decide when to stop; empty in older results, and with --faithful,
+    where the scored texts decide."""
+    unconverged: frozenset[Cut] = frozenset()
+    """Probes that had not converged with some seed; older results do not say."""
 
 
 class _Lost(NamedTuple):
@@ -231,6 +234,7 @@ def _entries(model: str, result: Result) -> Iterator[Entry | _Lost]:
             _gravity(result, str(task), last),
             _lacks(row),
             _losses(result, str(task)),
+            _unconverged(result, str(task)),
         )
 
 
@@ -277,11 +281,21 @@ def _gravity(result: Result, task: str, last: int) -> np.ndarray | None:
 
 def _losses(result: Result, task: str) -> dict[int, float]:
     training = result.tables.get("training")
-    if training is None or not {"task", "of", "probe", "layer", "loss"} <= {*training.columns}:
+    faithful = bool(result.provenance.parameters.get("faithful"))
+    if faithful or training is None or not {"task", "of", "probe", "layer", "loss"} <= {*training.columns}:
         return {}
     own = training[(training["task"] == task) & (training["of"] == "model") & (training["probe"] == "layer")]
     means = own.groupby("layer")["loss"].mean()
     return {int(str(layer)): float(loss) for layer, loss in means.items()}
+
+
+def _unconverged(result: Result, task: str) -> frozenset[Cut]:
+    training = result.tables.get("training")
+    if training is None or not {"task", "of", "probe", "layer", "converged"} <= {*training.columns}:
+        return frozenset()
+    own = training[(training["task"] == task) & (training["of"] == "model")]
+    late = own[own["converged"].astype(str) == "False"]
+    return frozenset(Cut(row.probe, int(row.layer)) for row in rows_of(late))
 
 
 def _checked(result: Result) -> Result:

@@ -38,6 +38,8 @@ class SavedTargets:
     """Which labels annotators were asked about."""
     unseen: Int[np.ndarray, " target"]
     """Number of labels that hold and that training never saw: no probe can be right."""
+    documents: tuple[str, ...] = ()
+    """The document of each text; none where the file does not say."""
 
     def __len__(self) -> int:
         return len(self.text)
@@ -94,7 +96,7 @@ class SavedPredictions:
 
     def targets(self, texts: Sequence[str] | None = None) -> SavedTargets:
         """The targets of these texts, or all."""
-        optional = [name for name in ("unseen", "scored") if name in self._rows.schema.names]
+        optional = [name for name in ("doc", "unseen", "scored") if name in self._rows.schema.names]
         with self._reading():
             table = self._table(["text_id", *_PLACES, "gold", *optional], *self._first(), texts=texts)
             ids = table["text_id"].combine_chunks().dictionary_encode()
@@ -110,8 +112,15 @@ class SavedPredictions:
                 listed = some.is_valid().to_numpy(zero_copy_only=False)
                 rated[listed] = some.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(self.labels))
             unseen = table["unseen"].to_numpy() if "unseen" in optional else np.zeros(len(table), np.int32)
+            of_text = (
+                dict(zip(table["text_id"].to_pylist(), table["doc"].to_pylist(), strict=True))
+                if "doc" in optional
+                else {}
+            )
         words = np.stack(spans, axis=1).astype(np.int64) if spans else np.zeros((0, 1, 2), np.int64)
-        return SavedTargets(tuple(ids.dictionary.to_pylist()), ids.indices.to_numpy(), words, gold, rated, unseen)
+        names = tuple(ids.dictionary.to_pylist())
+        documents = tuple(of_text[name] or name for name in names) if of_text else ()
+        return SavedTargets(names, ids.indices.to_numpy(), words, gold, rated, unseen, documents)
 
     def probabilities(
         self, seed: int, layer: int, texts: Sequence[str] | None = None

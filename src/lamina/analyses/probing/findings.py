@@ -48,11 +48,11 @@ def _reading(tables: Mapping[str, pd.DataFrame], task: str) -> Finding:
     short = "twin" if told.baseline == TWIN else "constant"
     among = layers["among_best"].astype(bool).tolist()
     together = told.probe == "cumulative"
-    best = best_in_words(layers["layer"].astype(int).tolist(), among, "mix up to layer" if together else "layer")
+    best = best_in_words(layers["layer"].astype(int).tolist(), among)
     where = f"layers 0 to {told.layer}" if together else f"layer {told.layer}"
     score = f"{_metric_name(told.metric)} {number(told.value)} at {where}, {short} {number(told.baseline_value)}"
     known = layers["p_beaten"].notna().any()
-    localised = f", best at {best}" if best else ""
+    localised = f", best {'when mixed up to' if together else 'at'} {best}" if best else ""
     nowhere = "; no layer was shown to be better than another" if known and not best and len(layers) > 1 else ""
     claim = f"{title} can be read above {baseline}{localised}: {score}{nowhere}"
     from_baseline = "from the untrained twin" if told.baseline == TWIN else "by the best constant answer"
@@ -134,12 +134,16 @@ def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding
     worth: tuple[Worth, ...] = ("answers", "localised")
     if clear.empty:
         row = next(rows_of(tested.sort_values("p_adjusted", kind="stable")))
-        whether = f"any task comes before another by {name}"
         pair = _pair(row)
+        whether, contrast = (
+            f"any task comes before another by {name}",
+            f"surest pair, {pair.later} minus {pair.earlier}",
+        )
+        if len(rows) == 1:
+            whether, contrast = f"the order by {name} is {pair.earlier} before {pair.later}", "difference in layers"
         return finding(
-            claim=whether, whether=whether, absent=whether,
-            contrast=f"surest pair, {pair.later} minus {pair.earlier}", test=pair.test, source=source, unit="seed",
-            importance=worth, margin=0,
+            claim=whether, whether=whether, absent=whether, contrast=contrast, test=pair.test, source=source,
+            unit="seed", importance=worth, margin=0,
         )  # fmt: skip
     # A claim about several pairs is as sure as the least sure of them.
     surest_last = clear.assign(size=clear["difference"].abs()).sort_values(
@@ -150,7 +154,7 @@ def _order(rows: pd.DataFrame, summary: pd.DataFrame, statistic: str) -> Finding
     in_order = [task for task in summary.sort_values(statistic, kind="stable")["task"] if task in held]
     if len(clear) == len(rows) == 1:
         claim = f"The order by {name} is {pair.earlier} before {pair.later}"
-        contrast = f"{name} of {pair.later} minus that of {pair.earlier}"
+        contrast = "difference in layers"
     else:
         listed = _listed([_title(in_order[0]), *(_inside(_title(task)) for task in in_order[1:])])
         claim = f"Tasks by {name}, earliest first: {_inside(listed)}; {_apart(rows, clear, tested)}"

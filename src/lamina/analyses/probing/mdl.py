@@ -24,12 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt16
+from jaxtyping import Float, Int
 
 from lamina.activations import ReadActivations
 from lamina.analyses.probing.checkpoints import Whose
 from lamina.analyses.probing.running import Setup, States, programs
-from lamina.analyses.probing.statistics import interval
 from lamina.errors import DamagedError
 from lamina.files.checking import load_tensors, save_tensors
 from lamina.probes.bank import Checkpoint, Group, train
@@ -37,14 +36,15 @@ from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Standard, Stream
 from lamina.probes.targets import Targets, find_targets
 from lamina.progress import say
+from lamina.stats.best import best_set
+from lamina.stats.intervals import interval, widening
 from lamina.stats.seeds import seed_shares
+from lamina.stats.units import Units
 from lamina.tasks import Task, control_task, label_set
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of the texts learned from: where blocks end."""
 FORMAT = 1
-_CHUNK = 128
-"""Samples weighed at a time: bounds memory, changes no number."""
 
 Code = Literal["categorical", "binary"]
 
@@ -57,8 +57,8 @@ class CodeLength(NamedTuple):
     of: Whose
     layer: int
     seed: str
-    """A number, with intervals over texts; or `all`: the mean code of the seeds, from 5 of them on with intervals over
-    seeds and texts together."""
+    """A number, with intervals over documents; or `all`: the mean code of the seeds, from 5 of them on with intervals
+    over seeds and documents together."""
     targets: int
     code: Code
     """categorical: one label out of all; binary: a yes or no per rated label."""
@@ -66,6 +66,7 @@ class CodeLength(NamedTuple):
     """Bits: the first block without knowledge; every other one by the probe or by base rates, and a bit to say
     which."""
     low: float
+    """95 %, for as many targets of other documents."""
     high: float
     uniform: float
     """Bits without knowledge: log2 of the number of labels per target, or one per decision."""
@@ -85,6 +86,10 @@ class CodeLength(NamedTuple):
     """Bits where the probe codes every block but the first, as Voita and Titov do."""
     converged: float
     """Share of the blocks whose probe had converged. Below 1 the code is valid, but longer than it need be."""
+    p_beaten: float
+    """That another layer has a shorter code, by max-T over the layers of the same model, task and seed."""
+    among_best: bool
+    """Whether no other layer was shown to have a shorter code: the confidence set of the shortest."""
 
 
 def block_ends(texts: int) -> list[int]:
@@ -184,7 +189,9 @@ def online_code(
         {each.of: np.ones((len(ends) - 1, each.seeds, each.states.layers), bool) for each in senders},
     )
     _send_all(sent, senders, setup, folder)
-    return list(_rows(sent, senders, model, samples, setup.seed))
+    corpus = [*setup.splits.train]
+    units = Units.of_texts(corpus[number] for number in texts.tolist())
+    return list(_rows(sent, senders, units, model, samples, setup.seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,13 +372,15 @@ def _cost(
     return bits
 
 
-def _rows(sent: _Sent, senders: list[_Sender], model: str, samples: int, seed: int) -> Iterator[CodeLength]:
-    drawn = resampled(sent.ends[-1], samples, seed)
+def _rows(
+    sent: _Sent, senders: list[_Sender], units: Units, model: str, samples: int, seed: int
+) -> Iterator[CodeLength]:
     for each in senders:
-        of_prior = sent.by_text(prior_bits(each.learn, sent.code, sent.block))
-        prior = _Reference.of(of_prior, drawn)
-        uniform = _Reference.of(sent.by_text(uniform_bits(each.learn, sent.code)), drawn)
         targets = sent.by_text(np.ones(len(each.learn)))
+        resampled = Resampled(units, targets, samples=samples, seed=seed)
+        of_prior = sent.by_text(prior_bits(each.learn, sent.code, sent.block))
+        prior = _Reference.of(of_prior, resampled)
+        uniform = _Reference.of(sent.by_text(uniform_bits(each.learn, sent.code)), resampled)
         bits, by_probe = shorter_bits(sent.bits[each.of], of_prior, sent.ends)
         settled = sent.converged[each.of]
         # [seed, layer] each.
@@ -383,17 +392,22 @@ def _rows(sent: _Sent, senders: list[_Sender], model: str, samples: int, seed: i
         )
         # Seeds of the same number start from the same weights: model, twin and control draw the same ones.
         shares = seed_shares(each.seeds, samples, np.random.default_rng([seed, 3]))
-        sums = _weighed(drawn, bits)
+        sums = resampled.lengths(bits)
         pooled = sums.mean(1) + shares @ (told.length - told.length.mean(0))
         seeds = [
             (str(number), _Told(*(part[number] for part in told)), sums[:, number]) for number in range(each.seeds)
         ]
         for name, own, draws in (*seeds, ("all", _Told(*(part.mean(0) for part in told)), pooled)):
+            # Draws are spread for few documents already.
+            shortest = best_set(own.length, draws, len(units), higher=False, widen=False)
             for layer, some in enumerate(draws.T):
-                length, *rest = (float(part[layer]) for part in own)
+                length, by_probe_share, probe_only, converged = (float(part[layer]) for part in own)
                 about = (model, sent.task.name, each.of, layer, name, len(each.learn), sent.code)
                 ratios = (*uniform.over(length, some), *prior.over(length, some))
-                yield CodeLength(*about, length, *interval(some), uniform.bits, prior.bits, *ratios, *rest)
+                bits_of = (length, *interval(some), uniform.bits, prior.bits)
+                rest = (by_probe_share, probe_only, converged)
+                best = (float(shortest.p[layer]), bool(shortest.among[layer]))
+                yield CodeLength(*about, *bits_of, *ratios, *rest, *best)
 
 
 class _Told(NamedTuple):
@@ -405,6 +419,28 @@ class _Told(NamedTuple):
     converged: np.ndarray
 
 
+class Resampled:
+    """Code lengths of as many targets in resampled documents.
+
+    All documents are resampled together: the first blocks are too small to resample within them. A draw with more
+    targets has more bits, so bits are taken per target. Draws are spread as `widening` says.
+    """
+
+    def __init__(self, units: Units, targets: Float[np.ndarray, " text"], *, samples: int, seed: int) -> None:
+        """`targets` are how many each text has; units have texts in the same order."""
+        self._units = units
+        self._weights = units.weights(samples=samples, seed=seed).astype(float)
+        drawn = self._weights @ units.sums(targets)
+        self._scale = np.divide(targets.sum(), drawn, out=np.full(len(drawn), np.nan), where=drawn > 0)
+
+    def lengths(self, bits: Float[np.ndarray, " *kinds text"]) -> Float[np.ndarray, " sample *kinds"]:
+        """Of every draw."""
+        by_unit = self._units.sums(np.moveaxis(bits, -1, 0))
+        drawn = np.tensordot(self._weights, by_unit, 1) * self._scale.reshape(-1, *[1] * (bits.ndim - 1))
+        whole = bits.sum(-1)
+        return whole + (drawn - whole) * widening(len(self._units))
+
+
 class _Reference(NamedTuple):
     """What a code is compared with."""
 
@@ -412,25 +448,9 @@ class _Reference(NamedTuple):
     draws: Float[np.ndarray, " sample"]
 
     @classmethod
-    def of(cls, by_text: Float[np.ndarray, " text"], drawn: UInt16[np.ndarray, "sample text"]) -> _Reference:
-        return cls(float(by_text.sum()), _weighed(drawn, by_text))
+    def of(cls, by_text: Float[np.ndarray, " text"], resampled: Resampled) -> _Reference:
+        return cls(float(by_text.sum()), resampled.lengths(by_text))
 
     def over(self, length: float, draws: Float[np.ndarray, " sample"]) -> tuple[float, float, float]:
-        """The compression of a code, and its interval: both are of the same texts in every draw."""
+        """The compression of a code, and its interval: both are of the same documents in every draw."""
         return (self.bits / length, *interval(self.draws / draws))
-
-
-def resampled(texts: int, samples: int, seed: int) -> UInt16[np.ndarray, "sample text"]:
-    """How often each text is drawn, with replacement from all: the first blocks are too small to draw within them.
-
-    Example:
-        >>> resampled(4, samples=2, seed=0).sum(1).tolist()
-        [4, 4]
-    """
-    return np.random.default_rng([seed, 4]).multinomial(texts, np.full(texts, 1 / texts), samples).astype(np.uint16)
-
-
-def _weighed(drawn: UInt16[np.ndarray, "sample text"], bits: Float[np.ndarray, "*own text"]) -> np.ndarray:
-    """[sample, *own] The total bits of every draw."""
-    chunks = range(0, len(drawn), _CHUNK)
-    return np.concatenate([np.tensordot(drawn[at : at + _CHUNK].astype(float), bits, (1, -1)) for at in chunks])

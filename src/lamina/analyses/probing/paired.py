@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.probing.statistics import before, interval, means_by_unit, shared_by_seeds, two_sided
+from lamina.analyses.probing.statistics import expected_layer, means_by_unit, shared_by_seeds
 from lamina.errors import ResultError
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
+from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.intervals import interval, widening
 from lamina.stats.seeds import ENOUGH_SEEDS, seed_shares
-from lamina.stats.units import weights_of
+from lamina.stats.units import UnitKind, Units
 from lamina.tasks.task import Metric
 
 _ROWS = 2**16
@@ -41,16 +43,6 @@ class Estimate(NamedTuple):
     high: float
 
 
-class Apart(NamedTuple):
-    """A difference, its 95 % interval and whether it may be chance."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    """Two-sided, from the bootstrap."""
-
-
 @dataclass(frozen=True, eq=False)
 class Answers:
     """What the probes of one model said about the targets of one task, added up text by text."""
@@ -60,6 +52,8 @@ class Answers:
     """Its name; empty where the file does not say."""
     texts: tuple[str, ...]
     """Ids of the texts that have targets, sorted."""
+    documents: tuple[str, ...]
+    """The document of each text; its id where that is not known."""
     targets: str
     """A hash of all targets and their gold labels: equal where the same was asked."""
     cuts: tuple[Cut, ...]
@@ -68,6 +62,12 @@ class Answers:
     """One per seed of the probes, and per fine-tuning seed where there are several; members are the probes."""
     units: tuple[int, ...]
     """What varies, for each of them: the fine-tuning seed where there are several, else the seed of the probes."""
+
+    @property
+    def sampled(self) -> Units:
+        """What is resampled: documents, or texts where all are of one document."""
+        several = len({*self.documents}) > 1 and self.documents != self.texts
+        return Units.of(self.documents if several else self.texts, "document" if several else "text")
 
     def value(self) -> Float[np.ndarray, " member"]:
         """The score of every probe, the mean over seeds."""
@@ -96,7 +96,7 @@ def read_answers(path: Path, metric: Metric) -> Answers:
             seeds = _add_labels(file, index, labels)
         asked = _hash_targets(file, index, labels.unscored)
     about = (head["task"], str(head.get("corpus") or ""))
-    return Answers(*about, index.texts, asked, index.cuts, tuple(seeds), index.units)
+    return Answers(*about, index.texts, index.documents, asked, index.cuts, tuple(seeds), index.units)
 
 
 @contextmanager
@@ -112,8 +112,12 @@ class _Index:
 
     def __init__(self, file: pq.ParquetFile) -> None:
         self._about = [name for name in _ABOUT if name in file.schema_arrow.names]
-        table = file.read(columns=["text_id", *self._about])
-        self.texts: tuple[str, ...] = tuple(sorted(table["text_id"].unique().to_pylist()))
+        named = [name for name in ("text_id", "doc") if name in file.schema_arrow.names]
+        table = file.read(columns=[*named, *self._about])
+        of_text = table.group_by(named).aggregate([]).to_pylist()
+        documents = {row["text_id"]: row.get("doc") or row["text_id"] for row in of_text}
+        self.texts: tuple[str, ...] = tuple(sorted(documents))
+        self.documents: tuple[str, ...] = tuple(documents[text] for text in self.texts)
         self._text = {text: number for number, text in enumerate(self.texts)}
         times = table.group_by(self._about).aggregate([([], "count_all")]).to_pylist()
         found = [((row.get("tuning_seed"), row["seed"]), Cut(row["probe"], row["layer"])) for row in times]
@@ -259,73 +263,128 @@ def _hash_targets(file: pq.ParquetFile, index: _Index, unscored: frozenset[str])
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The scores of one model's probes at one task, and the same scores on resampled texts."""
+    """The scores of one model's probes at one task, and the same scores on resampled documents."""
 
     answers: Answers
-    value: Float[np.ndarray, " member"]
-    draws: Float[np.ndarray, "sample member"]
+    by_seed: Float[np.ndarray, "unit member"]
+    """The score of every probe, by what varies beside documents (see `Answers.units`)."""
+    drawn: Float[np.ndarray, "sample member"]
+    """The mean over seeds on resampled documents; wider than a bootstrap's draws where documents are few."""
     shares: Float[np.ndarray, "sample unit"]
-    """What each draw adds of every unit's distance from the mean over units (`seed_shares`)."""
+    """What each draw adds of every seed's distance from the mean over seeds (`seed_shares`)."""
+    count: int
+    """How many documents (or texts) were resampled."""
+    kind: UnitKind
+    """What was resampled."""
+
+    @property
+    def value(self) -> Float[np.ndarray, " member"]:
+        """The score of every probe, the mean over seeds."""
+        return self.by_seed.mean(0)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough seeds for an interval over them."""
+        return len(self.by_seed) >= ENOUGH_SEEDS
+
+    @property
+    def draws(self) -> Float[np.ndarray, "sample member"]:
+        """Of `value`: documents vary, and from 5 seeds on the seeds too."""
+        return self.drawn + self.shares @ (self.by_seed - self.value)
 
     def at(self, cut: Cut) -> tuple[float, Float[np.ndarray, " sample"]]:
         """The score of one probe, and its draws."""
         member = self.answers.cuts.index(cut)
-        return float(self.value[member]), self.draws[:, member]
+        own = self.by_seed[:, member]
+        return float(own.mean()), self.drawn[:, member] + self.shares @ (own - own.mean())
 
-    def cumulative(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The scores of P(0)..P(L), and their draws; None where there are not all of them."""
+    @property
+    def last(self) -> int | None:
+        """L, of the probes P(0)..P(L); None where there are not all of them."""
         layers = [cut.layer for cut in self.answers.cuts if cut.probe == "cumulative"]
-        if len(layers) < 2 or layers != list(range(len(layers))):
-            return None
-        return self.value[: len(layers)], self.draws[:, : len(layers)]
+        return layers[-1] if len(layers) > 1 and layers == [*range(len(layers))] else None
+
+    def gain(self) -> tuple[float, float]:
+        """The 95 % interval of P(L) - P(0)."""
+        draws = self.draws
+        return interval(draws[:, self.last or 0] - draws[:, 0])
+
+    def expected_layers(self) -> tuple[float, Float[np.ndarray, " unit"], Float[np.ndarray, " sample"] | None]:
+        """The expected layer, that of every seed, and draws over documents and seeds; none with few seeds.
+
+        It is a ratio of means, the moment of the gains over the gain; seeds vary by their distances from that ratio.
+        """
+        curves = self.by_seed[:, : (self.last or 0) + 1]
+        value, each = float(expected_layer(curves.mean(0))), expected_layer(curves)
+        if not self.enough:
+            return value, each, None
+        gains = curves[:, -1] - curves[:, 0]
+        moments = np.diff(curves, axis=1) @ np.arange(1, curves.shape[1])
+        apart = (moments - value * gains) / gains.mean()
+        return value, each, expected_layer(self.drawn[:, : curves.shape[1]]) + self.shares @ apart
 
     def over_seeds(self, values: Float[np.ndarray, " unit"]) -> Float[np.ndarray, " sample"] | None:
-        """Draws of a number that each unit has one of, which no resampling of texts can move; None with few units."""
+        """Draws of a number that each seed has one of, which no resampling of documents can move; None with few."""
         if len(values) < ENOUGH_SEEDS or len(values) != self.shares.shape[1]:
             return None
         return values.mean() + self.shares @ (values - values.mean())
 
 
 def resample(answers: Sequence[Answers], *, samples: int, seed: int) -> list[Sampled]:
-    """The scores of several models at one task, on the same draws of the same texts.
+    """The scores of several models at one task, on the same draws of the same documents.
 
-    A text's weight in a draw follows from its id (`weights_of`). With 5 seeds or more, those of each model vary too
-    (`seed_shares`), independently of the others': probes of different models have nothing in common but a number. Where
-    a model was fine-tuned with several seeds, those are what varies.
+    A document's weight in a draw follows from its name (`Units`). Draws are spread as `widening` says, which matters
+    with few documents. With 5 seeds or more, those of each model vary too (`seed_shares`), independently of the
+    others': probes of different models have nothing in common but a number. Where a model was fine-tuned with several
+    seeds, those are what varies.
     """
-    texts = answers[0].texts
     if any(each.targets != answers[0].targets for each in answers):
         raise ValueError("these models were asked different things")
-    # A weight is a small whole number: one byte keeps thousands of draws of thousands of texts small.
-    weights = np.stack([weights_of(text, samples=samples, seed=seed).astype(np.uint8) for text in texts], axis=1)
+    # Results of older versions do not name the documents.
+    units = next((each for each in answers if each.documents != each.texts), answers[0]).sampled
+    weights, wider = units.weights(samples=samples, seed=seed), widening(len(units))
     found = []
     for number, each in enumerate(answers):
         values = means_by_unit(np.stack([own.value() for own in each.seeds]), each.units)
         shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
-        by_seed = means_by_unit(np.stack([_scores(own, weights) for own in each.seeds]), each.units)
-        texts_alone = shared_by_seeds(by_seed) if len(values) >= ENOUGH_SEEDS else by_seed.mean(0)
-        drawn = texts_alone + shares @ (values - values.mean(0))
-        # A draw of no text at all, which only a handful of texts can give, has no score.
+        by_seed = means_by_unit(np.stack([_scores(own, units, weights) for own in each.seeds]), each.units)
+        drawn = shared_by_seeds(by_seed) if len(values) >= ENOUGH_SEEDS else by_seed.mean(0)
+        drawn = values.mean(0) + (drawn - values.mean(0)) * wider
+        # A draw of no document at all, which only a handful of them can give, has no score.
         drawn[~weights.any(1)] = np.nan
-        found.append(Sampled(each, values.mean(0), drawn, shares))
+        found.append(Sampled(each, values, drawn, shares, len(units), units.kind))
     return found
 
 
-def _scores(tally: Tally, weights: np.ndarray) -> Float[np.ndarray, "sample member"]:
+def _scores(
+    tally: Tally, units: Units, weights: Float[np.ndarray, "sample unit"]
+) -> Float[np.ndarray, "sample member"]:
+    sums = np.moveaxis(units.sums(np.moveaxis(tally.sums, 2, 0)), 0, 2)
+    summed = Tally(tally.metric, sums)
     chunks = range(0, len(weights), _CHUNK)
-    return np.concatenate([tally.value(weights[at : at + _CHUNK].astype(float)) for at in chunks])
+    return np.concatenate([summed.value(weights[at : at + _CHUNK].astype(float)) for at in chunks])
 
 
-def difference_of(
-    a: tuple[float, Float[np.ndarray, " sample"]], b: tuple[float, Float[np.ndarray, " sample"]]
-) -> Apart:
-    """a - b of two numbers with draws that belong together.
+class Drawn(NamedTuple):
+    """A difference of two numbers whose draws belong together."""
+
+    estimate: float
+    draws: Float[np.ndarray, " sample"]
+    units: int
+    """How many units were resampled; of numbers that vary over seeds alone, how many seeds."""
+
+
+def difference_family(differences: Sequence[Drawn], *, least: int) -> Contrasts:
+    """All differences from which a claim may be picked, corrected together; `least` units are needed.
 
     Example:
-        >>> draws = np.linspace(-1, 1, 101)
-        >>> difference_of((3.0, 3 + draws), (1.0, 1 + draws)).difference
-        2.0
+        >>> draws = np.random.default_rng(0).normal(0, 1, 1000)
+        >>> tests = difference_family([Drawn(5.0, 5 + draws, 30), Drawn(0.5, 0.5 + draws, 30)], least=6)
+        >>> tests.p.round(2).tolist()
+        [0.0, 0.61]
     """
-    apart = a[1] - b[1]
-    p = two_sided(before(apart, np.zeros_like(apart)), int(np.isfinite(apart).sum()))
-    return Apart(a[0] - b[0], *interval(apart), p)
+    estimates = np.array([each.estimate for each in differences])
+    draws = np.stack([each.draws for each in differences], axis=1)
+    # Draws are spread for few units already.
+    counts = np.array([each.units for each in differences], float)
+    return bootstrap_family(estimates, draws, counts, least=least, widen=False)

@@ -16,23 +16,23 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
-from lamina.analyses.legacy import legacy_finding, status_of
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
-from lamina.analyses.probing.statistics import interval
-from lamina.findings import Finding, number, rows_of
+from lamina.findings import Finding, Source, finding, not_tested, number, rows_of
 from lamina.progress import progress
-from lamina.stats.family import holm
-from lamina.stats.seeds import ENOUGH_SEEDS
-from lamina.stats.status import Status
-from lamina.tasks import TASKS
+from lamina.stats.family import Contrasts, bootstrap_family, permutation_family, sign_flip_family
+from lamina.stats.intervals import interval, widening
+from lamina.stats.seeds import seed_shares
+from lamina.stats.status import NEGLIGIBLE, Contrast, status_of
+from lamina.stats.units import Units
+from lamina.tasks import title_of
 
 AFTER, AFTER_REVISED, SAME = "after_settled", "after_revised", "same_layer"
 """Measures of two decisions about the same words, a and b, where a is revised: a's last revision comes after b has
 settled; the same where b was revised too; where both were, their last revisions are at the same layer."""
 _FEW = 20
 """Labels that fewer targets have are shuffled together: alone they would often be put back where they were."""
-_CHUNK = 128
-"""Samples weighed at a time: bounds memory, changes no number."""
+_MOST_PAIRS, _MOST_TASKS = 3, 3
+"""Pairs of tasks, and tasks, that findings are about; the tables have all."""
 
 
 class Revision(NamedTuple):
@@ -57,6 +57,19 @@ class Revision(NamedTuple):
     seeds_differ: float
     """Share of targets about which two seeds disagree at this layer; for all layers, the mean over layers. It says how
     much training again changes by itself."""
+    difference: float
+    """Of one layer: revised minus seeds_differ; by document."""
+    difference_low: float
+    """95 %, simultaneous over all tasks and layers."""
+    difference_high: float
+    p_adjusted: float
+    """Two-sided, by flipped signs of documents and max-T over all tasks and layers."""
+    units: int
+    """Documents (texts where there is one)."""
+    needed: int
+    """0, or how many of them a test would need at least."""
+    unit: str
+    """document or text."""
 
 
 class RevisedAfter(NamedTuple):
@@ -79,11 +92,16 @@ class RevisedAfter(NamedTuple):
     difference: float
     """Observed minus shuffled."""
     difference_low: float
+    """95 %, simultaneous over all pairs of tasks and measures."""
     difference_high: float
-    p: float
-    """Two-sided, from the shuffles."""
     p_adjusted: float
-    """Corrected by Holm over all pairs of the measure."""
+    """Two-sided, from the shuffles, by max-T over all pairs of tasks and measures."""
+    units: int
+    """Documents (texts where there is one) with such pairs."""
+    needed: int
+    """0, or how many of them a test would need at least."""
+    unit: str
+    """document or text."""
 
 
 def revised_at(decided: Decisions) -> Bool[np.ndarray, "seed step target"]:
@@ -102,24 +120,32 @@ def settled_at(revised: Bool[np.ndarray, "seed step target"]) -> Int[np.ndarray,
 
 
 class _Draws:
-    """Texts drawn with replacement; where there are enough seeds, seeds too."""
+    """Documents resampled, all seeds together; with 5 seeds or more, seeds vary too, by Student's t."""
 
-    def __init__(self, texts: int, seeds: int, *, samples: int, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        drawn = (np.bincount(rng.integers(0, texts, texts), minlength=texts) for _ in range(samples))
-        self._texts = np.stack([counts.astype(np.uint16) for counts in drawn])
-        again = (
-            rng.integers(0, seeds, (samples, seeds))
-            if seeds >= ENOUGH_SEEDS
-            else np.tile(np.arange(seeds), (samples, 1))
-        )
-        self._seeds = np.stack([np.bincount(each, minlength=seeds) for each in again])
+    def __init__(self, units: Units, seeds: int, *, samples: int, seed: int) -> None:
+        self.units = units
+        self._weights = units.weights(samples=samples, seed=seed).astype(float)
+        self._shares = seed_shares(seeds, samples, np.random.default_rng([seed, seeds]))
 
-    def sums(self, values: Float[np.ndarray, "seed text"]) -> Float[np.ndarray, " sample"]:
-        """The total over what each sample drew."""
-        chunks = range(0, len(self._texts), _CHUNK)
-        by_seed = np.concatenate([self._texts[at : at + _CHUNK].astype(float) @ values.T for at in chunks])
-        return (by_seed * self._seeds).sum(1)
+    def by_unit(self, values: Float[np.ndarray, "*kinds text"]) -> Float[np.ndarray, "*kinds unit"]:
+        """The sums over the texts of each document."""
+        return np.moveaxis(self.units.sums(np.moveaxis(values, -1, 0)), 0, -1)
+
+    def share(self, hits: Float[np.ndarray, "seed text"], of: Float[np.ndarray, "seed text"]) -> tuple[float, float]:
+        """The 95 % interval of the share of hits, over all seeds."""
+        if not of.sum():
+            return np.nan, np.nan
+        value = float(hits.sum() / of.sum())
+        drawn = _ratio(*(self._weights @ self.by_unit(each.sum(0)) for each in (hits, of)))
+        apart = (hits - value * of).sum(1) * len(of) / of.sum()
+        low, high = interval(value + (drawn - value) * widening(len(self.units)) + self._shares @ apart)
+        return max(low, 0.0), min(high, 1.0)
+
+    def sums(self, added: Float[np.ndarray, "seed text"]) -> Float[np.ndarray, " sample"]:
+        """What each sample changes a difference by, from what each text adds to it."""
+        units = len(self.units)
+        drawn = (self._weights @ self.by_unit(added.sum(0))) * widening(units)
+        return drawn + self._shares @ (len(added) * added.sum(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,45 +184,133 @@ def revision_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`revisions` and `revised_after`; two tasks are put beside each other where they come from the same corpus."""
     single: list[Revision] = []
-    both: list[RevisedAfter] = []
+    beyond: list[_Beyond] = []
+    both: list[_Coupled] = []
     for corpus in dict.fromkeys(each.corpus for each in decided):
         own = _timed([each for each in decided if each.corpus == corpus and len(each.targets)])
         if not own:
             continue
-        draws = _Draws(own[0].texts, len(own[0].decided.seeds), samples=samples, seed=seed)
-        single += [row for each in own for row in _revisions(each, draws)]
+        draws = _Draws(_units(own), len(own[0].decided.seeds), samples=samples, seed=seed)
+        for each in own:
+            single += _revisions(each, draws)
+            beyond += _beyond(each, draws.units)
         pairs = list(permutations(own, 2))
         with progress(f"{corpus}: {len(pairs)} pairs of tasks", total=len(pairs)) as advance:
             for a, b in pairs:
                 both += _revised_after(a, b, draws, shuffles=shuffles, seed=seed)
                 advance()
-    table = pd.DataFrame(single, columns=list(Revision._fields)).astype({"layer": "Int64"})
+    table = pd.DataFrame(_beside_seeds(single, beyond), columns=list(Revision._fields)).astype({"layer": "Int64"})
     return table, pd.DataFrame(_corrected(both), columns=list(RevisedAfter._fields))
+
+
+def _units(tasks: Sequence[_Timed]) -> Units:
+    """The documents of a corpus's texts; texts where there is one document, or the files do not say."""
+    documents: dict[str, str] = {}
+    for task in tasks:
+        targets = task.targets
+        documents |= dict(zip(targets.texts, targets.documents or targets.texts, strict=True))
+    several = len({*documents.values()}) > 1 and any(text != document for text, document in documents.items())
+    return Units.of(documents.values() if several else documents, "document" if several else "text")
 
 
 def _revisions(task: _Timed, draws: _Draws) -> Iterator[Revision]:
     """One row per layer, then one for all layers together."""
-    said, right = task.decided.said, task.decided.right
+    right = task.decided.right
     seeds, layers, targets = right.shape
     mended, spoiled = ~right[:, :-1] & right[:, 1:], right[:, :-1] & ~right[:, 1:]
-    differ = [(said[one] != said[other]).any(-1).mean(-1) for one, other in combinations(range(seeds), 2)]
-    between = np.mean(differ, axis=0) if differ else np.full(layers, np.nan)
-    counted = draws.sums(task.by_text(np.ones((seeds, targets))))
+    differ = _seeds_differ(task.decided)
+    between = np.full(layers, np.nan) if differ is None else differ.mean(-1)
+    counted = task.by_text(np.ones((seeds, targets)))
 
     def row(layer: int | None, hit: np.ndarray, steps: slice, settled: float, disagree: float) -> Revision:
-        low, high = interval(_ratio(draws.sums(task.by_text(hit)), counted))
+        low, high = draws.share(task.by_text(hit), counted)
         total = task.revised[:, steps].sum()
         mends, spoils = (float(_ratio(each[:, steps].sum(), total)) for each in (mended, spoiled))
-        mean = float(total / hit.size)
-        share = float(hit.mean())
-        return Revision(
-            task.decided.task, layer, targets, share, low, high, mean, settled, mends, spoils, disagree
-        )  # fmt: skip
+        about = (task.decided.task, layer, targets, float(hit.mean()), low, high, float(total / hit.size))
+        none = (np.nan, np.nan, np.nan, np.nan)
+        return Revision(*about, settled, mends, spoils, disagree, *none, 0, 0, draws.units.kind)
 
     for layer in range(1, layers):
         settled = float((task.settled <= layer).mean())
         yield row(layer, task.revised[:, layer - 1], slice(layer - 1, layer), settled, float(between[layer]))
     yield row(None, task.settled > 0, slice(None), np.nan, float(between.mean()))
+
+
+def _seeds_differ(decided: Decisions) -> Float[np.ndarray, "layer target"] | None:
+    """The share of pairs of seeds that disagree about each target; None of one seed."""
+    pairs = list(combinations(range(len(decided.seeds)), 2))
+    if not pairs:
+        return None
+    said = decided.said
+    return np.mean([(said[one] != said[other]).any(-1) for one, other in pairs], axis=0)
+
+
+class _Beyond(NamedTuple):
+    """How much more often decisions are revised at one layer than two seeds disagree, by document."""
+
+    task: str
+    layer: int
+    units: Units
+    differences: Float[np.ndarray, " unit"]
+    """Summed over the targets of each document."""
+    counts: Float[np.ndarray, " unit"]
+
+
+def _beyond(task: _Timed, units: Units) -> Iterator[_Beyond]:
+    differ = _seeds_differ(task.decided)
+    if differ is None:
+        return
+    counts = units.sums(task.by_text(np.ones((1, len(task.text))))[0])
+    for layer in range(1, len(differ)):
+        apart = task.revised[:, layer - 1].mean(0) - differ[layer]
+        yield _Beyond(task.decided.task, layer, units, units.sums(task.by_text(apart[None])[0]), counts)
+
+
+def beyond_seeds(
+    differences: Sequence[Float[np.ndarray, " unit"]],
+    counts: Sequence[Float[np.ndarray, " unit"]],
+    corpus: Sequence[int],
+) -> Contrasts:
+    """Whether decisions are revised more often than two seeds disagree: all tasks and layers are one family.
+
+    Args:
+        differences: of each task and layer, revised minus disagreed, summed over the targets of each document.
+        counts: of the same, the targets of each document.
+        corpus: of the same, the number of the corpus whose documents these are.
+    """
+    sizes = dict(zip(corpus, map(len, differences), strict=True))
+    starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+    values, targets = (np.zeros((sum(sizes.values()), len(differences))) for _ in range(2))
+    for member, (own, counted, where) in enumerate(zip(differences, counts, corpus, strict=True)):
+        rows = slice(starts[where], starts[where] + len(own))
+        values[rows, member], targets[rows, member] = own, counted
+    return sign_flip_family(values, targets, bounds=(-1.0, 1.0))
+
+
+def _beside_seeds(rows: Sequence[Revision], beyond: Sequence[_Beyond]) -> list[Revision]:
+    """The rows with their tests."""
+    if not beyond:
+        return list(rows)
+    corpora = list({id(each.units): None for each in beyond})
+    tests = beyond_seeds(
+        [each.differences for each in beyond],
+        [each.counts for each in beyond],
+        [corpora.index(id(each.units)) for each in beyond],
+    )
+    found = {
+        (each.task, each.layer): numbers
+        for each, *numbers in zip(beyond, *(part.tolist() for part in tests), strict=True)
+    }
+    told = []
+    for row in rows:
+        numbers = found.get((row.task, row.layer)) if row.layer is not None else None
+        if numbers is None:
+            told.append(row)
+            continue
+        estimate, low, high, p, units, needed = numbers
+        named = {"difference": estimate, "difference_low": low, "difference_high": high, "p_adjusted": p}
+        told.append(row._replace(**named, units=int(units), needed=int(needed)))
+    return told
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +322,8 @@ class _Shuffled:
     texts: int
     kind: Int[np.ndarray, " target"]
     """Targets of one kind change places among themselves."""
+    units: Units
+    """The documents of the texts."""
 
     def chances(self, layers: int) -> Float[np.ndarray, "kind seed layer"]:
         """How often targets of each kind settle at each layer."""
@@ -244,8 +360,9 @@ class _Found(NamedTuple):
 class _Measure:
     """A share of pairs, the share that shuffling gives on average, and what each text adds to their difference.
 
-    The standard error of the difference comes from the texts: shuffles of the difference alone reject too often where
-    the decisions of one text have something in common. A text takes part as its own pairs and as a giver to others.
+    The standard error of the difference comes from the documents: shuffles of the difference alone reject too often
+    where the decisions of one document have something in common. A text takes part as its own pairs and as a giver to
+    others.
     """
 
     def __init__(
@@ -258,6 +375,7 @@ class _Measure:
         """`hits` and `of` count pairs of each target of b that is asked about, were it to settle at each layer."""
         self._hits, self._of, self._asked, self._b = hits, of, asked, b
         self._owner = b.text[asked]
+        self._document = np.array(b.units.owner, int)
         chances = b.chances(hits.shape[-1])
         self.expected_hits, self.expected_of = ((each * chances[b.kind[asked]]).sum(-1) for each in (hits, of))
         asked_of = self.expected_of.sum()
@@ -280,7 +398,8 @@ class _Measure:
         """How many standard errors the share is away from the expected one."""
         # A product: sums over an axis of a few seeds are slow.
         taking, giving = (each @ np.ones((each.shape[1], 1)) for each in (found.taking, found.giving))
-        error = float(np.sqrt((self.added(taking, giving) ** 2).sum()))
+        by_document = np.bincount(self._document, self.added(taking, giving)[0])
+        error = float(np.sqrt((by_document**2).sum()))
         return (found.share - self.expected) / max(error, 1e-12)
 
     def added(self, taking: np.ndarray, giving: np.ndarray) -> Float[np.ndarray, "seed text"]:
@@ -349,16 +468,34 @@ def _kinds(gold: Bool[np.ndarray, "target label"]) -> Int[np.ndarray, " target"]
     return np.where(count[kind] < _FEW, len(count), kind)
 
 
-def _revised_after(a: _Timed, b: _Timed, draws: _Draws, *, shuffles: int, seed: int) -> Iterator[RevisedAfter]:
+_NUMBERS = RevisedAfter._fields[RevisedAfter._fields.index("observed") : RevisedAfter._fields.index("units")]
+"""What is not available where no two targets share a word."""
+
+
+class _Coupled(NamedTuple):
+    """A row without its test, and what the test needs."""
+
+    row: RevisedAfter
+    away: float = np.nan
+    """How many standard errors the share is away from the expected one."""
+    shuffled: np.ndarray | None = None
+    """[shuffle] The same of the shuffles."""
+    draws: np.ndarray | None = None
+    """[sample] Of the difference."""
+
+
+def _revised_after(a: _Timed, b: _Timed, draws: _Draws, *, shuffles: int, seed: int) -> Iterator[_Coupled]:
     """One row per measure; `same_layer` is the same both ways and given once."""
     names = [AFTER, AFTER_REVISED, *([SAME] if a.decided.task < b.decided.task else [])]
     shared = _shared_words(a, b)
     rows = np.flatnonzero(np.diff(shared.indptr))
-    moving = _Shuffled(b.settled.T[rows], b.text[rows], b.texts, _kinds(b.targets.gold[rows]))
+    moving = _Shuffled(b.settled.T[rows], b.text[rows], b.texts, _kinds(b.targets.gold[rows]), draws.units)
     measures = _measures(a, shared[rows], moving)
     if not measures:
-        nothing = [np.nan] * (len(RevisedAfter._fields) - 4)
-        yield from (RevisedAfter(a.decided.task, b.decided.task, name, 0, *nothing) for name in names)
+        for name in names:
+            none = dict.fromkeys(_NUMBERS, np.nan)
+            row: Any = {"task_a": a.decided.task, "task_b": b.decided.task, "measure": name, "pairs": 0.0, **none}
+            yield _Coupled(RevisedAfter(**row, units=0, needed=0, unit=draws.units.kind))
         return
     drawn: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for settled in moving.draws(shuffles, seed):
@@ -368,35 +505,77 @@ def _revised_after(a: _Timed, b: _Timed, draws: _Draws, *, shuffles: int, seed: 
     for name in names:
         own = measures[name]
         found, (shares, away) = own.found(moving.settled), np.array(drawn[name]).T
-        spread = _ratio(*(draws.sums(own.by_text(part)) for part in (found.hits, found.of)))
-        difference, beyond = found.share - own.expected, own.away(found)
-        differences = difference + draws.sums(own.added(found.taking, found.giving))
-        yield RevisedAfter(
+        hits, of = (own.by_text(part.astype(float)) for part in (found.hits, found.of))
+        difference = found.share - own.expected
+        row = RevisedAfter(
             task_a=a.decided.task,
             task_b=b.decided.task,
             measure=name,
             pairs=float(found.of.sum() / found.of.shape[1]),
             observed=found.share,
-            **_named("", interval(spread)),
+            **_named("", draws.share(hits, of)),
             shuffled=own.expected,
             **_named("shuffled_", interval(shares)),
             difference=difference,
-            **_named("difference_", interval(differences)),
-            p=float((1 + (np.abs(away) >= abs(beyond)).sum()) / (1 + shuffles)) if np.isfinite(beyond) else np.nan,
+            **_named("difference_", (np.nan, np.nan)),
             p_adjusted=np.nan,
+            units=int((draws.by_unit(of.sum(0)) > 0).sum()),
+            needed=0,
+            unit=draws.units.kind,
         )
+        change = draws.sums(own.added(found.taking, found.giving))
+        yield _Coupled(row, own.away(found), away, difference + change)
 
 
 def _named(of: str, ends: tuple[float, float]) -> dict[str, float]:
     return {f"{of}low": ends[0], f"{of}high": ends[1]}
 
 
-def _corrected(rows: list[RevisedAfter]) -> list[RevisedAfter]:
-    adjusted: dict[int, float] = {}
-    for measure in dict.fromkeys(row.measure for row in rows):
-        own = [at for at, row in enumerate(rows) if row.measure == measure]
-        adjusted |= dict(zip(own, holm([rows[at].p for at in own]).tolist(), strict=True))
-    return [row._replace(p_adjusted=adjusted[at]) for at, row in enumerate(rows)]
+def coupling_family(
+    away: Float[np.ndarray, " member"],
+    shuffled: Float[np.ndarray, "shuffle member"],
+    differences: Float[np.ndarray, " member"],
+    draws: Float[np.ndarray, "sample member"],
+    units: Float[np.ndarray, " member"],
+) -> Contrasts:
+    """Whether tasks are revised with each other more or less often than shuffled ones.
+
+    All pairs of tasks and all measures are one family: p comes from the shuffles, which are the same for all of them;
+    the interval is that of resampled documents.
+
+    Args:
+        away: how many standard errors each share is away from the one expected of shuffled tasks.
+        shuffled: the same after each shuffle.
+        differences: of the shares from the expected ones.
+        draws: the same from resampled documents, spread for few of them.
+        units: documents with such pairs.
+    """
+    tests = bootstrap_family(differences, draws, units, bounds=(-1.0, 1.0), widen=False)
+    p = permutation_family(away, shuffled, alternative="two-sided")
+    return tests._replace(p=np.where(tests.needed > 0, np.nan, p))
+
+
+def _corrected(rows: Sequence[_Coupled]) -> list[RevisedAfter]:
+    """The rows with their tests."""
+    known = [each for each in rows if each.draws is not None and np.isfinite(each.row.difference)]
+    found: dict[int, list[float]] = {}
+    if known:
+        tests = coupling_family(
+            np.array([each.away for each in known]),
+            np.stack([each.shuffled for each in known if each.shuffled is not None], axis=1),
+            np.array([each.row.difference for each in known]),
+            np.stack([each.draws for each in known if each.draws is not None], axis=1),
+            np.array([each.row.units for each in known], float),
+        )
+        found = {id(each): numbers for each, *numbers in zip(known, *(part.tolist() for part in tests), strict=True)}
+    told = []
+    for each in rows:
+        row = each.row
+        if id(each) in found:
+            _, low, high, p, _, needed = found[id(each)]
+            row = row._replace(difference_low=low, difference_high=high, p_adjusted=p, needed=int(needed))
+        told.append(row)
+    return told
 
 
 def _ratio(hits: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:
@@ -405,63 +584,75 @@ def _ratio(hits: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:
     return np.divide(hits, of, out=np.full_like(of, np.nan), where=of > 0)
 
 
-_SURE = 0.05
-"""Corrected p-value below which a difference from the shuffles is called clear."""
-
-
 def revision_findings(revisions: pd.DataFrame, revised_after: pd.DataFrame) -> Iterator[Finding]:
-    """Whether one task waits for another, whether two are revised together, and how much is revised at all."""
+    """Whether one task waits for another, whether two are revised together, and what seeds do not explain."""
     for measure in (AFTER_REVISED, SAME):
-        own = revised_after[(revised_after["measure"] == measure) & revised_after["p"].notna()]
-        told = sorted(rows_of(own), key=lambda row: (row.p, -abs(row.difference)))
-        if told:
-            yield _coupled(told[0], len(told))
-    yield from _most_revised(revisions)
+        rows = [row for row in rows_of(revised_after) if row.measure == measure and row.difference == row.difference]
+        ordered = sorted(rows, key=lambda row: (_missing_last(row.p_adjusted), -abs(row.difference)))
+        clear = [row for row in ordered if _status(row) == "clear"]
+        count = f"Clear for {len(clear)} of {len(rows)} pairs of tasks." if len(rows) > 1 else ""
+        for row in clear[:_MOST_PAIRS] or ordered[:1]:
+            yield _coupled(row, count)
+    yield from _more_than_seeds(revisions)
 
 
-def _coupled(row: Any, pairs: int) -> Finding:
-    a, b = _title(row.task_a), _title(row.task_b).lower()
-    share = number(row.observed, row.low, row.high)
+def _missing_last(p: float) -> float:
+    return p if p == p else 2.0
+
+
+def _status(row: Any) -> str:
+    return status_of(row.difference_low, row.difference_high, row.p_adjusted, needed=row.needed)
+
+
+def _test(row: Any) -> Contrast:
+    return Contrast.of(row, "difference", "difference_low", "difference_high")
+
+
+def _coupled(row: Any, count: str) -> Finding:
+    a, b = title_of(row.task_a), title_of(row.task_b)
+    more = "more" if row.difference > 0 else "less"
     if row.measure == SAME:
-        claim = f"{a} and {b}: last revisions at the same layer in {share}"
+        event = f"{a} and {b} have their last revision at the same layer"
     else:
-        claim = f"{a}: last revision after that of {b} in {share}"
-    best = f", corrected; the clearest of {pairs} pairs" if pairs > 1 else ""
-    text = (
-        f"{claim} of the pairs about the same words that are both revised, {number(row.shuffled)} with {b} from other "
-        f"texts; difference {number(row.difference, row.difference_low, row.difference_high)} "
-        f"(p = {number(row.p_adjusted, digits=3)}{best})."
-    )
-    status: Status = status_of(row.difference_low, row.difference_high, 0.0)
-    if status == "clear" and row.p_adjusted >= _SURE:
-        status = "open"
-    return legacy_finding(text, status, row.observed, row.low, row.high, row.shuffled)
-
-
-def _most_revised(revisions: pd.DataFrame) -> Iterator[Finding]:
-    """The task that is revised most, and at which layer most."""
-    whole, steps = revisions[revisions["layer"].isna()], revisions[revisions["layer"].notna()]
-    if whole.empty:
-        return
-    (most,) = rows_of(whole.nlargest(1, "revised"))
-    if not most.revised:
-        yield legacy_finding("No decision is revised from layer to layer.", "null", 0.0)
-        return
-    (peak,) = rows_of(steps[steps["task"] == most.task].nlargest(1, "revised"))
-    beside = (
-        f"two seeds disagree on {number(peak.seeds_differ)} there"
-        if np.isfinite(peak.seeds_differ)
-        else "one seed, so nothing to compare it with"
-    )
-    text = (
-        f"{_title(most.task)}: {number(most.revised, most.low, most.high)} of the decisions are revised on the way up "
-        f"({number(most.mended)} of the revisions mend, {number(most.spoiled)} spoil), most at layer {peak.layer}: "
-        f"{number(peak.revised, peak.low, peak.high)}; {beside}."
-    )
-    yield legacy_finding(
-        text, status_of(peak.low, peak.high, peak.seeds_differ), peak.revised, peak.low, peak.high, peak.seeds_differ
+        event = f"{a} is last revised at a later layer than {b}"
+    return finding(
+        claim=f"{event} {more} often than by chance: in {number(row.observed)} of the pairs about the same words that "
+        f"are both revised; {number(row.shuffled)} with {b} from other texts",
+        whether=f"{event} more or less often than by chance",
+        absent=f"{event} as often as by chance",
+        contrast="difference",
+        test=_test(row),
+        source=Source("revised_after", {"task_a": row.task_a, "task_b": row.task_b, "measure": row.measure}),
+        unit=row.unit,
+        importance=("answers", "beats control"),
+        note=count,
     )
 
 
-def _title(task: str) -> str:
-    return {each.name: each.title for each in TASKS}.get(task, task)
+def _more_than_seeds(revisions: pd.DataFrame) -> Iterator[Finding]:
+    """At which layers decisions are revised more often than two seeds disagree; of each task the surest."""
+    steps = [row for row in rows_of(revisions) if not pd.isna(row.layer)]
+    tested = [row for row in steps if row.difference == row.difference]
+    if steps and not tested:
+        yield not_tested(
+            "decisions are revised more often than two seeds of the probes disagree", "there is one seed of the probes"
+        )
+    clear = [row for row in tested if _status(row) == "clear" and row.difference > 0]
+    ordered = sorted(clear or tested, key=lambda row: (_missing_last(row.p_adjusted), -row.difference))
+    tops = list({row.task: row for row in reversed(ordered)}.values())[::-1]
+    count = f"Clear at {len(clear)} of {len(tested)} layers of all tasks." if len(tested) > 1 else ""
+    for row in tops[: _MOST_TASKS if clear else 1]:
+        title, fewer = title_of(row.task), row.difference < 0
+        yield finding(
+            claim=f"Layer {row.layer} revises {'fewer' if fewer else 'more'} decisions about {title} than two seeds "
+            f"disagree on: {number(row.revised)} and {number(row.seeds_differ)} of them",
+            whether=f"layer {row.layer} revises more decisions about {title} than two seeds disagree on",
+            absent=f"Layer {row.layer} revises about as many decisions about {title} as two seeds disagree on",
+            contrast="difference",
+            test=_test(row),
+            source=Source("revisions", {"task": row.task, "layer": int(row.layer)}),
+            unit=row.unit,
+            importance=("beats control", "localised"),
+            margin=NEGLIGIBLE,
+            note=count,
+        )

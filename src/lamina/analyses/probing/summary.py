@@ -390,7 +390,10 @@ def _expected(run: TaskRun, drawn: Drawn, of: Whose, *, faithful: bool) -> tuple
     whole = p[-1] - p[0]
     # To first order: the ratio itself has outliers where a draw gains next to nothing.
     moved = value + (moment(sampled) - value * (sampled[:, -1] - sampled[:, 0])) / whole
-    shape = kl_interval(p, sampled) if enough else _range(kl_of_differentials(by_unit))
+    # Noise of a single seed moves K(D) to one side: the range has that of the mean scores too.
+    shape = kl_interval(p, sampled) if enough else _range(kl_of_differentials(np.concatenate([by_unit, p[None]])))
+    if len(by_unit) < 2:
+        shape = (np.nan, np.nan)
     return _Located(value, moved, *ends), _Located(spread, moved, *shape)
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 from lamina.analyses.declaration import Overview, Table, Tables, analysis
 from lamina.analyses.given_data import as_result
 from lamina.analyses.inputs import Input, Loaded, Reads, Sentence
-from lamina.analyses.legacy import legacy_finding
 from lamina.analyses.models import as_encoder, describe_models
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
@@ -31,7 +30,7 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
-from lamina.findings import Finding, cell, number, rows_of
+from lamina.findings import Finding, cell, rows_of
 from lamina.results import Result
 from lamina.types import Span
 
@@ -86,23 +85,29 @@ class ProbedSentence(Reads):
     method=(
         "Probes trained on a corpus are applied to the sentence; P(l) mixes layers 0 to l. A probe answers which label "
         "a given span has. It has never seen a span that is not a target, so spans are marked by hand for all tasks "
-        "but part of speech. A decision is revised at layer l where P(l) says something else than P(l-1). Whether one "
-        "task is revised after another has settled is counted for targets that share words, and compared with targets "
-        "of other texts that have the same label."
+        "but part of speech. A decision is revised at layer l where P(l) says something else than P(l-1); how often is "
+        "compared with how often two seeds disagree. Whether one task is revised after another has settled is counted "
+        "for targets that share words, and compared with targets of other texts that have the same label. Both are "
+        "tested by document, corrected by max-T over all tasks."
     ),
     cites=("Tenney et al. 2019",),
     reads=ProbedSentence(),
-    version=2,
+    version=3,  # documents vary, seeds by Student's t; families by max-T; revisions are compared with seeds
     tables={
         "traces": Table("One row per target, label, layer and seed.", Trace._fields),
         "words": Table("One row per word of the sentences.", WORDS, optional=True),
         "revisions": Table(
-            "One row per task and layer, and one for all layers; of all scored targets, where no sentence is named.",
+            "One row per task and layer, and one for all layers; of all scored targets, where no sentence is named. "
+            "difference is revised minus seeds_differ: a two-sided sign-flip test by document, with p_adjusted and its "
+            "interval corrected by max-T over all tasks and layers.",
             Revision._fields,
             optional=True,
         ),
         "revised_after": Table(
-            "One row per pair of tasks of one corpus and measure.", RevisedAfter._fields, optional=True
+            "One row per pair of tasks of one corpus and measure. p_adjusted is two-sided, from the shuffles, by max-T "
+            "over all pairs and measures; the interval of the difference is simultaneous over them.",
+            RevisedAfter._fields,
+            optional=True,
         ),
     },
     chapter="abilities",
@@ -293,26 +298,9 @@ def _said(words: list[str], spans: list[str]) -> str:
 
 @trace.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    """What is revised and after what; how many of the targets shown end with another label than they begin with."""
+    """What is revised and after what; single sentences are shown, nothing is claimed of them."""
     if "revisions" in result.tables:
         yield from revision_findings(result.tables["revisions"], result.tables["revised_after"])
-    table = result.tables["traces"]
-    if table.empty:
-        return
-    last, seed = int(table["layer"].max()), table["seed"].min()
-    count, changed = 0, []
-    for words, targets in _targets(result):
-        for target in targets:
-            count += 1
-            first, final = (max(target.labels, key=lambda label: target.labels[label][at]) for at in (0, -1))
-            if first != final:
-                ends = [target.labels[label][at] for label, at in ((first, 0), (final, -1))]
-                changed.append((sum(ends), f"{_said(words, target.spans)} ({target.task})", first, final, ends))
-    text = f"{len(changed)} of {count} targets have another strongest label at layer {last} than at layer 0"
-    if changed:
-        _, name, first, final, ends = max(changed)
-        text += f", as {name}: {first} {number(ends[0])} at layer 0, {final} {number(ends[1])} at layer {last}"
-    yield legacy_finding(f"{text}; probes of seed {seed} alone, no interval.", "open", len(changed) / count)
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -326,7 +314,9 @@ def _overview(result: Result) -> Iterable[Overview | str]:
     if table.empty:
         return
     seed = table["seed"].min()
-    yield f"probabilities by layer, 0 to {table['layer'].max()}; probes of seed {seed}; * gold"
+    last, changed = table["layer"].max(), list(_changed(result))
+    yield f"probabilities by layer, 0 to {last}; probes of seed {seed}; * gold"
+    yield f"{sum(changed)} of {len(changed)} targets have another strongest label at layer {last} than at layer 0"
     for words, targets in _targets(result):
         yield ""
         yield " ".join(f"{at}:{word}" for at, word in enumerate(words)) or "(the words of this sentence are not kept)"
@@ -336,6 +326,14 @@ def _overview(result: Result) -> Iterable[Overview | str]:
             for label, series in target.labels.items():
                 mark = "*" if label in target.gold else " "
                 yield f"   {mark}{label:<{width}}  {_bars(series)}  {series[0]:.2f} to {series[-1]:.2f}"
+
+
+def _changed(result: Result) -> Iterator[bool]:
+    """Of every target that is shown, whether its strongest label is another at the last layer than at the first."""
+    for _, targets in _targets(result):
+        for target in targets:
+            first, final = (max(target.labels, key=lambda label: target.labels[label][at]) for at in (0, -1))
+            yield first != final
 
 
 def _revised(result: Result) -> Iterator[Overview]:
@@ -360,7 +358,7 @@ def _revised(result: Result) -> Iterator[Overview]:
         for row in rows_of(pairs[pairs["measure"] == AFTER_REVISED])
     ]
     if rows:
-        columns = ("task", "after", "pairs", "observed", "shuffled", "p (Holm)")
+        columns = ("task", "after", "pairs", "observed", "shuffled", "p (max-T)")
         yield Overview("Last revised after the other task, where both are revised", columns, rows)
 
 

@@ -8,100 +8,194 @@ from typing import Any
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.legacy import finding, legacy_finding, status_of_difference
-from lamina.analyses.word_senses.scores import LAYER_0, MOST_FREQUENT, TWIN
-from lamina.findings import Finding, cell, number, p_in_words, rows_of
+from lamina.analyses.word_senses.scores import BAGS, CONSTANTS, LAYER_0, MOST_FREQUENT, SCORED_MAJORITY, TWIN
+from lamina.analyses.word_senses.static import bag_of
+from lamina.findings import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
 from lamina.results import Result
+from lamina.stats.status import Contrast
 
 _CHOSEN = "chosen.ambiguous"
-_SAID = {MOST_FREQUENT: "each word's most frequent sense", LAYER_0: "layer 0", TWIN: "the random-weights twin"}
+_NAMED = {
+    MOST_FREQUENT: "each word's most frequent sense in training",
+    SCORED_MAJORITY: "each word's most frequent sense in other scored documents",
+    LAYER_0: "layer 0",
+    TWIN: "the random-weights twin",
+}
 
 
 def tell_findings(result: Result) -> Iterator[Finding]:
-    """Senses beside the most frequent one; beside static vectors; clusters; position."""
-    table = result.tables["senses"]
-    yield from _beside(result, (MOST_FREQUENT,))
-    yield from _beside(result, _static(result))
-    yield from _clusters(table)
-    yield from _position(table)
+    """Senses beside the best constant answer and the best bag of words; clusters; position."""
+    if "best" not in result.tables:
+        return
+    yield from _beside_constants(result)
+    yield from _beside_bags(result)
+    yield from _clusters(result)
+    yield from _position(result)
 
 
 def described(against: str) -> str:
     """What the model is compared with, in words.
 
     Example:
-        >>> described("skip-gram"), described("twin")
-        ('averaged skip-gram vectors', 'the random-weights twin')
+        >>> described("skip-gram.w1"), described("input")
+        ('averaged skip-gram vectors of up to 1 word away', 'averaged input embeddings of the text')
     """
-    named = {"input": "its averaged input embeddings"}
-    return _SAID.get(against) or named.get(against, f"averaged {against} vectors")
+    if against in _NAMED:
+        return _NAMED[against]
+    name, window = bag_of(against)
+    vectors = "input embeddings" if name == "input" else f"{name} vectors"
+    where = "the text" if window is None else f"up to {window} word{'s' * (window != 1)} away"
+    return f"averaged {vectors} of {where}"
 
 
-def _beside(result: Result, names: tuple[str, ...]) -> Iterator[Finding]:
-    table, gaps = result.tables["senses"], result.tables["differences"]
-    chosen = next(rows_of(table[table["measure"] == _CHOSEN]), None)
-    own = gaps[(gaps["measure"] == _CHOSEN) & gaps["against"].isin(names)]
-    if chosen is None or own.empty:
+def _hardest(result: Result, family: str) -> Any | None:
+    """Of the comparisons of the chosen layer in one family, the one with the most right answers."""
+    gaps = result.tables["differences"]
+    rows = [*rows_of(gaps[(gaps["measure"] == _CHOSEN) & (gaps["family"] == family)])]
+    return max(rows, key=lambda row: row.baseline) if rows else None
+
+
+def _best(result: Result, measure: str) -> tuple[str, list[Source]]:
+    """Which layers can be the best in words, and where that stands."""
+    table = result.tables["best"]
+    rows = [*rows_of(table[(table["measure"] == measure) & table["value"].notna()])]
+    among = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
+    return among, [Source("best", {"measure": measure, "among_best": True})] if among else []
+
+
+def _beside_constants(result: Result) -> Iterator[Finding]:
+    row = _hardest(result, CONSTANTS)
+    if row is None:
         return
-    # Of several kinds of static vectors, the one that is hardest to beat.
-    gap = next(rows_of(own.sort_values("difference", kind="stable")))
-    status = status_of_difference(gap.low, gap.high, gap.p_adjusted)
-    more = "more than" if gap.difference >= 0 else "less than"
-    size = number(abs(gap.difference), *sorted((abs(gap.low), abs(gap.high)))) if gap.low * gap.high > 0 else None
-    told = f"{size} {more}" if size else f"a difference of {number(gap.difference, gap.low, gap.high)} from"
-    value, theirs = number(chosen.value, chosen.low, chosen.high), number(chosen.value - gap.difference)
-    if MOST_FREQUENT in names:
-        twin = next(rows_of(table[table["measure"] == f"{TWIN}.{_CHOSEN}"]), None)
-        beside = f"; the random-weights twin reaches {number(twin.value, twin.low, twin.high)}" if twin else ""
-        text = (
-            f"Senses of ambiguous words are told best at layer {chosen.layer}: accuracy {value} with the layer chosen "
-            f"on other documents, {told} {described(gap.against)} ({theirs}, {p_in_words(gap.p_adjusted)}){beside}."
-        )
-    else:
-        text = (
-            f"Order and depth add to the words of the sentence: neighbours at the best layer reach {value}, {told} "
-            f"{described(gap.against)} ({theirs}, {p_in_words(gap.p_adjusted)})."
-            if status == "clear" and gap.difference > 0
-            else f"Neighbours at the best layer reach {value}, {told} {described(gap.against)} ({theirs}, "
-            f"{p_in_words(gap.p_adjusted)})."
-        )
-    yield legacy_finding(text, status, gap.difference, gap.low, gap.high, 0.0)
-
-
-def _static(result: Result) -> tuple[str, ...]:
-    names = dict.fromkeys(result.tables["differences"]["against"])
-    return tuple(name for name in names if name not in _SAID)
-
-
-def _clusters(table: pd.DataFrame) -> Iterator[Finding]:
-    rows = [row for row in rows_of(table[table["measure"] == "ami"]) if row.value == row.value]
-    if not rows:
-        return
-    best = max(rows, key=lambda row: row.value)
-    null = next(rows_of(table[(table["measure"] == "ami.null") & (table["layer"] == best.layer)]))
-    twin = table[(table["measure"] == f"{TWIN}.ami") & table["value"].notna()]
-    beside = f"; the twin's best is {number(float(twin['value'].max()))}" if len(twin) else ""
-    yield finding(
-        f"Clusters of a word's occurrences agree best with its senses at layer {best.layer}: AMI {{number}}; shuffled "
-        f"senses give {{against}}{beside}.",
-        best.value, best.low, best.high, null.value, (null.low, null.high),
+    among, source = _best(result, f"knn{result.provenance.parameters['k'][0]}.ambiguous")
+    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    share, theirs = percent(row.value), percent(row.baseline)
+    always = f"always answering {described(row.against)}"
+    ahead = f"Neighbours find the sense of ambiguous words in {share}; {always}, in {theirs}"
+    behind = f"{always.capitalize()} is right for {theirs} of ambiguous words; neighbours for {share}"
+    yield _compared(
+        result, row, ahead + where if row.difference > 0 else behind,
+        whether=f"neighbours find the sense of ambiguous words more or less often than {always}",
+        absent=f"Neighbours find the sense of ambiguous words as often as {always}: {share} and {theirs}",
+        source=source if row.difference > 0 else [], importance=("answers", "beats control", "localised"),
     )  # fmt: skip
 
 
-def _position(table: pd.DataFrame) -> Iterator[Finding]:
-    rows = [row for row in rows_of(table[table["measure"] == "position.both"]) if row.value == row.value]
-    if not rows:
+def _beside_bags(result: Result) -> Iterator[Finding]:
+    row = _hardest(result, BAGS)
+    if row is None:
         return
-    most, last = max(rows, key=lambda row: row.value), max(rows, key=lambda row: row.layer)
-    moved = table[(table["measure"] == "moved.shifted") & (table["layer"] == most.layer)]["value"]
-    alone = ""
-    if moved.notna().any():
-        times = number(float(moved.iloc[0]))
-        alone = f"; shifted positions alone move words {times} times as far as other contexts do (squared)"
+    share, theirs, bag = percent(row.value), percent(row.baseline), f"{described(row.against)}, the best bag of words"
+    yield _compared(
+        result, row,
+        f"Neighbours of the model's vectors find {share} of the senses of ambiguous words; those of {bag}, {theirs}",
+        whether=f"the model's vectors tell senses of ambiguous words better or worse than {bag}",
+        absent=f"The model's vectors tell senses of ambiguous words as well as {bag}: {share} and {theirs}",
+        source=[], importance=("answers", "beats control"),
+    )  # fmt: skip
+
+
+def _compared(
+    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
+) -> Finding:  # fmt: skip
+    own = Source("differences", {"measure": row.measure, "family": row.family, "against": row.against})
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        return not_tested(whether, "no document has different answers of the two", source=[own])
+    return finding(
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[own, *source],
+        unit=_unit(result), importance=importance,
+    )  # fmt: skip
+
+
+def _unit(result: Result) -> str:
+    return str(result.provenance.corpus.get("resampled", "document"))
+
+
+def _highest(result: Result, measure: str, against: str) -> Any | None:
+    """The row of the layer where a measure is highest."""
+    gaps = result.tables["differences"]
+    rows = gaps[(gaps["measure"] == measure) & (gaps["against"] == against)].dropna(subset=["value", "layer"])
+    return next(rows_of(rows.loc[[rows["value"].idxmax()]])) if len(rows) else None
+
+
+def _clusters(result: Result) -> Iterator[Finding]:
+    row = _highest(result, "ami", "shuffled senses")
+    if row is None:
+        return
+    among, source = _best(result, "ami")
+    where = f"; {among} can be the best" if among else "; no layer was shown to be better than another"
+    table = result.tables["senses"]
+    stable = table[(table["measure"] == "ami.stability") & (table["layer"] == row.layer)]
+    own = Source("differences", {"measure": "ami", "against": "shuffled senses", "layer": row.layer})
+    whether = f"clusters of a word's occurrences agree with its senses at layer {row.layer}"
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        yield not_tested(whether, "agreement does not vary between words", source=[own])
+        return
     yield finding(
-        f"Places in the sentence explain most of a word's variance at layer {most.layer}: {{number}}, shuffled places "
-        f"{{against}}; at the last layer {number(last.value, last.low, last.high)}{alone}.",
-        most.value, most.low, most.high, most.baseline,
+        claim=f"Clusters of a word's occurrences agree with its senses at layer {row.layer}: AMI {number(row.value)}, "
+        f"with shuffled senses {number(row.baseline)}{where}",
+        whether=whether,
+        absent=f"Clusters of a word's occurrences agree with its senses at layer {row.layer} as with shuffled senses",
+        contrast="difference",
+        test=test,
+        source=[own, *source],
+        unit="word type",
+        importance=("answers", "localised"),
+        note=_stability(float(stable["value"].iloc[0])) if len(stable) else "",
+    )
+
+
+def _stability(value: float) -> str:
+    return f"Clusters from other starts agree with an adjusted Rand index of {number(value)}."
+
+
+def _position(result: Result) -> Iterator[Finding]:
+    """Where places explain most; what they explain at the last layer beside the twin."""
+    row = _highest(result, "position.both", "shuffled places")
+    if row is not None:
+        yield _highest_share(result, row)
+    gaps = result.tables["differences"]
+    twins = gaps[(gaps["measure"] == "position.both") & (gaps["against"] == TWIN)].dropna(subset=["difference"])
+    if len(twins):
+        last = max(rows_of(twins), key=lambda each: each.layer)
+        less = "less" if last.difference < 0 else "more"
+        yield _share(
+            result, last, f"At layer {last.layer} the place explains {less} of a word's variance than in the "
+            f"random-weights twin: {percent(last.value)}, twin {percent(last.baseline)}",
+            whether=f"the place explains more or less of a word's variance at layer {last.layer} than in the "
+            "random-weights twin",
+            absent=f"At layer {last.layer} the place explains as much of a word's variance as in the random-weights "
+            f"twin: {percent(last.value)}, twin {percent(last.baseline)}",
+            source=[], importance=("beats control", "localised"),
+        )  # fmt: skip
+
+
+def _highest_share(result: Result, row: Any) -> Finding:
+    among, source = _best(result, "position.both")
+    where = f"; {among} can be the highest" if among else "; no layer was shown to be higher than another"
+    return _share(
+        result, row,
+        f"At layer {row.layer} the place in the sentence explains {percent(row.value)} of a word's variance; shuffled "
+        f"places explain {percent(row.baseline)}{where}",
+        whether=f"the place in the sentence explains variance within words at layer {row.layer}",
+        absent=f"At layer {row.layer} the place in the sentence explains no more of a word's variance than shuffled "
+        "places",
+        source=source, importance=("answers", "localised"),
+    )  # fmt: skip
+
+
+def _share(
+    result: Result, row: Any, claim: str, *, whether: str, absent: str, source: list[Source], importance: tuple
+) -> Finding:  # fmt: skip
+    own = Source("differences", {"measure": row.measure, "against": row.against, "layer": row.layer})
+    test = Contrast.of(row, estimate="difference")
+    if test.p != test.p and not test.needed:
+        return not_tested(whether, "the share does not vary between documents", source=[own])
+    return finding(
+        claim=claim, whether=whether, absent=absent, contrast="difference", test=test, source=[own, *source],
+        unit=_unit(result), importance=importance,
     )  # fmt: skip
 
 

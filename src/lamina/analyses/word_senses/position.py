@@ -147,9 +147,10 @@ def explained(
     return Share(np.where(kept, error, 0.0), np.where(kept, total, 0.0))
 
 
-def chance_share(places: Places, vectors: Float[torch.Tensor, "place width"], design: str) -> float:
-    """The mean share with places exchanged among the occurrences of each word."""
-    return float(np.mean([explained(places, vectors, design, each).value for each in places.shuffles]))
+def chance_share(places: Places, vectors: Float[torch.Tensor, "place width"], design: str) -> Share:
+    """The same with places exchanged among the occurrences of each word, mean over exchanges."""
+    found = [explained(places, vectors, design, each) for each in places.shuffles]
+    return Share(np.mean([each.error for each in found], axis=0), found[0].total)
 
 
 def apart(places: Places, vectors: Float[torch.Tensor, "place width"]) -> float:

@@ -1,28 +1,36 @@
-"""Rows of tables: shares with intervals over documents, and paired differences."""
+"""Rows of tables: shares with intervals over documents, and families of paired differences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Real
+from jaxtyping import Bool, Float, Int, Real, Shaped
 
-from lamina.analyses.legacy import paired_difference
+from lamina.analyses.word_senses.static import bag_of
 from lamina.analyses.word_senses.targets import SenseTargets
-from lamina.stats.best import cross_fit
-from lamina.stats.family import holm
-from lamina.stats.intervals import ratio_intervals as intervals
-from lamina.stats.units import halve, weights_of
+from lamina.stats.best import best_set, cross_fit
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
+from lamina.stats.intervals import interval
+from lamina.stats.status import LEAST_UNITS
+from lamina.stats.units import CHOOSING, SCORED, UnitKind, Units, halve
 
 SENSES = ("layer", "measure", "value", "low", "high", "baseline")
-DIFFERENCES = ("layer", "measure", "against", "difference", "low", "high", "p_adjusted")
+DIFFERENCES = (
+    "layer", "measure", "against", "window", "family", "value", "baseline", "difference", "low", "high", "p_adjusted",
+    "units", "needed",
+)  # fmt: skip
+BEST = ("measure", "layer", "value", "p_beaten", "among_best")
 CHOSEN = "chosen"
 """The layer that is best on other documents."""
-MOST_FREQUENT, LAYER_0, TWIN = "most_frequent", "layer_0", "twin"
+MOST_FREQUENT, SCORED_MAJORITY, LAYER_0, TWIN = "most_frequent", "scored_majority", "layer_0", "twin"
 """What the model is compared with, beside static vectors by their names."""
-LEAST_WORDS = 5
-"""Fewer words cannot tell how words vary."""
+CONSTANTS, BAGS = "constant answers", "bags of words"
+"""Families of comparisons of the chosen layer: with the same answer always, and with static vectors."""
 Interval = tuple[float, float, float]
 
 
@@ -37,28 +45,104 @@ class Row(NamedTuple):
     baseline: float
 
 
-class Units:
-    """What is resampled: documents (or texts, or words), by the keys of the things that are counted."""
+@dataclass(frozen=True)
+class Resampled:
+    """Units and how often each bootstrap sample draws them."""
 
-    def __init__(self, keys: Sequence[str], *, samples: int, seed: int) -> None:
-        self.names, self.of = np.unique(np.array(keys, dtype=object).astype(str), return_inverse=True)
-        drawn = [weights_of(str(name), samples=samples, seed=seed) for name in self.names]
-        self._weights = np.stack(drawn, 1) if drawn else np.zeros((samples, 0), np.float32)
+    units: Units
+    samples: int
+    seed: int
 
-    def sums(self, values: Real[np.ndarray, " thing"]) -> Float[np.ndarray, " unit"]:
-        """Over the things of each unit."""
-        return np.bincount(self.of, np.asarray(values, float), len(self.names))
+    @classmethod
+    def of(cls, names: Iterable[str], kind: UnitKind, *, samples: int, seed: int) -> Resampled:
+        """By the unit's name of each thing that is counted."""
+        return cls(Units.of(names, kind), samples, seed)
 
-    def ratio(self, top: Real[np.ndarray, " thing"], bottom: Real[np.ndarray, " thing"]) -> Interval:
+    def ratio(self, top: Shaped[np.ndarray, " thing"], bottom: Shaped[np.ndarray, " thing"]) -> Interval:
         """The ratio of two sums with its 95 % interval; NaN where there is nothing below."""
-        return self.ratio_of_sums(self.sums(top), self.sums(bottom))
+        return self.ratio_of_sums(*(self.units.sums(np.asarray(side, float)) for side in (top, bottom)))
 
     def ratio_of_sums(self, top: Float[np.ndarray, " unit"], bottom: Float[np.ndarray, " unit"]) -> Interval:
         """The same of sums by unit."""
         if bottom.sum() <= 0:
             return float("nan"), float("nan"), float("nan")
-        low, high = intervals(self._weights @ top, self._weights @ bottom)
-        return float(top.sum() / bottom.sum()), float(low), float(high)
+        return float(top.sum() / bottom.sum()), *interval(self.draws(top, bottom))
+
+    def draws(
+        self, top: Float[np.ndarray, " unit *kinds"], bottom: Float[np.ndarray, " unit *counted"]
+    ) -> Float[np.ndarray, " sample *kinds"]:
+        """Bootstrap draws of the ratio of sums by unit."""
+        return ratio_draws(top, bottom, self.units, samples=self.samples, seed=self.seed)
+
+
+class Pair(NamedTuple):
+    """Two systems on the same targets: right answers by unit."""
+
+    layer: int | None
+    against: str
+    own: Float[np.ndarray, " unit"]
+    theirs: Float[np.ndarray, " unit"]
+
+
+def paired_rows(
+    measure: str, family: str, pairs: Sequence[Pair], counts: Float[np.ndarray, " unit"]
+) -> Iterator[tuple]:
+    """One family of paired differences by sign flips of whole units: rows of differences.csv.
+
+    Example:
+        >>> own, theirs = np.array([3.0, 4, 2, 4, 3, 4]), np.array([1.0, 2, 1, 1, 2, 2])
+        >>> (row,) = paired_rows("knn5.ambiguous", "layers", [Pair(1, "twin", own, theirs)], np.full(6, 4.0))
+        >>> [round(each, 3) for each in row[5:8]], round(row[10], 3)
+        ([0.833, 0.375, 0.458], 0.031)
+    """
+    if not pairs or counts.sum() <= 0:
+        return
+    found = sign_flip_family(np.stack([pair.own - pair.theirs for pair in pairs], 1), counts, bounds=(-1.0, 1.0))
+    values = [(pair.own.sum() / counts.sum(), pair.theirs.sum() / counts.sum()) for pair in pairs]
+    yield from difference_rows(measure, family, [(pair.layer, pair.against) for pair in pairs], values, found)
+
+
+def drawn_rows(
+    measure: str,
+    against: str,
+    values: Float[np.ndarray, "layer 2"],
+    draws: Float[np.ndarray, "sample layer"],
+    units: int,
+) -> Iterator[tuple]:
+    """Every layer of a measure minus what it is compared with, one family by bootstrap: rows of differences.csv.
+
+    Args:
+        measure: its name.
+        against: what is subtracted.
+        values: of the measure, and of what is subtracted.
+        draws: of the difference.
+        units: how many are resampled.
+    """
+    found = bootstrap_family(values[:, 0] - values[:, 1], draws, units, bounds=(-2.0, 2.0))
+    yield from difference_rows(
+        measure, f"{against}, layers", [(at, against) for at in range(len(values))], values, found
+    )
+
+
+def difference_rows(
+    measure: str,
+    family: str,
+    members: Sequence[tuple[int | None, str]],
+    values: Iterable[Sequence[float]],
+    found: Contrasts,
+) -> Iterator[tuple]:
+    """Rows of differences.csv; `members` are layers and what they are compared with, `values` both sides' scores."""
+    for (layer, against), (value, baseline), *numbers in zip(members, values, *found, strict=True):
+        yield layer, measure, against, bag_of(against)[1], family, float(value), float(baseline), *map(float, numbers)
+
+
+def best_rows(
+    measure: str, values: Float[np.ndarray, " layer"], draws: Float[np.ndarray, "sample layer"], units: int
+) -> Iterator[tuple]:
+    """Which layers can be the best: rows of best.csv."""
+    found = best_set(values, draws, units)
+    for layer, (value, p, among) in enumerate(zip(values, found.p, found.among, strict=True)):
+        yield measure, layer, float(value), float(p), bool(among)
 
 
 class Scores:
@@ -66,17 +150,49 @@ class Scores:
 
     def __init__(self, data: SenseTargets, *, samples: int, seed: int) -> None:
         self.data = data
-        keys = [data.units[number] for number in data.text[data.scored]]
-        self.units = Units(keys, samples=samples, seed=seed)
         numbers = dict.fromkeys(data.text[data.scored].tolist())
         texts = [data.texts[number] for number in numbers]
+        names = [data.units[number] for number in data.text[data.scored]]
+        kind = "document" if len({text.doc for text in texts}) > 1 else "text"
+        self.resampled = Resampled.of(names, kind, samples=samples, seed=seed)
         halves = halve(texts, seed)
         half = {data.units[number]: halves.of(text) for number, text in zip(numbers, texts, strict=True)}
-        self._halves = np.array([half[str(name)] for name in self.units.names])
+        self._halves = np.array([half[name] for name in self.units.names])
         self.most_frequent = data.right(data.most_frequent[data.word[data.scored]])
+        self.scored_majority = data.right(self._scored_majority())
         constant = int(data.frequency.sum(0).argmax())
         self.constant = data.right(np.full(len(data.scored), constant))
         self.every = np.ones(len(data.scored), bool)
+
+    @property
+    def units(self) -> Units:
+        """Documents; texts where there is one document only."""
+        return self.resampled.units
+
+    @cached_property
+    def counts(self) -> Float[np.ndarray, " unit"]:
+        """Scored targets of ambiguous words."""
+        return self.units.sums(self.data.ambiguous.astype(float))
+
+    def _scored_majority(self) -> Int[np.ndarray, " scored"]:
+        """Each word's best constant answer on the scored texts: for one half of the documents by the other half's.
+
+        A word that the other half does not have keeps its most frequent sense in training; chosen on the same texts,
+        the answer of a word that occurs once would always be right.
+        """
+        data = self.data
+        words, halves = data.word[data.scored], self._halves[np.array(self.units.owner, int)]
+        chosen = data.most_frequent[words].copy()
+        total = max(1.0, float(data.frequency.sum(1).max()))
+        for half in (CHOOSING, SCORED):
+            asked, other = halves == half, halves != half
+            right = np.zeros((len(data.words), len(data.labels)), np.float32)
+            np.add.at(right, words[other], data.gold[data.scored[other]].astype(np.float32))
+            known = right[words].sum(1) > 0
+            # Ties are decided by how often the word has these senses in training.
+            best = (right + 1e-3 * data.frequency / total).argmax(1)
+            chosen[asked & known] = best[words[asked & known]]
+        return chosen
 
     def rows(self, layer: int | None, predicted: Mapping[str, np.ndarray], prefix: str = "") -> Iterator[Row]:
         """Two rows for what asks occurrences of the same word, one for what asks other words."""
@@ -89,9 +205,15 @@ class Scores:
                 beside = self._mean(self.most_frequent, mask)
                 yield Row(layer, f"{prefix}{name}.{part}", *self._share(right, mask), beside)
 
-    def ambiguous(self, right: np.ndarray) -> Float[np.ndarray, " unit"]:
+    def constant_rows(self) -> Iterator[Row]:
+        """What answering the same always gets right, of ambiguous words."""
+        beside = self._mean(self.most_frequent, self.data.ambiguous)
+        for name, right in ((MOST_FREQUENT, self.most_frequent), (SCORED_MAJORITY, self.scored_majority)):
+            yield Row(None, f"{name}.ambiguous", *self._share(right, self.data.ambiguous), beside)
+
+    def ambiguous(self, right: Bool[np.ndarray, " scored"]) -> Float[np.ndarray, " unit"]:
         """Right answers of ambiguous words, by document."""
-        return self.units.sums(right & self.data.ambiguous)
+        return self.units.sums((right & self.data.ambiguous).astype(float))
 
     def chosen(self, by_layer: Sequence[np.ndarray]) -> tuple[int, Float[np.ndarray, " unit"]]:
         """The best layer, and right answers at the layer that the other half of the documents finds best."""
@@ -100,43 +222,46 @@ class Scores:
 
     def chosen_row(self, layer: int, hits: Float[np.ndarray, " unit"], prefix: str = "") -> Row:
         """The row of the chosen layer."""
-        counts = self.units.sums(self.data.ambiguous)
         baseline = self._mean(self.most_frequent, self.data.ambiguous)
-        return Row(layer, f"{prefix}{CHOSEN}.ambiguous", *self.units.ratio_of_sums(hits, counts), baseline)
+        return Row(layer, f"{prefix}{CHOSEN}.ambiguous", *self.resampled.ratio_of_sums(hits, self.counts), baseline)
 
-    def differences(
-        self, measure: str, own: Mapping[int | None, np.ndarray], others: Mapping[str, Mapping[int | None, np.ndarray]]
-    ) -> Iterator[tuple]:
-        """Right answers by document of each layer minus those of others; p corrected over layers (Holm)."""
-        counts = self.units.sums(self.data.ambiguous)
-        for against, theirs in others.items():
-            layers = [layer for layer in own if layer in theirs]
-            if not layers:
-                continue
-            gaps = np.stack([own[layer] - theirs[layer] for layer in layers], 1)
-            found = paired_difference(gaps, counts)
-            corrected = holm(np.atleast_1d(found.p))
-            for at, layer in enumerate(layers):
-                numbers = (float(each[at]) for each in (found.value, found.low, found.high, corrected))
-                yield layer, measure, against, *numbers
+    def best(self, measure: str, by_layer: Sequence[np.ndarray]) -> Iterator[tuple]:
+        """Which layers can be the best."""
+        hits = np.stack([self.ambiguous(each) for each in by_layer], 1)
+        draws = self.resampled.draws(hits, self.counts)
+        yield from best_rows(measure, hits.sum(0) / self.counts.sum(), draws, int((self.counts > 0).sum()))
 
     def _share(self, right: np.ndarray, mask: np.ndarray) -> Interval:
-        return self.units.ratio(right & mask, mask)
+        return self.resampled.ratio(right & mask, mask)
 
     def _mean(self, right: np.ndarray, mask: np.ndarray | None = None) -> float:
         return float(right[mask].mean()) if mask is not None else float(right.mean())
 
 
-def mean_over_words(
-    words: Iterable[str], values: Float[np.ndarray, " word"], weights: Real[np.ndarray, " word"], *, samples: int,
-    seed: int,
-) -> Interval:  # fmt: skip
-    """A weighted mean over words with an interval that resamples words; without one where there are fewer than 5.
+class WordMeans:
+    """Means over words by layer, each word weighed; words are resampled."""
 
-    Example:
-        >>> mean_over_words("ab", np.array([0.0, 1.0]), np.array([1, 1]), samples=100, seed=0)
-        (0.5, nan, nan)
-    """
-    units = Units(list(words), samples=samples, seed=seed)
-    value, low, high = units.ratio(values * weights, weights)
-    return (value, low, high) if len(units.names) >= LEAST_WORDS else (value, float("nan"), float("nan"))
+    def __init__(self, words: Sequence[str], weights: Real[np.ndarray, " word"], *, samples: int, seed: int) -> None:
+        self.resampled = Resampled.of(words, "word type", samples=samples, seed=seed)
+        self._weights = np.asarray(weights, float)
+
+    def mean(self, values: Float[np.ndarray, " word"]) -> Interval:
+        """A mean with its interval, which is missing where fewer than 6 words cannot tell how words vary.
+
+        Example:
+            >>> WordMeans("ab", np.array([1, 1]), samples=100, seed=0).mean(np.array([0.0, 1.0]))
+            (0.5, nan, nan)
+        """
+        value, low, high = self.resampled.ratio(values * self._weights, self._weights)
+        return (value, low, high) if len(self.resampled.units) >= LEAST_UNITS else (value, float("nan"), float("nan"))
+
+    def by_layer(
+        self, values: Float[np.ndarray, "word layer"]
+    ) -> tuple[Float[np.ndarray, " layer"], Float[np.ndarray, "sample layer"]]:
+        """Means and their draws."""
+        sums, units = self.resampled.units.sums, self._weights
+        top, bottom = sums(values * units[:, None]), sums(units)
+        return top.sum(0) / bottom.sum(), self.resampled.draws(top, bottom)
+
+    def __len__(self) -> int:
+        return len(self.resampled.units)

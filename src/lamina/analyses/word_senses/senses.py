@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from lamina.analyses.word_senses.clusters import (
     agreement,
     chosen_clusters,
     clusters_of,
-    weighted,
     words_to_cluster,
 )
 from lamina.analyses.word_senses.findings import describe, tell_findings
@@ -44,17 +43,25 @@ from lamina.analyses.word_senses.position import (
     pair_means,
 )
 from lamina.analyses.word_senses.scores import (
+    BAGS,
+    BEST,
+    CONSTANTS,
     DIFFERENCES,
     LAYER_0,
     MOST_FREQUENT,
+    SCORED_MAJORITY,
     SENSES,
     TWIN,
+    Pair,
+    Resampled,
     Row,
     Scores,
-    Units,
-    mean_over_words,
+    WordMeans,
+    best_rows,
+    drawn_rows,
+    paired_rows,
 )
-from lamina.analyses.word_senses.static import averaged_context, static_encoders
+from lamina.analyses.word_senses.static import averaged_contexts, bag_name, static_encoders
 from lamina.analyses.word_senses.targets import SenseTargets, SpanVectors, read_targets
 from lamina.corpora import Splits
 from lamina.encoders import Encoder
@@ -62,6 +69,7 @@ from lamina.errors import InputError
 from lamina.findings import Finding
 from lamina.progress import progress
 from lamina.results import Result
+from lamina.stats.intervals import interval
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text
 
@@ -77,25 +85,35 @@ _TWIN_DESIGNS = ("both", "inner")
     method=(
         "The sense of a word in a scored text is that of its nearest training occurrences by cosine (k nearest "
         "neighbours, and nearest centroid), among occurrences of the same word; words with one sense in training get "
-        "it, unseen words the most frequent sense of all. Beside it are each word's most frequent sense, the same "
-        "neighbours over averaged static vectors of the sentence, and the twin with random weights. A word's "
-        "occurrences are clustered and compared with the senses by adjusted mutual information. Position is the share "
-        "of the variance within a word that places explain in unseen documents, and how far vectors move when the "
-        "same sentence is encoded further on. 95 % intervals resample scored documents (clusters and pairs: words)."
+        "it, unseen words the most frequent sense of all. Beside it are each word's best constant answer, the same "
+        "neighbours over averaged static vectors of the words around it (in windows, and in the whole text), and the "
+        "twin with random weights. A word's occurrences are clustered and compared with the senses by adjusted mutual "
+        "information. Position is the share of the variance within a word that places explain in unseen documents, "
+        "and how far vectors move when the same sentence is encoded further on. Differences are paired by scored "
+        "document (clusters and pairs: by word) and corrected by max-T; 95 % intervals."
     ),
     cites=("Wiedemann et al. 2019", "Reif et al. 2019", "Mickus et al. 2020"),
     reads=TrainedTexts(),
-    version=1,
+    # Windows of words as bags, the harder constant answer, families by max-T, enough starts of k-means (2).
+    version=2,
     tables={
         "senses": Table(
-            "One row per layer and measure; no layer for static vectors. Baseline: what the measure is compared with "
-            "(most frequent sense; clusters: shuffled senses; position: shuffled places; near: far; moved: the twin).",
+            "One row per layer and measure; no layer for static vectors (`NAME.wK`: of K words on each side, `NAME`: "
+            "of the whole text) and constant answers. Baseline: what the measure is compared with (most frequent "
+            "sense; clusters: shuffled senses; position: shuffled places; near: far; moved: the twin).",
             SENSES,
         ),
         "differences": Table(
-            "One row per layer, measure and what it is compared with, paired by document; p corrected over layers "
-            "(Holm). No layer: the layer chosen on other documents.",
+            "One row per layer, measure and what it is compared with. All rows of one measure and `family` are "
+            "corrected together (two-sided max-T, simultaneous intervals): neighbours by sign flips of documents, "
+            "clusters by bootstrap over words, position by bootstrap over documents. No layer: the layer chosen on "
+            "other documents.",
             DIFFERENCES,
+        ),
+        "best": Table(
+            "One row per measure and layer. `p_beaten`: that another layer is higher; below .05 the layer is not "
+            "`among_best`.",
+            BEST,
         ),
         "words": Table("One row per layer and ambiguous word that is scored; ami where it was clustered.", WORDS),
         "position": Table(
@@ -119,6 +137,10 @@ def senses(
         Sequence[str],
         Setting("Static vectors to compare with: skip-gram, input, an asset such as glove, or a file.", file=True),
     ] = ("skip-gram", "input"),
+    windows: Annotated[
+        Sequence[int],
+        Setting("Words on each side of the word in windowed bags of static vectors, beside the whole text.", min=1),
+    ] = (1, 2, 4, 8),
     texts: Annotated[
         int | None, Setting("Training texts, about, as whole documents drawn at random; all by default.", min=2)
     ] = None,
@@ -139,10 +161,14 @@ def senses(
     - `knnK.ambiguous`, `knnK.all`: accuracy of the K nearest neighbours, of words with several senses in training and
       of all words. `centroid.*`: of the nearest mean of a sense. `acrossK.all`: neighbours are other words only.
     - `chosen.ambiguous`: accuracy at the layer that the other half of the documents finds best.
-    - `ami`, `ami.silhouette`: agreement of clusters with senses, as many clusters as senses or by silhouette.
+    - `ami`, `ami.silhouette`: agreement of clusters with senses, as many clusters as senses or by silhouette;
+      `ami.stability`: of clusters from other starts with each other (adjusted Rand index).
     - `position.*`: share of the variance within words that places explain. `near`: cosine at the same place.
     - `moved.*`: squared distance a word moves, as a share of that between two of its occurrences.
-    - `twin.*`, `skip-gram.*`, `input.*`: the same of the twin and of static vectors.
+    - `twin.*`, `skip-gram.*`, `skip-gram.w1.*`, `input.*`: the same of the twin, of bags of static vectors of the
+      whole text, and of the words up to so far away.
+    - `most_frequent.ambiguous`, `scored_majority.ambiguous`: always each word's most frequent sense in training, and
+      in the other half of the scored documents.
 
     Example:
         >>> result = lamina.senses("minilm", "streusle", annotation=["supersense_prep"])  # doctest: +SKIP
@@ -162,7 +188,9 @@ def senses(
     found = asked.model(encoder, runtime, skipped)
     beside = asked.twin(encoder.random_twin(seed), runtime) if twin and encoder.blocks else None
     static = {
-        name: asked.static(each, skipped) for name, each in static_encoders(encoder, data, vectors, skipped, seed)
+        bag: predicted
+        for name, each in static_encoders(encoder, data, vectors, skipped, seed)
+        for bag, predicted in asked.static(name, each, windows, skipped)
     }
     return asked.tables(encoder, found, beside, static, skipped)
 
@@ -215,7 +243,11 @@ class _Found:
         """[layer] Which scored targets the first k gets right."""
         self.by_word: list[dict[int, float]] = []
         """[layer] Word -> agreement of its clusters."""
+        self.agreements: list[list[Agreement]] = []
+        """[layer] Of each clustered word."""
         self.position: list[tuple] = []
+        self.shares: dict[str, list[np.ndarray]] = {}
+        """Design -> [layer] By document: squared errors, those of shuffled places, and squared distances."""
         self.apart: list[float] = []
         """[layer] Mean squared distance of two occurrences of a word."""
         self.moved: dict[str, Moved] = {}
@@ -232,7 +264,11 @@ class _Asked:
         self.clustering: Method = clustering
         self.samples, self.seed, self.about = samples, seed, about
         self.scores = Scores(data, samples=samples, seed=seed)
-        self._place_units = Units([data.units[at] for at in about.places.text], samples=samples, seed=seed)
+        names = [data.units[at] for at in about.places.text]
+        self._places = Resampled.of(names, self.scores.units.kind, samples=samples, seed=seed)
+        sizes = np.array([len(each.rows) for each in about.words])
+        clustered = [data.words[each.word] for each in about.words]
+        self._words_clustered = WordMeans(clustered, sizes, samples=samples, seed=seed)
 
     @property
     def main(self) -> str:
@@ -249,9 +285,12 @@ class _Asked:
             self._layers(encoder, runtime, prefix=f"{TWIN}.", skipped=Counter()), encoder, Counter()
         )
 
-    def static(self, encoder: Encoder, skipped: Counter[str]) -> dict[str, np.ndarray]:
-        """Predictions by the words of the sentence, whatever their order."""
-        return predict_within(self.data, averaged_context(encoder, self.data, skipped), self.ks, capped=self.faithful)
+    def static(
+        self, name: str, encoder: Encoder, windows: Sequence[int], skipped: Counter[str]
+    ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+        """Predictions by the words of the text, and by those around the word, whatever their order."""
+        for window, bags in averaged_contexts(encoder, self.data, windows, skipped):
+            yield bag_name(name, window), predict_within(self.data, bags, self.ks, capped=self.faithful)
 
     def _layers(self, encoder: Encoder, runtime: Runtime, *, prefix: str, skipped: Counter[str]) -> _Found:
         data, about, found = self.data, self.about, _Found()
@@ -290,49 +329,54 @@ class _Asked:
         from threadpoolctl import threadpool_limits
 
         kinds: dict[str, list[Agreement]] = {"ami": []} | ({} if prefix else {"ami.silhouette": []})
+        stability = []
         # So few vectors: threads would only wait for each other.
         with threadpool_limits(1):
             for each in words:
                 own = vectors[each.rows].cpu().numpy()
                 groups = {"ami": clusters_of(own, int(each.senses.max()) + 1, self.clustering, self.seed)}
+                stability.append(groups["ami"].stability)
                 if not prefix:
                     groups["ami.silhouette"] = chosen_clusters(own, self.clustering, self.seed)
                 for name, clusters in groups.items():
-                    kinds[name].append(agreement(clusters, each.senses, seed=self.seed))
+                    kinds[name].append(agreement(clusters.of, each.senses, seed=(self.seed, each.word)))
                 found.by_word[-1][each.word] = kinds["ami"][-1].ami
-        names, sizes = [self.data.words[each.word] for each in words], np.array([len(each.rows) for each in words])
+        found.agreements.append(kinds["ami"])
+        mean, sizes = self._words_clustered.mean, np.array([len(each.rows) for each in words])
         for name, own in kinds.items():
-            values = np.array([each.ami for each in own])
-            interval = mean_over_words(names, values, sizes, samples=self.samples, seed=self.seed)
-            null = weighted(own, sizes.tolist())[1]
-            found.rows.append(Row(layer, f"{prefix}{name}", *interval, float(null.mean())))
+            null = sizes @ np.stack([each.null for each in own]) / sizes.sum()
+            values = mean(np.array([each.ami for each in own]))
+            found.rows.append(Row(layer, f"{prefix}{name}", *values, float(null.mean())))
             if not prefix:
-                low, high = np.quantile(null, [0.025, 0.975])
-                found.rows.append(Row(layer, f"{name}.null", float(null.mean()), float(low), float(high), 0.0))
+                found.rows.append(Row(layer, f"{name}.null", float(null.mean()), *interval(null), 0.0))
+        if not prefix:
+            found.rows.append(Row(layer, "ami.stability", *mean(np.array(stability)), 0.0))
 
     def _near(self, found: _Found, layer: int, vectors: Float[torch.Tensor, "target width"]) -> None:
         if not len(self.about.pairs.first):
             return
         words, means = pair_means(self.about.pairs, vectors)
-        names, ones = [self.data.words[word] for word in words], np.ones(len(words))
+        names = [self.data.words[word] for word in words]
+        over_words = WordMeans(names, np.ones(len(words)), samples=self.samples, seed=self.seed)
         for name, values, beside in (
             ("near", means[:, 0], float(means[:, 1].mean())),
             ("near_minus_far", means[:, 0] - means[:, 1], 0.0),
         ):
-            interval = mean_over_words(names, values, ones, samples=self.samples, seed=self.seed)
-            found.rows.append(Row(layer, name, *interval, beside))
+            found.rows.append(Row(layer, name, *over_words.mean(values), beside))
 
     def _position(
         self, found: _Found, layer: int, vectors: Float[torch.Tensor, "place width"], prefix: str, name: str
     ) -> None:
         places = self.about.places
+        sums = self._places.units.sums
         for design in _TWIN_DESIGNS if prefix else DESIGNS:
-            share = explained(places, vectors, design)
+            share, shuffled = explained(places, vectors, design), chance_share(places, vectors, design)
             missing = np.isnan(share.value)
-            _, low, high = self._place_units.ratio(share.total - share.error, share.total)
-            value, low, high = [float("nan")] * 3 if missing else (share.value, low, high)
-            beside = float("nan") if missing else chance_share(places, vectors, design)
-            found.rows.append(Row(layer, f"{prefix}position.{design}", value, low, high, beside))
+            parts = np.stack([sums(part) for part in (share.error, shuffled.error, share.total)])
+            found.shares.setdefault(design, []).append(np.full_like(parts, np.nan) if missing else parts)
+            _, low, high = self._places.ratio(share.total - share.error, share.total)
+            numbers = [float("nan")] * 4 if missing else [share.value, low, high, shuffled.value]
+            found.rows.append(Row(layer, f"{prefix}position.{design}", *numbers))
         found.apart.append(apart(places, vectors))
         alike = likeness(places, vectors)
         for counted_from, where in (("start", places.start), ("end", places.end)):
@@ -340,8 +384,8 @@ class _Asked:
             for at, place in enumerate(BINS):
                 own = bins == at
                 if own.any():
-                    interval = self._place_units.ratio(alike * own, own)
-                    found.position.append((name, layer, counted_from, place, int(own.sum()), *interval))
+                    likely = self._places.ratio(alike * own, own)
+                    found.position.append((name, layer, counted_from, place, int(own.sum()), *likely))
 
     def _with_moves(self, found: _Found, encoder: Encoder, skipped: Counter[str]) -> _Found:
         if self.about.moving and found.apart:
@@ -351,10 +395,10 @@ class _Asked:
     def _move_rows(self, found: _Found, beside: _Found | None) -> Iterable[Row]:
         """How far words move as a share of how far occurrences of a word are apart at that layer."""
         for name, moved in found.moved.items():
-            units = Units(moved.documents, samples=self.samples, seed=self.seed)
+            moves = Resampled.of(moved.documents, "document", samples=self.samples, seed=self.seed)
             other = beside.moved.get(name) if beside else None
             for layer, scale in enumerate(found.apart):
-                value, low, high = (_per(each, scale) for each in units.ratio(moved.sums[:, layer], moved.words))
+                value, low, high = (_per(each, scale) for each in moves.ratio(moved.sums[:, layer], moved.words))
                 theirs = float("nan")
                 if beside is not None and other is not None:
                     theirs = _per(float(other.sums[:, layer].sum() / other.words.sum()), beside.apart[layer])
@@ -368,27 +412,16 @@ class _Asked:
         data, scores = self.data, self.scores
         best, hits = scores.chosen(found.right)
         rows = [*found.rows, scores.chosen_row(best, hits), *self._move_rows(found, beside)]
-        measure = f"{self.main}.ambiguous"
-        own: dict[int | None, np.ndarray] = {at: scores.ambiguous(each) for at, each in enumerate(found.right)}
-        frequent = scores.ambiguous(scores.most_frequent)
-        others: dict[str, dict[int | None, np.ndarray]] = {MOST_FREQUENT: dict.fromkeys(own, frequent)}
-        chosen: dict[str, np.ndarray] = {MOST_FREQUENT: frequent}
-        if encoder.layers > 1:
-            others[LAYER_0] = {at: own[0] for at in own if at}
-            chosen[LAYER_0] = own[0]
+        rows += scores.constant_rows()
         for name, predicted in static.items():
             rows += scores.rows(None, predicted, f"{name}.")
-            theirs = scores.ambiguous(data.right(predicted[self.main]))
-            others[name], chosen[name] = dict.fromkeys(own, theirs), theirs
         if beside is not None:
             twins_best, twins = scores.chosen(beside.right)
             rows += [*beside.rows, scores.chosen_row(twins_best, twins, f"{TWIN}.")]
-            others[TWIN] = {at: scores.ambiguous(each) for at, each in enumerate(beside.right)}
-            chosen[TWIN] = twins
-        gaps = [*scores.differences(measure, own, others)]
-        gaps += scores.differences(
-            "chosen.ambiguous", {None: hits}, {name: {None: theirs} for name, theirs in chosen.items()}
-        )
+        bags = {name: scores.ambiguous(data.right(predicted[self.main])) for name, predicted in static.items()}
+        gaps = [*self._paired(found, beside, hits, bags), *self._clustered(found), *self._placed(found, beside)]
+        best_layers = [*scores.best(f"{self.main}.ambiguous", found.right), *self._best_clusters(found)]
+        best_layers += self._best_places(found)
         known = data.known[data.word[data.scored]]
         skipped["scored words not seen in training, given the most frequent sense of all"] += int((known == 0).sum())
         skipped["scored words with one sense in training, given it"] += int((known == 1).sum())
@@ -400,7 +433,10 @@ class _Asked:
         return Tables(
             {
                 "senses": pd.DataFrame(rows, columns=list(SENSES)).astype({"layer": "Int64"}),
-                "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)).astype({"layer": "Int64"}),
+                "differences": pd.DataFrame(gaps, columns=list(DIFFERENCES)).astype(
+                    {"layer": "Int64", "window": "Int64"}
+                ),
+                "best": pd.DataFrame(best_layers, columns=list(BEST)),
                 "words": pd.DataFrame(self._words(found), columns=list(WORDS)),
                 "position": pd.DataFrame(position, columns=list(POSITION)),
             },
@@ -410,9 +446,76 @@ class _Asked:
                 "senses": len(data.labels),
                 "training_targets": int(data.train.sum()),
                 "clustered_words": len(self.about.words),
+                "resampled": scores.units.kind,
             },
             scored={"senses": len(data.scored), "ambiguous words": int(data.ambiguous.sum())},
         )
+
+    def _paired(
+        self, found: _Found, beside: _Found | None, hits: np.ndarray, bags: Mapping[str, np.ndarray]
+    ) -> Iterator[tuple]:
+        """Neighbours beside constant answers, layer 0, static vectors and the twin, document by document."""
+        scores = self.scores
+        own = [scores.ambiguous(each) for each in found.right]
+        constants = {
+            MOST_FREQUENT: scores.ambiguous(scores.most_frequent),
+            SCORED_MAJORITY: scores.ambiguous(scores.scored_majority),
+        }
+        theirs: dict[str, list[np.ndarray]] = {
+            name: [each] * len(own) for name, each in {**constants, LAYER_0: own[0], **bags}.items()
+        }
+        families = {CONSTANTS: constants, BAGS: bags, LAYER_0: {LAYER_0: own[0]} if len(own) > 1 else {}}
+        if beside is not None:
+            theirs[TWIN] = [scores.ambiguous(each) for each in beside.right]
+            families[TWIN] = {TWIN: scores.chosen(beside.right)[1]}
+        for against, other in theirs.items():
+            first = 1 if against == LAYER_0 else 0
+            pairs = [Pair(at, against, own[at], other[at]) for at in range(first, len(own))]
+            yield from paired_rows(f"{self.main}.ambiguous", f"{against}, layers", pairs, scores.counts)
+        for family, others in families.items():
+            pairs = [Pair(None, name, hits, each) for name, each in others.items()]
+            yield from paired_rows("chosen.ambiguous", family, pairs, scores.counts)
+
+    def _clustered(self, found: _Found) -> Iterator[tuple]:
+        """Agreement of clusters with senses minus that with shuffled senses, word by word."""
+        if not found.agreements:
+            return
+        ami, null = self._agreed(found)
+        values = np.stack([self._words_clustered.by_layer(each)[0] for each in (ami, null)], 1)
+        draws = self._words_clustered.by_layer(ami - null)[1]
+        yield from drawn_rows("ami", "shuffled senses", values, draws, len(self._words_clustered))
+
+    def _best_clusters(self, found: _Found) -> Iterator[tuple]:
+        if found.agreements:
+            yield from best_rows(
+                "ami", *self._words_clustered.by_layer(self._agreed(found)[0]), len(self._words_clustered)
+            )
+
+    def _agreed(self, found: _Found) -> np.ndarray:
+        """[ami or null, word, layer]"""
+        layers = [[(each.ami, float(each.null.mean())) for each in own] for own in found.agreements]
+        return np.array(layers).transpose(2, 1, 0)
+
+    def _placed(self, found: _Found, beside: _Found | None) -> Iterator[tuple]:
+        """What places explain minus what shuffled places do, and minus what they explain in the twin."""
+        if "both" not in found.shares:
+            return
+        error, shuffled, total = np.stack(found.shares["both"], 2)
+        units = len(self._places.units)
+        own, chance = (1 - each.sum(0) / total.sum(0) for each in (error, shuffled))
+        draws = self._places.draws(shuffled - error, total)
+        yield from drawn_rows("position.both", "shuffled places", np.stack([own, chance], 1), draws, units)
+        if beside is not None and "both" in beside.shares:
+            theirs, _, of_twin = np.stack(beside.shares["both"], 2)
+            draws = self._places.draws(theirs, of_twin) - self._places.draws(error, total)
+            values = np.stack([own, 1 - theirs.sum(0) / of_twin.sum(0)], 1)
+            yield from drawn_rows("position.both", TWIN, values, draws, units)
+
+    def _best_places(self, found: _Found) -> Iterator[tuple]:
+        if "both" in found.shares:
+            error, _, total = np.stack(found.shares["both"], 2)
+            draws = 1 - self._places.draws(error, total)
+            yield from best_rows("position.both", 1 - error.sum(0) / total.sum(0), draws, len(self._places.units))
 
     def _words(self, found: _Found) -> Iterable[tuple]:
         data, place = self.data, np.full(len(self.data.word), -1)

@@ -1,15 +1,17 @@
-"""Static vectors to compare a model with: the sentence around a word as the mean of its words' vectors."""
+"""Static vectors to compare a model with: the words around a word, or its whole text, as the mean of their vectors."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.word_senses.targets import SenseTargets
+from lamina.analyses.word_senses.targets import SenseTargets, grouped
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import train_skipgram
@@ -19,6 +21,7 @@ SKIP_GRAM, INPUT = "skip-gram", "input"
 """Trained on the words of the texts; the model's own input embeddings, without positions."""
 _WIDTH = 100
 """Of skip-gram: the texts are few."""
+_WINDOW = re.compile(r"(.+)\.w(\d+)")
 
 
 def static_encoders(
@@ -47,16 +50,62 @@ def static_encoders(
             yield Path(name).stem, found
 
 
-def averaged_context(
-    encoder: Encoder, data: SenseTargets, skipped: Counter[str]
-) -> Float[torch.Tensor, "target width"]:
-    """The mean of the vectors of all words of a target's text; of length 1."""
-    rows, unknown = [], 0
-    for each in encoder.encode(data.texts):
-        inside = torch.from_numpy(each.tokens.words != SPECIAL)
+def bag_name(vectors: str, window: int | None) -> str:
+    """What tables call a bag of words; without a window it is the whole text.
+
+    Example:
+        >>> bag_name("skip-gram", None), bag_name("skip-gram", 2)
+        ('skip-gram', 'skip-gram.w2')
+    """
+    return vectors if window is None else f"{vectors}.w{window}"
+
+
+def bag_of(name: str) -> tuple[str, int | None]:
+    """The vectors of a bag, and its window.
+
+    Example:
+        >>> bag_of("skip-gram.w2"), bag_of("glove.6B")
+        (('skip-gram', 2), ('glove.6B', None))
+    """
+    found = _WINDOW.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, None)
+
+
+def averaged_contexts(
+    encoder: Encoder, data: SenseTargets, windows: Sequence[int], skipped: Counter[str]
+) -> Iterator[tuple[int | None, Float[torch.Tensor, "target width"]]]:
+    """The mean of the vectors of a target's text, and of the words up to so far from it; of length 1.
+
+    The target's own words are in every bag: they are the same for all its occurrences.
+    """
+    sizes: tuple[int | None, ...] = (None, *dict.fromkeys(windows))
+    by_text = grouped(data.text, np.arange(len(data.text)))
+    means: list[torch.Tensor] = []
+    order: list[int] = []
+    unknown = 0
+    for number, each in enumerate(encoder.encode(data.texts)):
         states = each.states if each.states is not None else torch.empty(0)
-        rows.append(states[inside.to(states.device), 0].float().mean(0))
+        inside = np.flatnonzero(each.tokens.words != SPECIAL)
+        words = each.tokens.words[inside]
+        vectors = states[torch.from_numpy(inside).to(states.device), 0].float()
         unknown += each.tokens.unknown
+        targets = by_text.get(number, np.empty(0, int))
+        order += targets.tolist()
+        masks = np.stack([_within(words, data.spans[target], size) for target in targets for size in sizes])
+        shares = torch.from_numpy(masks / masks.sum(1, keepdims=True)).to(vectors)
+        means.append((shares @ vectors).unflatten(0, (len(targets), len(sizes))))
     skipped[f"words that {encoder.name} lacks, drawn from N(0, I)"] += unknown
-    bags = torch.nn.functional.normalize(torch.stack(rows), dim=1)
-    return bags[torch.from_numpy(data.text).to(bags.device)]
+    bags = torch.nn.functional.normalize(torch.cat(means), dim=2)
+    place = torch.empty(len(order), dtype=torch.long)
+    place[torch.tensor(order)] = torch.arange(len(order))
+    for at, size in enumerate(sizes):
+        yield size, bags[place.to(bags.device), at]
+
+
+def _within(words: np.ndarray, span: np.ndarray, size: int | None) -> np.ndarray:
+    """Which pieces are of words up to so far from a span; of all words where nothing else is there."""
+    if size is None:
+        return np.ones(len(words), bool)
+    start, end = span.tolist()
+    near = (words >= start - size) & (words < end + size)
+    return near if near.any() else np.ones(len(words), bool)

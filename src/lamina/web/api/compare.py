@@ -19,7 +19,7 @@ from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State
 from lamina.web.models import TWIN
-from lamina.web.side_by_side import NONE, Side, Unlike, curves, difference, full_scores, newest, shared
+from lamina.web.side_by_side import NONE, Side, Unlike, curves, full_scores, newest, shared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,8 +90,8 @@ class ReadAt(BaseModel):
     value: float
     low: float
     high: float
-    tied: bool
-    """Whether it is as good as the best layer of all models, as far as the texts tell."""
+    among_best: bool
+    """Whether it is in the confidence set of best layers of all models."""
 
 
 class Curves(BaseModel):
@@ -309,7 +309,7 @@ def _differences(analysis: str, found: Result, sides: Sequence[Side]) -> list[Ap
 
 
 def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tuple[list[Score], list[Apart]]:
-    """Scores of random twins, whose predictions are not saved: differences have intervals as if independent."""
+    """Scores of random twins, whose predictions are not saved: differences have no intervals."""
     twins = {side.name for side in sides if side.twin}
     known = {each.model for each in scores if each.statistic == "score_full"}
     beside: list[Score] = []
@@ -328,18 +328,12 @@ def _twins(app: AppState, sides: Sequence[Side], scores: Sequence[Score]) -> tup
         other = full.get((task, sides[0].name))
         if model == sides[0].name or other is None or not twins & {model, sides[0].name} or own.metric != other.metric:
             continue
-        a, b = _interval(own), _interval(other)
-        if a is not None and b is not None:
-            value, low, high = (round(each, 6) for each in difference(a, b))
-            about = own.model_copy(update={"value": value, "low": low, "high": high})
+        if own.value is not None and other.value is not None:
+            # Without paired draws there is no interval: overlapping ones are no comparison.
+            value = round(own.value - other.value, 6)
+            about = own.model_copy(update={"value": value, "low": None, "high": None})
             apart.append(Apart(**about.model_dump(), p=None, paired=False))
     return beside, apart
-
-
-def _interval(score: Score) -> tuple[float, float, float] | None:
-    if score.value is None or score.low is None or score.high is None:
-        return None
-    return score.value, score.low, score.high
 
 
 def _curves(app: AppState, alike: dict[str, list[Side]]) -> Iterator[Curves]:

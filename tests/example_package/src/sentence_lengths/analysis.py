@@ -7,7 +7,11 @@ from typing import Annotated
 
 import pandas as pd
 
-from lamina import Corpus, Encoder, Finding, Result, Setting, Table, Tables, Texts, analysis
+from lamina import Corpus, Encoder, Finding, Result, Setting, Source, Table, Tables, Texts, analysis, finding
+from lamina.findings import rows_of
+from lamina.stats import Contrast, Units, paired_difference
+
+MEAN = ("mean", "usual", "estimate", "low", "high", "p_adjusted", "units", "needed")
 
 
 @analysis(
@@ -16,7 +20,10 @@ from lamina import Corpus, Encoder, Finding, Result, Setting, Table, Tables, Tex
     method="Words are counted.",
     reads=Texts(),
     version=1,
-    tables={"lengths": Table("One row per number of words.", "words, sentences")},
+    tables={
+        "lengths": Table("One row per number of words.", "words, sentences"),
+        "mean": Table("One row: the mean, and its difference from the usual length (two-sided, one test).", MEAN),
+    },
     chapter="words",
     charts="sentence_lengths.figures",
     report={},
@@ -26,16 +33,28 @@ def sentence_lengths(
     corpus: Corpus,
     *,
     most: Annotated[int, Setting("Longest sentence that is counted.", min=1)] = 50,
+    usual: Annotated[int, Setting("Length that the mean is compared with.", min=1)] = 20,
 ) -> Tables:
     """Count sentences by their number of words."""
-    lengths = pd.Series([len(text.words) for text in corpus])
-    short = lengths[lengths <= most]
-    counted = short.value_counts().sort_index().rename_axis("words").reset_index(name="sentences")
-    return Tables({"lengths": counted}, {"sentences that are too long": len(lengths) - len(short)})
+    texts = [text for text in corpus if len(text.words) <= most]
+    lengths = pd.Series([len(text.words) for text in texts])
+    counted = lengths.value_counts().sort_index().rename_axis("words").reset_index(name="sentences")
+    # What varies are documents; texts where there is one document only.
+    units = Units.of_texts(texts)
+    test = paired_difference(units.sums(lengths.to_numpy() - usual), units.sums(lengths.to_numpy() * 0 + 1))
+    mean = pd.DataFrame([(lengths.mean(), usual, *test)], columns=list(MEAN))
+    return Tables({"lengths": counted, "mean": mean}, {"sentences that are too long": len([*corpus]) - len(texts)})
 
 
 @sentence_lengths.finds
 def _findings(result: Result) -> Iterable[Finding]:
-    table = result.tables["lengths"]
-    mean = (table["words"] * table["sentences"]).sum() / table["sentences"].sum()
-    yield Finding(f"A sentence has {mean:.1f} words on average.", "open", float(mean))
+    for row in rows_of(result.tables["mean"]):
+        yield finding(
+            claim=f"A sentence has {row.mean:.1f} words on average; {row.usual} are usual",
+            whether=f"sentences are longer or shorter than the usual {row.usual} words",
+            absent=f"Sentences are as long as usual ({row.usual} words)",
+            contrast="difference",
+            test=Contrast.of(row),
+            source=Source("mean"),
+            margin=0.5,
+        )

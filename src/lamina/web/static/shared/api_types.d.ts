@@ -261,13 +261,15 @@ export interface Figure {
 /** What was found, in a sentence with its number, its interval and what it is compared with. */
 export interface FindingCard {
   text: string;
-  status: "clear" | "open" | "null";
+  status: "clear" | "null" | "open" | "untested";
+  weight?: number;
 }
 
 /** A finding, and the result that it comes from. */
 export interface Found {
   text: string;
-  status: "clear" | "open" | "null";
+  status: "clear" | "null" | "open" | "untested";
+  weight?: number;
   result: string;
   title: string;
 }
@@ -577,7 +579,7 @@ export interface ReadAt {
   value: number;
   low: number;
   high: number;
-  tied: boolean;
+  among_best: boolean;
 }
 
 /** The score of one model at one task; null where it is not available. */

@@ -1,12 +1,13 @@
 // @ts-check
-// What was found, in sentences: the status says whether the interval carries it.
+// Findings as sentences, each with the status of the contrast that was tested for it.
 /** @import { FindingCard } from "./api_types.js" */
 import { el } from "./dom.js";
 
 const MEANING = {
-  clear: "the 95 % interval clears what it is compared with",
-  open: "the interval holds what it is compared with: undecided",
-  null: "a precise nothing",
+  clear: "shown: p below .05 after correction for all tests of its family",
+  null: "shown to be too small to mean anything",
+  open: "neither shown nor ruled out",
+  untested: "no outcome could have shown it: too few documents, or no score",
 };
 
 /** @param {(FindingCard & { link?: HTMLElement })[]} findings with a link to where each comes from, if wanted */

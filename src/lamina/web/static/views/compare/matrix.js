@@ -55,9 +55,9 @@ function absolute(score, scale) {
 function relative(apart, most) {
   if (apart.value === null) return missing(apart);
   const { fill, text } = diverging(apart.value / (most || 1));
-  const clear = apart.low !== null && apart.high !== null && (apart.low > 0 || apart.high < 0);
+  const clear = apart.p !== null && apart.p < 0.05;
   const p = apart.p === null ? "" : apart.p < 0.001 ? ", p < .001" : `, p = ${apart.p.toFixed(3)}`;
-  const said = `${apart.paired ? "paired interval" : "interval as if independent"}${p}`;
+  const said = `${apart.paired ? "paired interval" : "not paired, so without an interval"}${p}`;
   return el("td", { style: `background: ${fill}; color: ${text}`, title: said }, clear ? el("strong", {}, signed(apart.value)) : signed(apart.value), apart.paired ? "" : "*", range(apart, signed));
 }
 
@@ -83,7 +83,7 @@ export function showScores(found) {
           "div",
           {},
           matrix(found.differences, some, `Difference from ${baseline}, with 95 % intervals`, (score) => relative(/** @type {Apart} */ (score), most)),
-          ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}. Bold: the interval does not hold 0. *: not paired, since predictions of twins are not saved.`),
+          ramp(signed(-most), signed(most), "--diverging", `model minus ${baseline}. Bold: clear after correction for all tasks and models. *: not paired, since predictions of twins are not saved, so without an interval.`),
         )
       : null,
   );

@@ -81,8 +81,8 @@ function heads() {
 function whereToRead(layers) {
   if (!layers.length) return null;
   const number = (/** @type {number} */ value) => value.toFixed(3);
-  const rows = layers.map(({ task, model, layer, value, low, high, tied }) => [task, model, layer, `${number(value)} [${number(low)}, ${number(high)}]`, tied ? "yes" : "no"]);
-  return el("details", {}, el("summary", {}, "Which layer of which model for which task"), table(["task", "model", "layer", "score", "tied with the best"], rows, { caption: "The best layer of each model" }));
+  const rows = layers.map(({ task, model, layer, value, low, high, among_best }) => [task, model, layer, `${number(value)} [${number(low)}, ${number(high)}]`, among_best ? "yes" : "no"]);
+  return el("details", {}, el("summary", {}, "Which layer of which model for which task"), table(["task", "model", "layer", "score", "can be the best"], rows, { caption: "The best layer of each model" }));
 }
 
 /** @param {Comparison} answer */

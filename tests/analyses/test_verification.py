@@ -1,0 +1,71 @@
+"""Findings are derived again, and their numbers are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from lamina.analyses.verification import _problems
+from lamina.findings import Finding, Source, finding
+from lamina.stats.status import Contrast
+
+TABLE = pd.DataFrame(
+    {
+        "relation": ["case", "obj"],
+        "layer": [2, 3],
+        "head": [1, 1],
+        "accuracy": [0.7512, 0.43],
+        "offset_accuracy": [0.361, 0.4],
+        "difference": [0.3902, 0.03],
+        "diff_low": [0.32, -0.1],
+        "diff_high": [0.44, 0.16],
+        "p_adjusted": [0.004, 0.6],
+        "units": [13, 13],
+        "needed": [0, 0],
+    }
+)
+FOUND = finding(
+    claim="Head 2-1 finds 75 % of case markers; the best fixed offset finds 36 %",
+    whether="head 2-1 finds more case markers than the best fixed offset",
+    absent="Head 2-1 finds as many case markers as the best fixed offset",
+    contrast="difference",
+    test=Contrast.of(next(TABLE.itertuples()), "difference", "diff_low", "diff_high"),
+    source=Source("best", {"relation": "case"}),
+)
+
+
+def _wrong(found: Finding) -> list[str]:
+    return list(_problems(found, {"best": TABLE}))
+
+
+def test_a_finding_of_its_rows_is_borne_out() -> None:
+    assert FOUND.status == "clear"
+    assert _wrong(FOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"claim": "Head 2-1 finds 76 % of case markers"}, "76 %"),
+        ({"claim": "Head 2-2 finds 75 % of case markers"}, "2-2"),
+        ({"claim": "Head 2-1 finds .74 of case markers"}, ".74"),
+        ({"estimate": 0.5}, "0.5"),
+        ({"status": "open"}, "its contrast is clear"),
+        ({"p": 0.2}, "0.2"),
+        ({"source": (Source("best", {"relation": "det"}),)}, "rows that are not there"),
+        ({"source": (Source("heads"),)}, "which the result does not have"),
+        ({"contrast": ""}, "no contrast"),
+    ],
+)
+def test_what_the_rows_do_not_bear_out_is_found(change: dict[str, object], said: str) -> None:
+    assert any(said in problem for problem in _wrong(replace(FOUND, **change)))
+
+
+def test_a_difference_within_the_margin_is_null_however_small_its_p() -> None:
+    tiny = finding(
+        claim="A is better", whether="A is better", absent="A is as good as B", contrast="difference",
+        test=Contrast(0.005, 0.001, 0.009, 0.001, 400), source=Source("best"),
+    )  # fmt: skip
+    assert (tiny.status, tiny.text) == ("null", "A is as good as B (difference .01 [.00, .01]).")

@@ -1,0 +1,15 @@
+"""Claims about what parts of a model are for: rarely clear without an effect, mostly clear with one."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.claims import Simulation, rates
+from benchmarks.claims.cause import SIMULATIONS
+
+
+@pytest.mark.parametrize("simulation", SIMULATIONS, ids=[f"{each.analysis}: {each.family}" for each in SIMULATIONS])
+def test_claims_hold_their_level_and_find_what_is_planted(simulation: Simulation) -> None:
+    alarms, found, _ = rates(simulation, 40)
+    assert alarms <= 6
+    assert found >= 28

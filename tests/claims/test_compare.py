@@ -1,0 +1,15 @@
+"""Claims of `compare` and `trace` hold their level, in short; `python -m benchmarks claims` has 400 draws of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.claims import Simulation, rates
+from benchmarks.claims.compare import SIMULATIONS
+
+
+@pytest.mark.parametrize("simulation", SIMULATIONS, ids=[f"{each.analysis}: {each.family}" for each in SIMULATIONS])
+def test_claims_hold_their_level_and_find_what_is_planted(simulation: Simulation) -> None:
+    alarms, found, _ = rates(simulation, 40)
+    assert alarms <= 6
+    assert found >= 28
