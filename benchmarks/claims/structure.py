@@ -85,7 +85,7 @@ _BESIDE = (CHAIN, DECAY, TREE_TWIN, PROJECTION, CONTROL)
 
 def _trees(rng: np.random.Generator, lead: float) -> list[Finding]:
     """All layers and baselines find half of the links; one layer finds more."""
-    keys = [(MODEL, layer, UUAS) for layer in range(_LAYERS)]
+    keys: list[tuple[str, int | None, str]] = [(MODEL, layer, UUAS) for layer in range(_LAYERS)]
     for against in _BESIDE:
         place = {CHAIN: (None,), DECAY: (0,)}.get(against, range(_LAYERS))
         keys += [(against, layer, UUAS) for layer in place]

@@ -1,4 +1,4 @@
-"""Claims of trees, order and phases hold their level and find what is planted: the short form of `benchmarks.claims`."""
+"""Claims of trees, order and phases hold their level and find what is planted: the short form of the benchmark."""
 
 from __future__ import annotations
 
