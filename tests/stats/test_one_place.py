@@ -17,7 +17,6 @@ TESTS = {
 """What scipy.stats has for inference."""
 NO_INFERENCE = {
     ("encoders/comparing.py", "quantile"): "how far two models' numbers are apart: a tolerance",
-    ("analyses/questions/clusters.py", "multinomial"): "k-means++ draws its first centres",
 }
 """(file, name) -> why it may stand there."""
 
