@@ -51,7 +51,7 @@ from lamina.findings import Finding, cell
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.family import sign_flip_family
-from lamina.stats.units import MOST_UNITS, Units
+from lamina.stats.units import Units
 from lamina.training.answering import Answerer, answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 
@@ -421,9 +421,7 @@ def answering_table(by_seed: Sequence[_Judgements], unit: str = "document") -> p
         return pd.DataFrame(columns=list(ANSWERING))
     right = np.mean([[question[2] for question in each] for each in by_seed], axis=0)
     always = np.array(_constants(judged), float)
-    # Many documents are flipped in groups.
-    groups = {name: number % MOST_UNITS for number, name in enumerate(sorted({question[0] for question in judged}))}
-    documents = Units.of([str(groups[question[0]]) for question in judged], "document")
+    documents = Units.of([question[0] for question in judged], "document")
     test = sign_flip_family(
         documents.sums(right - always)[:, None], documents.sums(np.ones(len(judged))), bounds=(-1.0, 1.0)
     ).one()
