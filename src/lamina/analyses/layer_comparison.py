@@ -46,7 +46,12 @@ class _Measure(NamedTuple):
 _GEOMETRY = (
     _Measure("anisotropy", "Anisotropy", "mean cosine", ("documents", "texts")),
     _Measure("self_similarity_adjusted", "Adjusted self-similarity", "difference of cosines"),
-    _Measure("intra_similarity_adjusted", "Adjusted intra-sentence similarity", "difference of cosines", ("documents", "texts")),
+    _Measure(
+        "intra_similarity_adjusted",
+        "Adjusted intra-sentence similarity",
+        "difference of cosines",
+        ("documents", "texts"),
+    ),
     _Measure(
         "max_explainable_variance_adjusted", "Adjusted explainable variance", "share of variance", ("word types",)
     ),
