@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 import lamina
@@ -13,6 +14,7 @@ from lamina.analyses.attention_maps.relations import BEST
 from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
 from lamina.findings import Finding
+from lamina.results import Provenance
 from lamina.testing import TinyEncoder
 
 
