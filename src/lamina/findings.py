@@ -251,14 +251,18 @@ def number(value: float, low: float | None = None, high: float | None = None, di
     Example:
         >>> number(0.9, 0.89, 0.91), number(-0.04), number(12.345), number(float("nan"))
         ('.90 [.89, .91]', '-.04', '12.35', 'n/a')
+        >>> number(0.3, 0.2, math.inf)  # of a one-sided test
+        '.30, at least .20'
     """
     if not math.isfinite(value):
         return "n/a"
     shown = f"{value:.{digits}f}"
     shown = shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
     shown = shown.lstrip("-") if float(shown) == 0 else shown
-    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+    if low is None or not math.isfinite(low):
         return shown
+    if high is None or not math.isfinite(high):
+        return f"{shown}, at least {number(low, digits=digits)}"
     return f"{shown} [{number(low, digits=digits)}, {number(high, digits=digits)}]"
 
 

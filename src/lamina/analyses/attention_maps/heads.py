@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -232,7 +233,11 @@ def heads(
 
 _MOST = 3
 """Relations that are told one by one."""
-_ONE_SIDED = "difference with one-sided interval"
+
+
+def _one_sided(row: Any) -> Contrast:
+    """The test of a lead, whose interval has no upper end."""
+    return Contrast.of(row, *LEAD[:3])._replace(high=math.inf)
 
 
 @heads.finds
@@ -265,7 +270,7 @@ def relation_findings(best: pd.DataFrame, table: str, most: int = _MOST) -> Iter
     if ahead.empty:
         yield _closest(relations, table, whether)
     for row in rows_of(ahead.nlargest(most, "diff_low")):
-        yield _against_offset(row, table, f"the relation {row.relation}", ("answers", "beats control", "localised"))
+        yield _against_offset(row, table, f"{row.relation} relations", ("answers", "beats control", "localised"))
     if len(ahead) > 1:
         yield _counted_relations(ahead, relations, table)
 
@@ -274,13 +279,13 @@ def _closest(relations: pd.DataFrame, table: str, whether: str) -> Finding:
     """Where no lead is clear: the most certain one; of untested ones, the largest."""
     ranked = relations.sort_values(["p_adjusted", "difference"], ascending=[True, False], na_position="last")
     row = next(rows_of(ranked))
-    test = Contrast.of(row, *LEAD[:3])
+    test = _one_sided(row)
     closest = "" if test.needed else f"; head {row.layer}-{row.head} comes closest, for {row.relation}"
     return finding(
         claim=f"Head {row.layer}-{row.head} finds {row.relation} more often than the best fixed offset",
         whether=whether + closest,
         absent="No head finds a relation more often than the best fixed offset",
-        contrast=_ONE_SIDED,
+        contrast="difference",
         test=test,
         source=Source(table, {"relation": row.relation}),
         unit=row.unit,
@@ -304,8 +309,8 @@ def _against_offset(row: Any, table: str, what: str, importance: Sequence[Worth]
         ),
         whether=f"{head} finds more of {what} than the best fixed offset",
         absent=f"{head.capitalize()} finds no more of {what} than the best fixed offset",
-        contrast=_ONE_SIDED,
-        test=Contrast.of(row, *LEAD[:3]),
+        contrast="difference",
+        test=_one_sided(row),
         source=Source(table, {"relation": row.relation}),
         unit=row.unit,
         importance=importance,
@@ -321,8 +326,8 @@ def _counted_relations(ahead: pd.DataFrame, relations: pd.DataFrame, table: str)
         claim=f"Heads find {count} more often than the best fixed offset; the least certain is {row.relation}",
         whether=f"heads find {count} more often than the best fixed offset",
         absent=f"Heads find none of {len(relations)} relations more often than the best fixed offset",
-        contrast=f"its {_ONE_SIDED}",
-        test=Contrast.of(row, *LEAD[:3]),
+        contrast="its difference",
+        test=_one_sided(row),
         source=(
             Source(table, {"relation": row.relation}),
             Source(table, {"kind": RELATION}),
