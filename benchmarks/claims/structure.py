@@ -103,16 +103,16 @@ def _trees(rng: np.random.Generator, lead: float) -> list[Finding]:
 
 def trees(rng: np.random.Generator, planted: bool) -> bool:
     """A layer finds more links than words in a row, averaged neighbours, the twin and a random projection."""
-    words = (f"Layer {_PLANTED} finds",) if planted else ("links",)
+    words = (f"layer {_PLANTED} finds",) if planted else ("links",)
     return _clear(_trees(rng, 0.105 * planted), *words)
 
 
 def best_layer(rng: np.random.Generator, planted: bool) -> bool:
     """One layer is best at finding links."""
     found = _trees(rng, 0.2 if not planted else 0.105)
-    told = [each.claim.rpartition("; ")[2] for each in found if "; best" in each.claim]
+    told = [each.claim.partition(":")[0] for each in found if "are found best at " in each.claim]
     if planted:
-        return told == [f"best is layer {_PLANTED}"]
+        return told == [f"Links between words are found best at layer {_PLANTED}"]
     # The layer that is best by far is left out of the confidence set.
     return bool(told) and not any(f"layer {_PLANTED}" in each or "layers" in each for each in told)
 
@@ -169,9 +169,8 @@ def _order(rng: np.random.Generator, ahead: float, up: float, down: float) -> li
 
 def task_is_read(rng: np.random.Generator, planted: bool) -> bool:
     """A layer reads a task better than its twin and the best constant answer."""
-    return _clear(
-        _order(rng, 0.09 * planted, 0.0, 0.0), *(["main auxiliary with accuracy"] if planted else ["with acc"])
-    )
+    found = [each for each in _order(rng, 0.09 * planted, 0.0, 0.0) if "with accuracy" in each.text]
+    return _clear(found, "main auxiliary" if planted else "")
 
 
 def halves(rng: np.random.Generator, planted: bool) -> bool:

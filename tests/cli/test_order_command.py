@@ -16,7 +16,7 @@ from lamina.results import Result
 from tests.cli.conftest import Done
 from tests.tasks.test_order_making import text
 
-FEW = ("--items", 60, "--steps", 40, "--seeds", 1, "--samples", 20)
+FEW = ("--items", 60, "--steps", 600, "--seeds", 1, "--samples", 20)
 
 
 def write_bank(folder: Path, *, heads: bool = True, tags: bool = True) -> Path:

@@ -117,14 +117,17 @@ class _Cells:
                 if pd.api.types.is_numeric_dtype(column):
                     cells += [float(value) for value in column.dropna().unique()]
                 else:
-                    self._names.update(map(str, column.dropna().unique()))
+                    texts = {str(value) for value in column.dropna().unique()}
+                    self._names.update(texts)
+                    cells += [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
                 counts.append(column.nunique())
             for layer in (name for name in part.columns if name == "layer" or name.startswith("layer_")):
                 head = layer.replace("layer", "head")
                 if head in part:
                     pairs = part[[layer, head]].dropna()
                     self._heads.update((int(one), int(other)) for one, other in pairs.itertuples(index=False))
-        self._names.discard("")
+        # Without letters it is a number written as text, and no name.
+        self._names = {name for name in self._names if any(letter.isalpha() for letter in name)}
         self._cells = [value for value in cells if math.isfinite(value)]
         told = [value for value in (found.estimate, found.low, found.high) if value is not None]
         self._numbers = [*self._cells, *counts, *(value for value in told if math.isfinite(value))]

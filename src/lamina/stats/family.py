@@ -355,8 +355,9 @@ def random_signs(units: int, *, samples: int, seed: int) -> Float[np.ndarray, "s
     """Signs of whole units, for a statistic that is fitted again for every flip (a wild cluster bootstrap).
 
     Example:
-        >>> random_signs(3, samples=1000, seed=0).shape
-        (1000, 3)
+        >>> signs = random_signs(3, samples=1000, seed=0)
+        >>> signs.shape, sorted(set(signs.ravel().tolist())), bool((abs(signs.mean(0)) < 0.1).all())
+        ((1000, 3), [-1.0, 1.0], True)
     """
     return 2.0 * np.random.default_rng([seed, units]).integers(0, 2, (samples, units)) - 1
 

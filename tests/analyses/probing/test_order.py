@@ -107,8 +107,10 @@ def test_what_is_planted_is_found_and_nothing_else(found: Result) -> None:
 
 def test_findings_say_what_was_planted(found: Result) -> None:
     first, changed = sorted(_about(found, "index"), key=lambda each: "better than layer" in each.text)[:2]
-    assert first.claim.startswith(f"Layer {PLANTED} reads the index of a word with accuracy 1.00, the best constant")
-    assert first.claim.endswith(f"best is layer {PLANTED}")
+    start = (
+        f"The index of a word is read best at layer {PLANTED}: layer {PLANTED} reads it with accuracy 1.00, the best"
+    )
+    assert first.claim.startswith(f"{start} constant answer")
     assert (first.status, changed.status) == ("clear", "clear")
     assert changed.claim.startswith("Layers 2 and 3 read the index of a word better than layer 1: accuracy ")
     assert check_findings(found) == []

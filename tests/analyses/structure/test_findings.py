@@ -56,14 +56,16 @@ def test_wrong_4_the_layer_of_lowest_loss_is_not_called_best() -> None:
     links, roots = told(scores, training)
     assert links.status == "untested"
     assert roots.status == "clear"
-    assert roots.claim == "Layer 1 finds 46 % of roots of sentences, words in a row 26 %; best is layer 1"
+    assert (
+        roots.claim == "Roots of sentences are found best at layer 1: layer 1 finds 46 % of them, words in a row 26 %"
+    )
 
 
 def test_layers_that_cannot_be_told_apart_are_all_named_or_none() -> None:
     several = told(scored(of_layers(UUAS, [0.4, 0.7, 0.7], 0.43, 0.45)))[0]
-    assert "best are layers 1 and 2" in several.claim
+    assert "are found best at layers 1 and 2: " in several.claim
     none = told(scored(of_layers(UUAS, [0.7, 0.7, 0.7], 0.43, 0.45)))[0]
-    assert "no layer was shown to be better than another" in none.claim
+    assert none.claim.startswith("No layer was shown to find links between words better than another: layer ")
 
 
 def test_a_claim_is_of_the_baseline_that_it_is_least_surely_ahead_of() -> None:
@@ -85,7 +87,7 @@ def test_a_probe_without_score_is_no_candidate() -> None:
     scores["model", 1, UUAS] = [scores["model", 1, UUAS][0]._replace(value=float("nan"))]
     training = [(layer, 64, "model", 0, "distance", 0.9, 1.1, 9, layer == 0) for layer in (0, 1)]
     found = told(scores, training)[0]
-    assert found.claim.startswith("Layer 0 finds 50 %")
+    assert found.claim.startswith("Links between words are found at layer 0: layer 0 finds 50 %")
     assert "Probes of layer 1 had not converged" in found.text
 
 

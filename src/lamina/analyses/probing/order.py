@@ -275,11 +275,11 @@ def _read_at(result: Result, task: str) -> Iterator[Finding]:
     row = next(rows_of(some.sort_values("estimate")))
     other = {TWIN: "the untrained twin", CONSTANT: "the best constant answer"}[row.against]
     among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
-    best = f"best {'are' if among.startswith('layers') else 'is'} {among}" if among else ""
-    best = best or ("no layer was shown to be better than another" if len(own) > 1 else "no other probe has converged")
-    numbers = f"reads {title} with accuracy {number(row.value)}, {other} {number(row.other)}"
+    best = f"{title[0].upper()}{title[1:]} is read{' best' * (len(own) > 1)} at {among}"
+    best = best if among else f"No layer was shown to read {title} better than another"
+    numbers = f"layer {layer} reads it with accuracy {number(row.value)}, {other} {number(row.other)}"
     yield finding(
-        claim=f"Layer {layer} {numbers}; {best}",
+        claim=f"{best}: {numbers}",
         whether=f"layer {layer} reads {title} better than {other}",
         absent=f"Layer {layer} reads {title} no better than {other}",
         contrast="difference",

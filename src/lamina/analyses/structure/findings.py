@@ -103,9 +103,9 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
         return
     row = hardest(rows)
     other = _BESIDE[row.against]
-    numbers = f"finds {percent(row.value)} of {things}, {other} {percent(row.other)}"
+    numbers = f"layer {layer} finds {percent(row.value)} of them, {other} {percent(row.other)}"
     yield finding(
-        claim=f"Layer {layer} {numbers}; {_best_layers(best, measure)}",
+        claim=f"{_best_layers(best, measure)}: {numbers}",
         whether=f"layer {layer} finds more {things} than {other}",
         absent=f"Layer {layer} finds no more {things} than {other}",
         contrast="difference",
@@ -122,11 +122,11 @@ def _beside(result: Result, measure: str) -> Iterator[Finding]:
 
 def _best_layers(best: pd.DataFrame, measure: str) -> str:
     """Which layers can be best."""
-    own = best[best["measure"] == measure]
+    own, things = best[best["measure"] == measure], _MEASURED[measure].things
     among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
-    if not among:
-        return "no layer was shown to be better than another" if len(own) > 1 else "no other layer was probed"
-    return f"best {'are' if among.startswith('layers') else 'is'} {among}"
+    if among or len(own) == 1:
+        return f"{things[0].upper()}{things[1:]} are found{' best' if len(own) > 1 else ''} at {among}"
+    return f"No layer was shown to find {things} better than another"
 
 
 def _missing(training: pd.DataFrame, kind: str) -> str:
