@@ -33,7 +33,7 @@ def test_tables_charts_and_provenance_are_written(bert: Path, treebank: Path, tm
     told = run(bert, "--corpus", treebank, "--out", out, "--samples", 20).stdout.splitlines()
     assert told[0] == "all 6 texts; first token: a special token, put before the text"
     assert told[-1] == str(out)
-    assert (out / "surface.csv").read_text().startswith("layer,head,measure,value,low,high,baseline\n")
+    assert (out / "surface.csv").read_text().startswith("layer,head,measure,value,low,high,baseline,difference,")
     assert (out / "patterns.csv").read_text().startswith("layer,head,pattern,share,low,high\n")
     assert not (out / "gradients.csv").exists()
     assert set(pd.read_csv(out / "surface.csv")["layer"]) == {1, 2}

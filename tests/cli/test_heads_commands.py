@@ -45,8 +45,8 @@ def test_heads_writes_its_tables_and_reuses_them(bert: Path, treebank: Path, tmp
     output(*asked)
     assert (out / "result.json").stat().st_mtime_ns == made
     columns = "relation,direction,layer,head,count,accuracy,low,high,offset,offset_accuracy,"
-    columns += "difference,diff_low,diff_high,p_adjusted"
-    for name, end in (("relations", "\n"), ("best", ",agrees\n")):
+    columns += "difference,diff_low,diff_high,p_adjusted,units,needed"
+    for name, end in (("relations", "\n"), ("best", ",unit,kind,ahead,")):
         assert (out / f"{name}.csv").read_text().startswith(columns + end)
     assert (out / "baselines.csv").read_text().startswith("system,relation,count,accuracy,low,high\n")
     table = pd.read_csv(out / "relations.csv")
@@ -70,7 +70,14 @@ def test_corefheads_writes_its_table(bert: Path, pairs: Path, tmp_path: Path):
     assert told.splitlines()[-1] == str(out)
     assert (out / "coref.csv").read_text().startswith("system,layer,head,mention_type,count,accuracy,low,high\n")
     table = pd.read_csv(out / "coref.csv")
-    assert list(table["system"].unique()) == ["best head", "nearest", "head match", "rules", "head"]
+    assert list(table["system"].unique()) == [
+        "best head",
+        "best head, cross-fitted",
+        "nearest",
+        "head match",
+        "rules",
+        "head",
+    ]
     # Only pronouns occur: no head is best for other types.
     assert len(table) == 2 + (3 + 2 * 2) * 4
     nearest = table[(table["system"] == "nearest") & (table["mention_type"] == "pronoun")]

@@ -24,9 +24,10 @@ def test_tables_and_what_is_printed(bert: Path, treebank: Path, store: Path, tmp
     assert result.exit_code == 0, (result.output, result.exception)
     heads = {
         "neighbours": "space,layer,context,text_id,rank,neighbour,neighbour_text,similarity",
-        "contexts": "context,text_id,sentence,class",
+        "contexts": "context,text_id,sentence,class,silhouette",
         "senses": "layer,context,x,y,class",
-        "separation": "layer,silhouette,baseline,high,explained",
+        "separation": "layer,silhouette,baseline,difference,low,high,p_adjusted,units,needed,unit,contexts,"
+        "words,p_beaten,among_best,explained",
     }
     for name, head in heads.items():
         assert (out / f"{name}.csv").read_text().splitlines()[0] == head

@@ -50,7 +50,7 @@ def test_the_page_and_the_results_are_written(made):
     assert path.name == "index.html"
     assert "<title>tiny on pets" in path.read_text(encoding="utf-8")
     kept = {file.name for file in (path.parent / "results" / "geometry").iterdir()}
-    assert kept == {"result.json", "layers.csv", "draws.parquet", "layers.svg", "layers.vl.json"}
+    assert kept == {"result.json", "layers.csv", "contrasts.csv", "draws.parquet", "layers.svg", "layers.vl.json"}
 
 
 def test_a_loaded_model_has_its_precision(made):

@@ -42,13 +42,13 @@ class Sample:
     def describe(self) -> dict[str, Any]:
         """What provenance says of the data; `of` reads it back."""
         few = {} if self.documents is None else {"scored_from": {self.unit: self.documents}}
-        return ({"scored": dict(self.targets)} if self.targets else {}) | {"resampled": self.varies} | few
+        return ({"scored": dict(self.targets)} if self.targets else {}) | {"varies": self.varies} | few
 
     @classmethod
     def of(cls, provenance: Provenance) -> Sample:
         """The sample of a result."""
         few: dict[str, int] = provenance.corpus.get("scored_from", {})
-        own = cls(provenance.corpus.get("scored", {}), varies=provenance.corpus.get("resampled", "document"))
+        own = cls(provenance.corpus.get("scored", {}), varies=provenance.corpus.get("varies", "document"))
         for unit, count in few.items():
             own = replace(own, documents=count, unit=unit)
         known = own.warnings()

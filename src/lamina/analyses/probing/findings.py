@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lamina.analyses.declaration import Overview
-from lamina.analyses.probing.summary import TWIN
 from lamina.findings import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.results import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
@@ -16,6 +15,8 @@ from lamina.stats.status import Contrast
 from lamina.tasks import TASKS
 from lamina.tasks.task import METRIC_NAMES
 
+TWIN, CONSTANT = "untrained twin", "constant answer"
+"""Baselines of a reading."""
 _TIES = 3
 """The most pairs of tasks that a sentence names."""
 STATISTICS = {"expected_layer": "expected layer", "center_of_gravity": "centre of gravity"}

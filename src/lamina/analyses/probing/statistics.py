@@ -57,7 +57,7 @@ def largest_kl(reach: float, layers: int) -> float:
 
     Example:
         >>> round(largest_kl(0.06, 7), 4), round(largest_kl(3.0, 7), 2)
-        (0.0026, 2.72)
+        (0.0026, 2.66)
     """
     raised = np.exp(np.where(np.tri(layers - 1, layers), reach, -reach)) if layers > 1 else np.ones((1, 1))
     return float(kl_from_uniform(raised / raised.sum(-1, keepdims=True)).max())

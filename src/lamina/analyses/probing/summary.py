@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lamina.analyses.probing.checkpoints import Outcome, TaskRun, Whose, units_of
+from lamina.analyses.probing.findings import CONSTANT, TWIN
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
@@ -501,9 +502,6 @@ class Compared(NamedTuple):
     rows: list[Reading]
     draws: list[np.ndarray]
     best: list[BestLayer]
-
-
-TWIN, CONSTANT = "untrained twin", "constant answer"
 
 
 def compare_layers(run: TaskRun, drawn: Drawn) -> Compared:
