@@ -40,7 +40,7 @@ from lamina.stats.units import Units
 _SAMPLES = 300
 # Effects with a nominal power of about .9, sized by trial.
 _STATIC, _AVERAGE, _CONTEXT, _FINETUNED = 0.125, 0.1, 0.1, 0.12
-_SEPARATED, _SHARED = 1.25, 0.16
+_SEPARATED, _SHARED = 1.4, 0.16
 _CONSTANTS, _BAGS, _CLUSTERS, _PLACES = 0.125, 0.14, 0.09, 0.057
 
 

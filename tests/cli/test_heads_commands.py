@@ -79,7 +79,7 @@ def test_corefheads_writes_its_table(bert: Path, pairs: Path, tmp_path: Path):
         "head",
     ]
     # Only pronouns occur: no head is best for other types.
-    assert len(table) == 2 + (3 + 2 * 2) * 4
+    assert len(table) == 4 + (3 + 2 * 2) * 4
     nearest = table[(table["system"] == "nearest") & (table["mention_type"] == "pronoun")]
     assert nearest[["count", "accuracy"]].to_numpy().tolist() == [[4, 0]]
     best = pd.read_csv(out / "best.csv")

@@ -383,14 +383,14 @@ def test_a_trace_that_cannot_be_is_told(asked, why, probed, bert, monkeypatch, c
 def test_results_are_compared(probed, tmp_path) -> None:
     out, _, _ = probed
     told = output("compare", out, out, out, "--out", tmp_path / "all", "--samples", 200)
-    assert "None of 3 models is clearly the best" in told
+    assert "clear " not in told
 
     assert told.splitlines()[-1] == str(tmp_path / "all")
-    assert "Differences of the full probes, paired by text" in told
+    assert "Differences of the full probes, paired by" in told
     apart = pd.read_csv(tmp_path / "all" / "differences.csv")
     assert apart["task"].unique().tolist() == ["pos", "dep"]
     assert (apart["difference"].dropna() == 0).all()
-    assert (apart["p"].dropna() == 1).all()
+    assert not (apart["p_adjusted"] < 0.05).any()
     assert len(apart[apart["statistic"] == "score_full"]) == 2 * 3
     depth = pd.read_csv(tmp_path / "all" / "depth.csv")
     assert sorted(depth["relative_depth"].unique()) == [0, 0.5, 1]

@@ -42,7 +42,7 @@ def test_neighbours_clusters_and_position_with_their_twin(
     out = tmp_path / "out"
     done = run("senses", bert, "--corpus", annotated, "--samples", 20, "--moved", 4, "--moved-by", 3, "--out", out)
     assert done.exit_code == 0, done.output
-    assert "Senses of ambiguous words are told best at layer" in " ".join(done.output.split())
+    assert "Neighbours find the sense of ambiguous words in" in " ".join(done.output.split())
     assert (out / "senses.csv").read_text().splitlines()[0] == "layer,measure,value,low,high,baseline"
     table = pd.read_csv(out / "senses.csv")
     measures = set(table["measure"])
