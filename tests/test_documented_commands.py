@@ -44,7 +44,7 @@ LESS = {
     "perturb": "--items 4 --steps 4 --samples 20 --limit 60 --draws 1 --no-twin",
     "ablate": "--items 4 --samples 20 --limit 60 --component block --no-twin",
     "structure": "--limit 400 --texts 60 --rank 4 --layer 3 --attention 10 --learn 20 --samples 20 --no-twin",
-    "erase": "--limit 60 --items 4 --learn 200 --words 60 --layer 3 --draws 2 --samples 20 --no-twin",
+    "erase": "--limit 60 --items 4 --learn 200 --words 60 --layer 3 --draws 5 --samples 20 --no-twin",
     "prune": "--items 4 --samples 20 --limit 60 --by top --step 36 --no-twin",
     "restore": "--items 20 --learn 20 --samples 20",
     "lens": "--limit 20 --positions 10 --no-tuned --samples 20 --no-twin",
