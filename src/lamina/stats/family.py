@@ -362,21 +362,6 @@ def random_signs(units: int, *, samples: int, seed: int) -> Float[np.ndarray, "s
     return 2.0 * np.random.default_rng([seed, units]).integers(0, 2, (samples, units)) - 1
 
 
-def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> np.ndarray:
-    """Holm's correction, for the few tests that share no resampling, as exact binomial ones; missing ones stay missing.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-        [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full_like(given, np.nan)
-    order = np.argsort(given)[: np.isfinite(given).sum()]
-    steps = given[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.maximum.accumulate(steps).clip(max=1)
-    return adjusted
-
-
 def _flips(units: int, seed: int) -> tuple[Float[np.ndarray, "flip unit"], bool]:
     """Signs of units; whether these are all there are."""
     if units <= _ALL_FLIPS:

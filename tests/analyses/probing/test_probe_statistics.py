@@ -13,7 +13,6 @@ from benchmarks import coverage
 from lamina.analyses.probing.statistics import (
     Draws,
     Resampling,
-    before,
     center_of_gravity,
     differentials,
     expected_layer,
@@ -21,10 +20,8 @@ from lamina.analyses.probing.statistics import (
     kl_interval,
     kl_of_differentials,
     largest_kl,
-    two_sided,
 )
 from lamina.probes.tallies import Tally
-from lamina.stats.family import holm
 from lamina.stats.intervals import interval
 from lamina.stats.seeds import seed_shares, shared_by_seeds
 from lamina.stats.units import Units, weights_of
@@ -94,37 +91,6 @@ def test_expected_layer_ignores_scale_and_level(p: np.ndarray, scale: float, lev
 
     assert expected_layer(scale * rising + level) == pytest.approx(expected_layer(rising), rel=1e-6)
     assert expected_layer(np.stack([rising, rising])) == pytest.approx([float(expected_layer(rising))] * 2)
-
-
-def test_before_counts_ties_half_and_leaves_out_what_is_missing() -> None:
-    a, b = np.array([1.0, 2.0, 3.0, np.nan]), np.array([2.0, 2.0, 4.0, 0.0])
-
-    assert before(a, b) == pytest.approx((1 + 0.5 + 1) / 3)
-    assert before(a, b) + before(b, a) == pytest.approx(1)
-    assert np.isnan(before(a, np.full(4, np.nan)))
-
-
-def test_holm_by_hand() -> None:
-    # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1 and never falling.
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.8]) == pytest.approx([1, 1])
-    adjusted = holm([0.01, np.nan, 0.02])
-    assert np.isnan(adjusted[1])
-    assert adjusted[[0, 2]] == pytest.approx([0.02, 0.02]), "what is missing is not tested"
-
-
-def test_holm_takes_what_cannot_be_tested_out_of_the_count() -> None:
-    # statsmodels.stats.multitest.multipletests([0.001, 0.02, 0.03, 0.5], method="holm")[1]
-    assert holm([0.001, 0.02, 0.03, 0.5]) == pytest.approx([0.004, 0.06, 0.06, 0.5])
-    assert holm([0.001, np.nan, 0.02, np.nan, 0.03, 0.5])[[0, 2, 4, 5]] == pytest.approx([0.004, 0.06, 0.06, 0.5])
-    assert np.isnan(holm([np.nan])).all()
-
-
-def test_a_p_value_is_never_below_what_the_draws_can_tell() -> None:
-    assert two_sided(0.0, 999) == pytest.approx(2 / 1000)
-    assert two_sided(1.0, 999) == two_sided(0.0, 999)
-    assert two_sided(0.5, 999) == 1
-    assert np.isnan(two_sided(np.nan, 999))
 
 
 def test_a_draw_of_texts_is_a_resampled_corpus() -> None:

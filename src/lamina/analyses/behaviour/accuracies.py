@@ -196,10 +196,6 @@ class Accuracies:
         )
 
 
-exact_interval = share_interval
-"""For analyses of causes; goes with the last that reads it here."""
-
-
 def _one(names: Iterable[str]) -> str:
     """The name that all have; `all` if they differ."""
     found = list(dict.fromkeys(names))

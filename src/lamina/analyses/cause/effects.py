@@ -15,6 +15,7 @@ from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
 from lamina.stats.family import sign_flip_family
 from lamina.stats.intervals import interval, share_interval
+from lamina.stats.paired import ratio_differences
 from lamina.stats.status import NEGLIGIBLE, status_of
 from lamina.stats.units import Units
 
@@ -124,7 +125,7 @@ def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> l
     for member, change in enumerate(changes):
         owner = [rows[name] for name in change.units]
         before, after = (np.stack([np.bincount(owner, each, len(names)) for each in scores]) for scores in change[:2])
-        differences[:, member], counts[:, member] = _paired(before, after)
+        differences[:, member], counts[:, member] = ratio_differences(after, before)
     tests = sign_flip_family(differences, counts)
     signs = np.asarray(harm)
     asked = sign_flip_family(signs * differences, counts, alternative="greater") if signs.any() else tests
@@ -173,21 +174,6 @@ def score_interval(scores: Scores, units: Sequence[str], *, samples: int, seed: 
     if np.isin(scores.hits, (0, 1)).all() and scores.value in (0, 1):
         return share_interval(len(by) * int(scores.value), len(by))
     return interval(ratio_draws(hits, counts, by, samples=samples, seed=seed))
-
-
-def _paired(
-    before: Float[np.ndarray, "2 unit"], after: Float[np.ndarray, "2 unit"]
-) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Differences summed over units, and counts: their ratio is the difference of both scores."""
-    if np.array_equal(before[1], after[1]):
-        return after[0] - before[0], before[1]
-    totals = before.sum(1), after.sum(1)
-    together = (totals[0][0] + totals[1][0]) / (totals[0][1] + totals[1][1])
-    residuals = [
-        (hits - together * count) / total[1] for (hits, count), total in zip((before, after), totals, strict=True)
-    ]
-    counts = (before[1] + after[1]) / 2
-    return (residuals[1] - residuals[0]) * counts.sum(), counts
 
 
 def _from_another_text(edit: Edit) -> bool:

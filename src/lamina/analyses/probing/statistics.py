@@ -20,9 +20,8 @@ from lamina.stats.units import Units
 from lamina.tasks.task import Metric
 
 __all__ = [
-    "Draws", "Resampling", "before", "center_of_gravity", "differentials", "expected_layer", "interval",
+    "Draws", "Resampling", "center_of_gravity", "differentials", "expected_layer", "interval",
     "kl_from_uniform", "kl_interval", "kl_of_differentials", "largest_kl", "means_by_unit", "moment", "shared_by_seeds",
-    "two_sided",
 ]  # fmt: skip
 
 _CHUNK = 128
@@ -132,20 +131,6 @@ def kl_interval(p: Float[np.ndarray, " layer"], sampled: Float[np.ndarray, "samp
 
 def _kl_of_gains(gains: Float[np.ndarray, "*samples step"]) -> np.ndarray:
     return kl_of_differentials(np.insert(np.cumsum(gains, -1), 0, 0.0, axis=-1))
-
-
-def before(a: Float[np.ndarray, " sample"], b: Float[np.ndarray, " sample"]) -> float:
-    """The probability that a is smaller than b in one draw; ties count half, draws where either is missing do not.
-
-    Example:
-        >>> before(np.array([1.0, 2.0, 3.0, np.nan]), np.array([2.0, 2.0, 1.0, 1.0]))
-        0.5
-    """
-    both = np.isfinite(a) & np.isfinite(b)
-    if not both.any():
-        return np.nan
-    a, b = a[both], b[both]
-    return float(((a < b) + 0.5 * (a == b)).mean())
 
 
 class Resampling:
@@ -292,11 +277,3 @@ def means_by_unit(each: np.ndarray, units: Sequence[int]) -> np.ndarray:
     """
     own = np.asarray(units)
     return np.stack([each[own == unit].mean(0) for unit in np.unique(own)])
-
-
-def two_sided(probability: float, samples: int) -> float:
-    """Never below what so many samples can tell; none where there is no probability."""
-    if np.isnan(probability):
-        return np.nan
-    tail = min(probability, 1 - probability)
-    return min(1.0, 2 * (tail * samples + 1) / (samples + 1))

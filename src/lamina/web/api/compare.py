@@ -76,7 +76,7 @@ class Apart(Score):
     """A model's score minus the baseline's."""
 
     p: float | None
-    """Corrected by Holm; null where there is no paired test."""
+    """Corrected for all tasks and models; null where there is no paired test."""
     paired: bool
     """Whether the interval is of the same draws of the same texts; otherwise as if both were independent."""
 

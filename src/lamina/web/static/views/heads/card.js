@@ -49,7 +49,7 @@ function relation(row) {
 /** @param {CardOfHead} card */
 function relations(card) {
   if (!card.relations.length) return [];
-  const columns = ["relation", "accuracy", "95 %", "best offset", "lead (95 %)", "p (Holm)", "words", "attention from"];
+  const columns = ["relation", "accuracy", "95 %", "best offset", "lead (95 %)", "p (corrected)", "words", "attention from"];
   const clear = card.relations.filter((row) => row.ahead).map((row) => row.relation);
   return [
     el("h3", {}, "Relations it finds"),
@@ -80,7 +80,7 @@ function matters(card) {
   ]);
   return [
     el("h3", {}, "What it matters for"),
-    table(["role", "what is scored", "effect without it", "95 %", "other heads of its layer", "difference (95 %)", "p (Holm)"], rows, { caption: "Scores without this head minus those with it; of a loss, above 0 is worse" }),
+    table(["role", "what is scored", "effect without it", "95 %", "other heads of its layer", "difference (95 %)", "p (corrected)"], rows, { caption: "Scores without this head minus those with it; of a loss, above 0 is worse" }),
     el("p", { class: "soft" }, "★ p below .05: for a role, of the difference from the other heads of its layer; otherwise of the effect itself."),
   ];
 }
