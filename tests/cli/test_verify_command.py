@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+import lamina
 from lamina import assets
 from lamina.assets.sources import Card, Registry
 from lamina.corpora.caching import parsed_once
 from lamina.files.checking import save_tensors
 from lamina.files.writing import hidden_name
+from lamina.testing import TinyEncoder
 from lamina.types import Text
 
 
@@ -119,3 +122,17 @@ def test_every_damaged_thing_is_named_with_what_to_do(bert: Path, treebank: Path
     assert not any(path.exists() for path in (shard, parsed, cached_asset, left, probing / "pos-0.run"))
     again = run("verify", "store", "assets")
     assert again.exit_code == 0, again.output
+
+
+def test_a_finding_that_its_tables_do_not_bear_out_is_told_wrongly(tmp_path: Path, run) -> None:
+    texts = [["Dogs", "bark"], ["Cats", "do", "not"], ["Dogs", "do"]] * 4
+    result = lamina.geometry(TinyEncoder(), texts, samples=20)
+    result.save(tmp_path / "results" / "g", charts=False)
+    assert run("verify", "results").exit_code == 0
+    first, *others = result.findings
+    wrong = replace(first, claim="Layer 7 is best")
+    replace(result, findings=(wrong, *others)).save(tmp_path / "results" / "g", charts=False, replace=True)
+    done = run("verify", "results")
+    assert done.exit_code == 1
+    assert "told wrongly: results/g: geometry: 7 stands in none of its rows" in done.output
+    assert "results: 0 of 1 intact" in done.output

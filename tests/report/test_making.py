@@ -9,6 +9,7 @@ import pytest
 
 from lamina.activations import Runtime
 from lamina.analyses import get_analysis
+from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, InputError, ResultError, TaskError
@@ -136,6 +137,8 @@ def test_probing_is_on_the_page_where_there_are_tasks_and_training_texts(tmp_pat
     assert "Edge probing is left out" not in text
     assert "Heads that find dependencies is left out: pets has no dependencies" in text
     assert (tmp_path / "report" / "results" / "probe" / "scores.csv").is_file()
+    for folder in (tmp_path / "report" / "results").iterdir():
+        assert check_findings(Result.load(folder)) == []
 
 
 def test_what_was_found_stands_on_top(made):

@@ -13,6 +13,7 @@ import pytest
 
 import lamina
 from lamina import load_corpus
+from lamina.analyses.verification import check_findings
 from lamina.corpora.learning import Splits
 from lamina.report.page import write_report
 from lamina.results import Result
@@ -44,6 +45,13 @@ def results(chromium, real_encoder, tmp_path_factory) -> Path:
     lamina.finetune("minilm", "stories", **steps, out=root / "stories")
     write_report([Result.load(root / "heads")], root, title="What was found")
     return root
+
+
+def test_findings_of_a_real_model_are_borne_out_by_their_tables(results):
+    folders = [folder for folder in results.iterdir() if (folder / "result.json").is_file()]
+    assert len(folders) == 4
+    for folder in folders:
+        assert check_findings(Result.load(folder)) == []
 
 
 @pytest.fixture(scope="module")
