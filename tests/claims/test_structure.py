@@ -7,7 +7,7 @@ import pytest
 from benchmarks.claims import Simulation, rates
 from benchmarks.claims.structure import SIMULATIONS
 
-DRAWS, MOST_ALARMS, LEAST_FOUND = 40, 6, 28
+DRAWS, MOST_ALARMS, LEAST_FOUND = 20, 4, 13
 
 
 @pytest.mark.parametrize("simulation", SIMULATIONS, ids=lambda simulation: simulation.family)
