@@ -17,10 +17,10 @@ from typing import cast
 import torch
 
 from benchmarks.bars import Bar
-from lamina.analyses.attention_maps.divergences import DivergenceMeter, divergences
-from lamina.analyses.attention_maps.parse_probes import Learner, shuffled, static_vectors
-from lamina.analyses.attention_maps.relations import RelationMeter, relations_of
-from lamina.analyses.attention_maps.surface import PatternMeter, SurfaceMeter
+from lamina.analyses.heads.headmap import DivergenceMeter, divergences
+from lamina.analyses.heads.relations import RelationMeter, relations_of
+from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
+from lamina.analyses.heads.trees import Learner, shuffled, static_vectors
 from lamina.analyses.watched import WatchedBatch
 from lamina.analyses.watching import Meter, watch
 from lamina.corpora import load_corpus

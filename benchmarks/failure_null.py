@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.bars import Bar
-from lamina.analyses.questions.predicting import Cases, Predictor
+from lamina.analyses.answering.failure import Cases, Predictor
 from lamina.stats.bootstrap import StreamedBootstrap
 from lamina.stats.family import permutation_family
 from lamina.stats.intervals import widened_intervals

@@ -11,8 +11,8 @@ from itertools import islice
 from statistics import median
 
 from benchmarks.bars import Bar
-from lamina.analyses.questions.phases import phases
-from lamina.analyses.questions.token_map import token_map
+from lamina.analyses.answering.phases import phases
+from lamina.analyses.answering.token_map import token_map
 from lamina.corpora.question_sets import Questions, load_questions
 from lamina.encoders import Encoder, load_encoder
 

@@ -19,11 +19,11 @@ from jaxtyping import install_import_hook
 SHAPED = (
     "lamina.encoders.contract",
     "lamina.activations.reading",
-    "lamina.analyses.attention_maps",
+    "lamina.analyses.heads",
     "lamina.analyses.contextualization",
     "lamina.analyses.geometry",
     "lamina.analyses.similarity",
-    "lamina.analyses.questions",
+    "lamina.analyses.answering",
     "lamina.analyses.typed_sentence",
     "lamina.probes",
     "lamina.stats",

@@ -9,15 +9,15 @@ import pandas as pd
 import torch
 
 from benchmarks.claims import Simulation
-from lamina.analyses.attention_maps import corefheads, headmap, parse
-from lamina.analyses.attention_maps.attention_distance import beside_uniform
-from lamina.analyses.attention_maps.coreference import BASELINES as RULES
-from lamina.analyses.attention_maps.coreference import KINDS, CorefHits
-from lamina.analyses.attention_maps.divergences import DIVERGENCES, closeness
-from lamina.analyses.attention_maps.head_means import HeadMeans
-from lamina.analyses.attention_maps.induction import InductionMeter, induction_table
-from lamina.analyses.attention_maps.parse_probes import RIGHT, UnitHits
-from lamina.analyses.attention_maps.relations import BASELINES, DIRECTIONS, OFFSETS, Hits, best_offsets, leads
+from lamina.analyses.heads import corefheads, headmap, parse
+from lamina.analyses.heads.attention_distance import beside_uniform
+from lamina.analyses.heads.coreference import BASELINES as RULES
+from lamina.analyses.heads.coreference import KINDS, CorefHits
+from lamina.analyses.heads.head_means import HeadMeans
+from lamina.analyses.heads.headmap import DIVERGENCES, closeness
+from lamina.analyses.heads.induction import InductionMeter, induction_table
+from lamina.analyses.heads.relations import BASELINES, DIRECTIONS, OFFSETS, Hits, best_offsets, leads
+from lamina.analyses.heads.trees import RIGHT, UnitHits
 from lamina.stats.family import Contrasts
 from lamina.stats.status import SURE, status_of
 from lamina.testing import TinyEncoder

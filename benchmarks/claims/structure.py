@@ -11,14 +11,14 @@ from jaxtyping import Float
 
 from benchmarks.claims import Simulation
 from benchmarks.failure_null import World, simulate
+from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, Answered, contrast_table
+from lamina.analyses.answering.failure import failure_table
+from lamina.analyses.answering.phases import answering_table, phases
+from lamina.analyses.answering.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, Cell, family_tests
+from lamina.analyses.answering.streaming import LAYERS as HIGHEST
 from lamina.analyses.probing import order_changes as changes
 from lamina.analyses.probing.order import order
 from lamina.analyses.probing.order_changes import Beside, Change, Contrast, LayerScore, Reading
-from lamina.analyses.questions.contrast import CONTRAST, CONTRASTED, Answered, contrast_table
-from lamina.analyses.questions.failure import failure_table
-from lamina.analyses.questions.phases import answering_table, phases
-from lamina.analyses.questions.streaming import DIFFERENCES, PHASES, PSEUDO, RANKED, TWIN, Cell, family_tests
-from lamina.analyses.questions.streaming import LAYERS as HIGHEST
 from lamina.analyses.structure.attention_trees import COMBINED, COMPARED, TREE_CONTRASTS
 from lamina.analyses.structure.attention_trees import contrast_rows as tree_contrast_rows
 from lamina.analyses.structure.findings import tell_findings

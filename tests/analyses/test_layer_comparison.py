@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 import lamina
-from lamina.analyses.attention_maps.surface import MEASURES, SurfaceMeter
+from lamina.analyses.heads.surface import MEASURES, SurfaceMeter
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, UNPAIRED, why_unpaired
 from lamina.analyses.verification import check_findings
 from lamina.analyses.watching import watch

@@ -9,8 +9,8 @@ import pytest
 
 import lamina
 from lamina.analyses import all_analyses
-from lamina.analyses.attention_maps.induction import INDUCTION
 from lamina.analyses.declaration import Chapter
+from lamina.analyses.heads.induction import INDUCTION
 from lamina.analyses.overview import ABILITIES, CHAPTERS, _Line, ability_layers, by_chapter, chapter_of, head_roles
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS

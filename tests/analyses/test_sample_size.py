@@ -10,7 +10,7 @@ import pytest
 
 import lamina
 from lamina import Edge, Result, Span, Text, corpus_from
-from lamina.analyses.attention_maps.relations import BEST
+from lamina.analyses.heads.relations import BEST
 from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
 from lamina.findings import Finding

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.attention import attention
-from lamina.analyses.attention_maps.headmap import headmap
-from lamina.analyses.attention_maps.heads import heads
 from lamina.analyses.declaration import Asked
+from lamina.analyses.heads.attention import attention
+from lamina.analyses.heads.headmap import headmap
+from lamina.analyses.heads.heads import heads
 from lamina.analyses.runner import run, run_together
 from lamina.analyses.watched import WatchedBatch
 from lamina.analyses.watching import CUT, TOO_LONG, UNKNOWN, Watch, watch, watch_together

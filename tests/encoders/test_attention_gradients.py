@@ -12,9 +12,8 @@ import torch
 import transformers
 
 import lamina
-from lamina.analyses.attention_maps.attention import attention
-from lamina.analyses.attention_maps.loss_gradients import GradientMeter
-from lamina.analyses.attention_maps.surface import MEASURES
+from lamina.analyses.heads.attention import GradientMeter, attention
+from lamina.analyses.heads.surface import MEASURES
 from lamina.corpora import corpus_from
 from lamina.encoders import SPECIAL, Tokens
 from lamina.encoders.gradients import Gradients, OwnLoss

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.analyses.attention_maps.headmap import headmap
-from lamina.analyses.attention_maps.look import look
+from lamina.analyses.heads.headmap import headmap
+from lamina.analyses.heads.look import look
 from lamina.corpora import corpus_from
 from lamina.testing import SAMPLE_TEXTS
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lamina.analyses.attention_maps.parse import parse
+from lamina.analyses.heads.parse import parse
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.behaviours import FIRST
-from lamina.analyses.attention_maps.loss_gradients import GRADIENTS
-from lamina.analyses.attention_maps.surface import MEASURES, PATTERNS, SHARE_OF_TEXTS, SURFACE
+from lamina.analyses.heads.attention import GRADIENTS
+from lamina.analyses.heads.behaviours import FIRST
+from lamina.analyses.heads.surface import MEASURES, PATTERNS, SHARE_OF_TEXTS, SURFACE
 from lamina.figures import captions_for, to_svg
 from lamina.figures.attention import ENTROPIES, PATTERN_COLOURS, SHARES, TARGETS, cell_width, draw
 from lamina.results import Provenance, Result

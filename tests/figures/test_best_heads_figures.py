@@ -7,10 +7,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.behaviours import LEAD
-from lamina.analyses.attention_maps.corefheads import BESIDE, COLUMNS
-from lamina.analyses.attention_maps.heads import EXAMPLES
-from lamina.analyses.attention_maps.relations import BEST
+from lamina.analyses.heads.behaviours import LEAD
+from lamina.analyses.heads.corefheads import BESIDE, COLUMNS
+from lamina.analyses.heads.heads import EXAMPLES
+from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_of, corefheads, heads, to_svg
 from lamina.results import Provenance, Result
 

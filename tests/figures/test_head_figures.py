@@ -9,9 +9,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
-from lamina.analyses.attention_maps.divergences import DIVERGENCES
-from lamina.analyses.attention_maps.look import ATTENTION, look
+from lamina.analyses.heads.behaviours import BEHAVIOURS
+from lamina.analyses.heads.headmap import DIVERGENCES
+from lamina.analyses.heads.look import ATTENTION, look
 from lamina.figures import captions_of, headmap, to_svg
 from lamina.figures import look as look_figure
 from lamina.figures.look import ROW, Panel, lines, text_width

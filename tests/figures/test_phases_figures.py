@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.questions.contrast import CONTRAST
-from lamina.analyses.questions.failure import FAILURE
-from lamina.analyses.questions.phases import phases
-from lamina.analyses.questions.streaming import DIFFERENCES, PHASES
+from lamina.analyses.answering.contrast import CONTRAST
+from lamina.analyses.answering.failure import FAILURE
+from lamina.analyses.answering.phases import phases
+from lamina.analyses.answering.streaming import DIFFERENCES, PHASES
 from lamina.figures import captions_for, to_svg
 from lamina.figures.phases import draw as draw_phases
 from lamina.figures.token_map import MOST_DRAWN, drawn_rows

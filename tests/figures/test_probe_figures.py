@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from lamina.figures import draw, to_svg
-from lamina.figures._pipeline import order, pipeline
-from lamina.figures._weights import differential_rows, mixing_rows, weights
+from lamina.figures.pipeline import differential_rows, mixing_rows, order, pipeline, weights
 from lamina.figures.theme import themed
 from lamina.figures.trace import Target, marked
 from lamina.results import Result

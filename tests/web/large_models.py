@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.heads.behaviours import BEHAVIOURS
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lamina.analyses import names
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.heads.behaviours import BEHAVIOURS
 from lamina.figures.theme import COLOURS, DARK, GREY, TONES
 from lamina.figures.token_map import ROLES
 from lamina.web.app import QUESTIONS, VIEWS

@@ -208,7 +208,7 @@ def head_roles(results: Iterable[Result]) -> pd.DataFrame:
         [[1, 1, 'next', True], [1, 2, 'other', False]]
     """
     # It is slow to import: the page is found up to date without it.
-    from lamina.analyses.attention_maps.behaviours import behaviours, named
+    from lamina.analyses.heads.behaviours import behaviours, named
 
     tables = {each.analysis: each.tables for each in results}
     surface, induction = (tables.get("attention", {}).get(name) for name in ("surface", "induction"))
@@ -234,7 +234,7 @@ def _measured(
     surface: pd.DataFrame | None, induction: pd.DataFrame | None
 ) -> dict[tuple[int, int, str], tuple[float, float, float]]:
     """Layer, head and measure -> value with interval, as `attention` found them; entropy as a share of uniform."""
-    from lamina.analyses.attention_maps.behaviours import INDUCTION
+    from lamina.analyses.heads.behaviours import INDUCTION
 
     if surface is None:
         return {}
@@ -254,7 +254,7 @@ def _clearest(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, float]]) -> tuple[Any, ...]:
-    from lamina.analyses.attention_maps.behaviours import BROAD, BROADLY, INDUCTION, SHARES
+    from lamina.analyses.heads.behaviours import BROAD, BROADLY, INDUCTION, SHARES
     from lamina.stats.status import SURE
 
     place = (int(row.layer), int(row.head), row.behaviour, row.what if isinstance(row.what, str) else "")
@@ -281,7 +281,7 @@ def _role(row: Any, measured: Mapping[tuple[int, int, str], tuple[float, float, 
 
 
 def _no_role(layer: int, head: int) -> tuple[Any, ...]:
-    from lamina.analyses.attention_maps.behaviours import OTHER
+    from lamina.analyses.heads.behaviours import OTHER
 
     none = float("nan")
     return (int(layer), int(head), OTHER, "", "", none, none, none, none, False)

@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.attention_maps.behaviours import DIFFERENCE, is_ahead
+from lamina.analyses.heads.behaviours import DIFFERENCE, is_ahead
 from lamina.figures.look import Panel, lines
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
 from lamina.results import Result

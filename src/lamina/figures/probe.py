@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures._heat_map import heat_maps
-from lamina.figures._pipeline import order, pipeline
-from lamina.figures._weights import weights
+from lamina.figures.pipeline import order, pipeline, weights
 from lamina.figures.theme import (
     FEW_SEEDS,
     INK,

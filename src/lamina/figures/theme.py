@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.attention_maps.behaviours import BEHAVIOURS
+from lamina.analyses.heads.behaviours import BEHAVIOURS
 from lamina.results import Result
 from lamina.tasks import title_of as title_of
 from lamina.tasks.task import METRIC_NAMES

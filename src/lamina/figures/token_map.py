@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.questions.clusters import LEFT_OUT, STABLE
+from lamina.analyses.answering.groups import LEFT_OUT, STABLE
 from lamina.figures.theme import COLOURS, GREY, INK, Table, themed
 from lamina.results import Result
 

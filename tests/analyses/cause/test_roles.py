@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.attention_maps.atlas import NOTHING, card, result_atlas
 from lamina.analyses.cause.asking import Material
 from lamina.analyses.cause.linked import ALL, BESIDES, Links, attachments
 from lamina.analyses.cause.roles import roles
@@ -26,6 +25,7 @@ from lamina.analyses.cause.roles_findings import tell_findings
 from lamina.analyses.cause.roles_heads import Role, roles_of
 from lamina.analyses.cause.roles_targets import asked_of
 from lamina.analyses.cause.targets import Scores
+from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits

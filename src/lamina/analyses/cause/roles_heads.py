@@ -11,18 +11,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from lamina.analyses.attention_maps.behaviours import COREFERENCE, FIRST, OFTEN, SHARES, behaviours
-from lamina.analyses.attention_maps.coreference import ALL as ALL_MENTIONS
-from lamina.analyses.attention_maps.coreference import KINDS, CorefMeter
-from lamina.analyses.attention_maps.corefheads import best_table as best_antecedents
-from lamina.analyses.attention_maps.relations import (
-    ALL,
-    NO_PUNCTUATION,
-    RelationMeter,
-    relations_of,
-    relations_table,
-)
-from lamina.analyses.attention_maps.surface import SurfaceMeter
+from lamina.analyses.heads.behaviours import COREFERENCE, FIRST, OFTEN, SHARES, behaviours
+from lamina.analyses.heads.coreference import ALL as ALL_MENTIONS
+from lamina.analyses.heads.coreference import KINDS, CorefMeter
+from lamina.analyses.heads.corefheads import best_table as best_antecedents
+from lamina.analyses.heads.relations import ALL, NO_PUNCTUATION, RelationMeter, relations_of, relations_table
+from lamina.analyses.heads.surface import SurfaceMeter
 from lamina.analyses.watching import Meter, watch
 from lamina.encoders import Encoder
 from lamina.stats.status import SURE

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.attention_maps.parse_probes import Learner, right_branching, static_vectors, to_sentence
+from lamina.analyses.heads.trees import Learner, right_branching, static_vectors, to_sentence
 from lamina.analyses.structure.arborescences import arborescence, directed_from, rooted
 from lamina.analyses.structure.gold import GoldTree, smallest_tree
 from lamina.analyses.structure.probing import chain_distances

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int
 
-from lamina.analyses.attention_maps.parse_probes import UNKNOWN, gold_tree
+from lamina.analyses.heads.trees import UNKNOWN, gold_tree
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError
 from lamina.probes.parsers import ROOT

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from lamina.analyses.attention_maps.parse_probes import spanning_trees
+from lamina.analyses.heads.trees import spanning_trees
 from lamina.analyses.structure.gold import GoldTree, smallest_tree
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family

@@ -15,7 +15,7 @@ from lamina.web.api.heads import CardWanted, saved_results
 from lamina.web.app_state import State
 
 if TYPE_CHECKING:
-    from lamina.analyses.attention_maps.examples import Example, Head, Miss, Shown, Sought
+    from lamina.analyses.heads.examples import Example, Head, Miss, Shown, Sought
     from lamina.analyses.watching import Weighting
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
@@ -108,8 +108,8 @@ def examples(app: State, wanted: ExamplesWanted) -> ExamplesOfHead:
     It fails where it chooses a wrong word. The first head of a model takes seconds: all heads are looked at in one
     pass.
     """
-    from lamina.analyses.attention_maps.examples import sought_by, sought_for
-    from lamina.analyses.attention_maps.sentences import head_of
+    from lamina.analyses.heads.examples import sought_by, sought_for
+    from lamina.analyses.heads.look import head_of
     from lamina.corpora import load_corpus
 
     with app.model(wanted.model) as encoder:
@@ -147,7 +147,7 @@ class _Looked:
         self, encoder: Encoder, corpus: Corpus, sought: dict[Head, Sought], weights: Weighting
     ) -> tuple[dict[Head, Shown], int]:
         """What every head does in the corpus, and the number of sentences."""
-        from lamina.analyses.attention_maps.examples import examples_of
+        from lamina.analyses.heads.examples import examples_of
 
         key = (encoder.fingerprint, corpus.fingerprint, tuple(sought.items()), weights)
         # One at a time, without holding the model: its other requests do not wait for the corpus.

@@ -14,9 +14,9 @@ from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State
 
 if TYPE_CHECKING:
-    from lamina.analyses.attention_maps.atlas import Measure as Measured
-    from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
-    from lamina.analyses.attention_maps.sentences import Links
+    from lamina.analyses.heads.atlas import Measure as Measured
+    from lamina.analyses.heads.look import HeadOrRollout as Drawn
+    from lamina.analyses.heads.look import Links
     from lamina.encoders import Encoder
     from lamina.result_index import Entry
 
@@ -193,7 +193,7 @@ class CardOfHead(BaseModel):
 @router.post("/atlas")
 def atlas(app: State, wanted: AtlasWanted) -> Atlas:
     """One number per head: of this sentence, and of saved results of this model."""
-    from lamina.analyses.attention_maps.atlas import result_atlas, sentence_atlas
+    from lamina.analyses.heads.atlas import result_atlas, sentence_atlas
 
     app.check_length(wanted.sentence)
     with app.model(wanted.model) as encoder:
@@ -220,8 +220,8 @@ def atlas(app: State, wanted: AtlasWanted) -> Atlas:
 @router.post("/lines")
 def lines(app: State, wanted: LinesWanted) -> Lines:
     """Attention of some heads on a sentence: each word's strongest links, and the sum of all others."""
-    from lamina.analyses.attention_maps.sentences import ROLLOUT, head_of
-    from lamina.analyses.attention_maps.sentences import lines as linked
+    from lamina.analyses.heads.look import ROLLOUT, head_of
+    from lamina.analyses.heads.look import lines as linked
 
     app.check_length(*([wanted.sentence] if isinstance(wanted.sentence, str) else wanted.sentence))
     with app.model(wanted.model) as encoder:
@@ -238,9 +238,9 @@ def lines(app: State, wanted: LinesWanted) -> Lines:
 @router.post("/card")
 def card(app: State, wanted: CardWanted) -> CardOfHead:
     """What saved results say about one head: role, relations, what breaks without it, pattern and neighbours."""
-    from lamina.analyses.attention_maps.atlas import card as card_of
-    from lamina.analyses.attention_maps.evidence import evidence, in_a_sentence
-    from lamina.analyses.attention_maps.sentences import head_of
+    from lamina.analyses.heads.atlas import card as card_of
+    from lamina.analyses.heads.evidence import evidence, in_a_sentence
+    from lamina.analyses.heads.look import head_of
 
     with app.model(wanted.model) as encoder:
         layer, head = head_of(encoder, wanted.head)
@@ -262,7 +262,7 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
 
 def saved_results(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], dict[str, Result]]:
     """The newest result of each analysis of heads, over maps that are weighted so."""
-    from lamina.analyses.attention_maps.atlas import READ
+    from lamina.analyses.heads.atlas import READ
 
     newest: dict[str, Entry] = {}
     for entry in app.results.of_model(encoder.fingerprint):
@@ -274,14 +274,14 @@ def saved_results(app: AppState, encoder: Encoder, weights: str) -> tuple[list[E
 
 
 def _missing(results: dict[str, Result]) -> list[str]:
-    from lamina.analyses.attention_maps.atlas import EXPECTED
+    from lamina.analyses.heads.atlas import EXPECTED
 
     return [name for name in EXPECTED if name not in results]
 
 
 def _doing(row: dict[str, Any]) -> dict[str, Any]:
     """A behaviour with its unit, and the rule that its value is compared with."""
-    from lamina.analyses.attention_maps.behaviours import BROADLY, INDUCTION, SHARES
+    from lamina.analyses.heads.behaviours import BROADLY, INDUCTION, SHARES
 
     unit = {BROADLY: "nats of entropy"}.get(
         row["behaviour"], "of attention" if row["behaviour"] in (*SHARES, INDUCTION) else "accuracy"
@@ -300,7 +300,7 @@ def _source(entry: Entry) -> Source:
 
 
 def _group(app: AppState, source: str) -> Group:
-    from lamina.analyses.attention_maps.atlas import SENTENCE
+    from lamina.analyses.heads.atlas import SENTENCE
 
     return Group(source=source, title="On this sentence" if source == SENTENCE else app.words_of(source)[0])
 

@@ -19,7 +19,7 @@ from lamina.web.api.lens import Belief, MarkedSentence, beliefs_of, marked_of, t
 from lamina.web.app_state import State, TooLongError
 
 if TYPE_CHECKING:
-    from lamina.analyses.attention_maps.sentences import HeadOrRollout as Drawn
+    from lamina.analyses.heads.look import HeadOrRollout as Drawn
     from lamina.analyses.probing.live import Marked, SentenceTracer
     from lamina.encoders import Encoder
     from lamina.encoders.interventions import Interventions
@@ -100,8 +100,8 @@ class Changed(BaseModel):
 @router.post("")
 def switched(app: State, asked: SwitchedOff) -> Changed:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
-    from lamina.analyses.attention_maps.sentences import head_of
     from lamina.analyses.cause.switched_off import switched_off
+    from lamina.analyses.heads.look import head_of
     from lamina.types import Text
 
     words = words_of(app, asked)
@@ -137,8 +137,8 @@ def _told(
     words: Sequence[str],
     marked: Sequence[Marked],
 ) -> Told:
-    from lamina.analyses.attention_maps.atlas import sentence_atlas
-    from lamina.analyses.attention_maps.sentences import ROLLOUT, head_of, lines
+    from lamina.analyses.heads.atlas import sentence_atlas
+    from lamina.analyses.heads.look import ROLLOUT, head_of, lines
     from lamina.analyses.probing.live import over_seeds
 
     believed = [] if tracer is None else over_seeds(tracer.beliefs(words, marked))
@@ -191,7 +191,7 @@ def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
 
 
 def _units(encoder: Encoder, words: Sequence[str]) -> list[str]:
-    from lamina.analyses.attention_maps.sentences import units_of
+    from lamina.analyses.heads.look import units_of
     from lamina.types import Text
 
     text = Text("typed", tuple(words))

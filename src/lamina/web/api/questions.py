@@ -213,8 +213,8 @@ def models(app: State) -> list[Answering]:
 @router.post("", responses={code: ERRORS[code] for code in (400, 404, 413, 422, 429, 503)})
 def answered(app: State, asked: Asked) -> Answered:
     """A model's answer, and the position of every token at every layer."""
-    from lamina.analyses.questions.roles import marked_context
-    from lamina.analyses.questions.token_map import token_map
+    from lamina.analyses.answering.roles import marked_context
+    from lamina.analyses.answering.token_map import token_map
 
     app.check_length(asked.question, asked.context)
     questions = _questions(asked)
@@ -275,8 +275,8 @@ def _said(result: Result, question: Question) -> Said:
 
 
 def _notes(result: Result) -> list[str]:
-    from lamina.analyses.questions.answering import SILENT
-    from lamina.analyses.questions.token_map import NO_GOLD, OUTLIERS
+    from lamina.analyses.answering.roles import SILENT
+    from lamina.analyses.answering.token_map import NO_GOLD, OUTLIERS
 
     # These are said elsewhere on the page.
     said = (SILENT, NO_GOLD, OUTLIERS)

@@ -1,0 +1,505 @@
+"""Predicting wrong answers: what is said of documents that were not learned from, and whether it beats chance.
+
+Everything is by document. Models are fitted to some documents and judged on others, intervals resample documents, and
+the test statistic is also given for documents' residuals turned around as wholes: questions about one document succeed
+and fail together, and their vectors are alike, so that questions are not independent.
+
+Everything is within tasks. Each task has an intercept of its own, and only questions of one task are compared: which
+task a question belongs to is plain from its words, and tasks differ in how often they are answered rightly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import eigh
+from scipy.special import expit
+
+from lamina.stats.family import bootstrap_family, permutation_family, random_signs
+from lamina.stats.intervals import widened_intervals
+from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import Units
+
+AXES = 32
+"""Principal axes that features are reduced to, fitted to the documents learned from."""
+FOLDS = 5
+_WEAK = 1e-3
+"""Penalty of intercept and confidence: only so that there is a solution where they tell all."""
+_ROUNDS = 50
+_MOST_LIKELY = 1 - 1e-4
+"""A confidence counts as at most this, so that its log-odds are finite."""
+
+
+class Cases(NamedTuple):
+    """Questions whose answers are known to be right or wrong."""
+
+    vectors: Float[np.ndarray, "case layer feature"]
+    wrong: Bool[np.ndarray, " case"]
+    documents: np.ndarray
+    """[case] Names or numbers: what varies as a whole."""
+    confidence: Float[np.ndarray, " case"]
+    length: Float[np.ndarray, " case"]
+    tasks: np.ndarray | None = None
+    """[case] Names or numbers: only questions of one task are compared; None where all are of one."""
+
+
+def mixed_tasks(wrong: Bool[np.ndarray, " case"], tasks: np.ndarray) -> Bool[np.ndarray, " case"]:
+    """Which cases belong to a task with right answers as well as wrong ones.
+
+    Example:
+        >>> mixed_tasks(np.array([True, False, True]), np.array(["qa1", "qa1", "qa15"])).tolist()
+        [True, True, False]
+    """
+    both = [task for task in np.unique(tasks) if 0 < wrong[tasks == task].sum() < (tasks == task).sum()]
+    return np.isin(tasks, both)
+
+
+class Prediction(NamedTuple):
+    """How well features predict wrong answers, alone and beyond the model's confidence."""
+
+    measured: Float[np.ndarray, " measure"]
+    """AUC of the features; AUC and log loss (nats per question) gained where they are added to the confidence."""
+    draws: Float[np.ndarray, "sample measure"]
+    """The same over resampled documents."""
+    alone: Float[np.ndarray, " sample_and_one"]
+    """The test statistic, first as observed, then with documents' residuals turned around."""
+    added: Float[np.ndarray, " sample_and_one"]
+    """The same beyond the confidence."""
+
+
+class Predictor:
+    """Judges any features of the same cases: all share folds, resampled documents and turned signs."""
+
+    def __init__(self, cases: Cases, *, samples: int, seed: int) -> None:
+        self._wrong = cases.wrong.astype(float)
+        documents = Units.of([str(each) for each in cases.documents], "document")
+        self._units, self.units = np.array(documents.owner, int), len(documents)
+        tasks = np.zeros(len(cases.wrong), int) if cases.tasks is None else cases.tasks
+        named, self._task = np.unique(tasks, return_inverse=True)
+        self.tasks = len(named)
+        self._confidence = cases.confidence
+        self._folds = _folds(self._units, self.units) if self.units > 1 else np.zeros(len(self._units), int)
+        self._weights = documents.weights(samples=samples, seed=seed).astype(float)[:, self._units]
+        self._signs = random_signs(self.units, samples=samples, seed=seed).T
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are two documents, and right answers as well as wrong ones."""
+        return self.units > 1 and 0 < int(self._wrong.sum()) < len(self._wrong)
+
+    def judge(self, features: Float[np.ndarray, "case feature"]) -> Prediction:
+        """Learn from some documents, predict the others."""
+        nothing, sure = self._nothing, self._sure
+        alone, both = np.zeros_like(self._wrong), np.zeros_like(self._wrong)
+        tests = _Score(nothing, self._wrong, self._turned), _Score(sure, self._wrong, self._turned)
+        for fold in range(self._folds.max() + 1):
+            scored = self._folds == fold
+            axes = principal_axes(features[~scored].astype(float), features.astype(float), AXES)
+            for base, said, test in zip((nothing, sure), (alone, both), tests, strict=True):
+                said[scored] = _fitted(base, axes, self._wrong, ~scored)
+                test.predict(axes, scored)
+        auc, aucs = self._auc(alone)
+        more, mores = self._auc(both)
+        confident, confidents = self.auc_of_confidence
+        loss, losses = self._mean(log_loss(self._said_by_confidence, self._wrong) - log_loss(both, self._wrong))
+        return Prediction(
+            np.array([auc, more - confident, loss]),
+            np.stack([aucs, mores - confidents, losses], axis=1),
+            tests[0].statistic(),
+            tests[1].statistic(),
+        )
+
+    @cached_property
+    def auc_of_confidence(self) -> tuple[float, np.ndarray]:
+        """What the features have to add to."""
+        return self._auc(self._said_by_confidence)
+
+    @cached_property
+    def _said_by_confidence(self) -> np.ndarray:
+        said = np.zeros_like(self._wrong)
+        nothing = np.zeros((len(said), 0))
+        for fold in range(self._folds.max() + 1):
+            scored = self._folds == fold
+            said[scored] = _fitted(self._sure, nothing, self._wrong, ~scored)
+        return said
+
+    @cached_property
+    def _nothing(self) -> np.ndarray:
+        """An intercept per task."""
+        return (self._task[:, None] == np.arange(self.tasks)).astype(float)
+
+    @cached_property
+    def _sure(self) -> np.ndarray:
+        """Log-odds of the confidence and their square: otherwise a bend in it would count as a gain of the vectors."""
+        odds = log_odds(self._confidence)
+        odds = (odds - odds.mean()) / max(float(odds.std()), 1e-9)
+        return np.hstack([self._nothing, odds[:, None], odds[:, None] ** 2])
+
+    @cached_property
+    def _turned(self) -> np.ndarray:
+        return self._signs[self._units]
+
+    def _auc(self, said: np.ndarray) -> tuple[float, np.ndarray]:
+        """Only questions of one fold and task are compared: models of different folds have different intercepts."""
+        top, bottom = np.zeros(len(self._weights) + 1), np.zeros(len(self._weights) + 1)
+        weights = np.vstack([np.ones(len(said)), self._weights])
+        for fold, task in product(range(self._folds.max() + 1), range(self.tasks)):
+            scored = (self._folds == fold) & (self._task == task)
+            won, pairs = ordered_pairs(said[scored], self._wrong[scored] > 0, weights[:, scored])
+            top, bottom = top + won, bottom + pairs
+        found = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+        return float(found[0]), found[1:]
+
+    def _mean(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        size = self._weights.sum(1)
+        drawn = np.divide(self._weights @ values, size, out=np.full_like(size, np.nan), where=size > 0)
+        return float(values.mean()), drawn
+
+
+class _Score:
+    """The score test of a penalised logistic regression beyond a smaller one, cross-fitted.
+
+    The residuals of the smaller model, weighed by what the larger one adds for documents it has not learned from: 0 on
+    average where features say nothing more. For the null, each document's residuals are turned around by a random
+    sign, and both models are fitted again (in one Newton step, so that a thousand fits are one product). This keeps
+    any dependence within a document, and any variance: a wild cluster bootstrap (Cameron, Gelbach and Miller 2008).
+    """
+
+    def __init__(self, base: np.ndarray, wrong: np.ndarray, signs: np.ndarray) -> None:
+        said = expit(base @ _logistic(base, wrong, np.full(base.shape[1], _WEAK)))
+        self._base, self._variance = base, said * (1 - said)
+        residuals = (wrong - said)[:, None] * np.hstack([np.ones((len(wrong), 1)), signs])
+        everywhere = np.ones(len(wrong), bool)
+        self._residuals = residuals - self._variance[:, None] * (base @ self._step(base, everywhere, residuals))
+        self._added = np.zeros_like(residuals)
+
+    def predict(self, axes: np.ndarray, scored: Bool[np.ndarray, " case"]) -> None:
+        """What the features add for the scored cases, learned from all others."""
+        both = np.hstack([self._base, axes])
+        larger = both[scored] @ self._step(both, ~scored, self._residuals)
+        self._added[scored] = larger - self._base[scored] @ self._step(self._base, ~scored, self._residuals)
+
+    def _step(self, design: np.ndarray, learned: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        own = design[learned]
+        curvature = (own * self._variance[learned, None]).T @ own + np.diag(self._penalty(design.shape[1]))
+        return np.linalg.solve(curvature, own.T @ residuals[learned])
+
+    def _penalty(self, columns: int) -> np.ndarray:
+        return _penalty(self._base.shape[1], columns - self._base.shape[1])
+
+    def statistic(self) -> Float[np.ndarray, " sample_and_one"]:
+        """As observed, and for every draw of signs; it does not depend on the scale of what is added."""
+        scale = np.sqrt((self._variance[:, None] * self._added**2).sum(0))
+        product = (self._residuals * self._added).sum(0)
+        return np.divide(product, scale, out=np.zeros_like(product), where=scale > 1e-12)
+
+
+def log_odds(confidence: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
+    """The log-odds of probabilities, kept finite.
+
+    Example:
+        >>> log_odds(np.array([0.5, 1.0])).round(1).tolist()
+        [0.0, 9.2]
+    """
+    kept = np.clip(confidence, 1 - _MOST_LIKELY, _MOST_LIKELY)
+    return np.log(kept / (1 - kept))
+
+
+def log_loss(said: Float[np.ndarray, " case"], wrong: Float[np.ndarray, " case"]) -> Float[np.ndarray, " case"]:
+    """The negative log probability of what happened, from predicted log-odds.
+
+    Example:
+        >>> log_loss(np.array([0.0, 2.0]), np.array([1.0, 0.0])).round(3).tolist()
+        [0.693, 2.127]
+    """
+    return np.logaddexp(0, said) - wrong * said
+
+
+def ordered_pairs(
+    said: Float[np.ndarray, " case"], wrong: Bool[np.ndarray, " case"], weights: Float[np.ndarray, "sample case"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a wrong and a right answer in the right order (ties count half), and all pairs, by weighted sample.
+
+    Example:
+        >>> won, pairs = ordered_pairs(np.array([1.0, 2.0, 3.0]), np.array([False, True, False]), np.ones((1, 3)))
+        >>> won.tolist(), pairs.tolist()
+        ([1.0], [2.0])
+    """
+    order = np.argsort(said, kind="stable")
+    values = said[order]
+    right = np.where(wrong[order], 0.0, weights[:, order])
+    below = np.hstack([np.zeros((len(weights), 1)), np.cumsum(right, axis=1)])
+    first, last = np.searchsorted(values, values, "left"), np.searchsorted(values, values, "right")
+    beaten = (below[:, first] + below[:, last]) / 2
+    failed = np.where(wrong[order], weights[:, order], 0.0)
+    return (failed * beaten).sum(1), failed.sum(1) * below[:, -1]
+
+
+def principal_axes(
+    learned: Float[np.ndarray, "case feature"], all_: Float[np.ndarray, "any feature"], most: int
+) -> Float[np.ndarray, "any axis"]:
+    """Where cases lie on the principal axes of those learned from, each axis at variance 1.
+
+    Example:
+        >>> points = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
+        >>> np.abs(principal_axes(points, points, 32)).round(2).tolist()
+        [[1.22], [0.0], [1.22]]
+    """
+    mean = learned.mean(0)
+    centred = learned - mean
+    cases, features = centred.shape
+    size = min(most, cases, features)
+    # The smaller of the two products has the same eigenvalues.
+    by_feature = features <= cases
+    product = centred.T @ centred if by_feature else centred @ centred.T
+    values, vectors = eigh(product, subset_by_index=(len(product) - size, len(product) - 1))
+    held = values > 1e-10 * max(float(values.max()), 1e-300)
+    values, vectors = values[held], vectors[:, held]
+    basis = vectors if by_feature else centred.T @ vectors / np.sqrt(values)
+    return (all_ - mean) @ basis / np.sqrt(values / cases)
+
+
+def _folds(units: Int[np.ndarray, " case"], count: int) -> Int[np.ndarray, " case"]:
+    from sklearn.model_selection import GroupKFold
+
+    folds = np.zeros(len(units), int)
+    for number, (_, scored) in enumerate(GroupKFold(min(FOLDS, count)).split(units, groups=units)):
+        folds[scored] = number
+    return folds
+
+
+def _fitted(base: np.ndarray, axes: np.ndarray, wrong: np.ndarray, learned: np.ndarray) -> np.ndarray:
+    """Log-odds of the other cases."""
+    design = np.hstack([base, axes])
+    return design[~learned] @ _logistic(design[learned], wrong[learned], _penalty(base.shape[1], axes.shape[1]))
+
+
+def _penalty(base: int, axes: int) -> np.ndarray:
+    """All axes together are expected to move the log-odds by about 1: nothing is tuned, so nothing has to be nested."""
+    return np.r_[np.full(base, _WEAK), np.full(axes, float(axes))]
+
+
+def _logistic(design: np.ndarray, wrong: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Penalised logistic regression by Newton's method, its steps halved until the loss falls."""
+
+    def loss(weights: np.ndarray) -> float:
+        return float(log_loss(design @ weights, wrong).sum() + penalty @ weights**2 / 2)
+
+    weights = np.zeros(design.shape[1])
+    current = loss(weights)
+    for _ in range(_ROUNDS):
+        said = expit(design @ weights)
+        gradient = design.T @ (wrong - said) - penalty * weights
+        step = np.linalg.solve((design * (said * (1 - said))[:, None]).T @ design + np.diag(penalty), gradient)
+        while (after := loss(weights + step)) > current + 1e-12 and np.abs(step).max() > 1e-8:
+            step = step / 2
+        weights, before, current = weights + step, current, after
+        if before - current < 1e-9 * (1 + before):
+            break
+    return weights
+
+
+# Can it be predicted from an early layer that the final answer will be wrong?
+
+_MEASURED = ("auc", "gain_auc", "gain_log_loss")
+FAILURE = (
+    *("model", "layer", "feature", "count", "documents", "tasks", "seeds"),
+    *("auc", "low", "high"),
+    *(column for gain in _MEASURED[1:] for column in (gain, f"{gain}_low", f"{gain}_high")),
+)
+"""Columns of `failure.csv`; `layer` is empty for what has none."""
+FAILURE_CONTRASTS = (
+    *("contrast", "layer", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+"""Columns of `failure_contrasts.csv`."""
+CHANCE, OVER_TWIN, OVER_CONFIDENCE = "auc over chance", "auc over twin", "auc over confidence"
+ADDED, ADDED_OVER_TWIN = "added to confidence", "added over twin"
+VECTORS, CONFIDENCE, LENGTH = "vectors", "confidence", "length"
+_BOUNDS = {CHANCE: (-0.5, 0.5), OVER_TWIN: (-1.0, 1.0), OVER_CONFIDENCE: (-1.0, 1.0)}
+
+
+class Failure(NamedTuple):
+    """Rows of both tables."""
+
+    failure: pd.DataFrame
+    contrasts: pd.DataFrame
+
+
+def failure_table(models: Mapping[str, Sequence[Cases]], *, samples: int, seed: int, unit: str = "document") -> Failure:
+    """How well each layer's vectors predict wrong answers, alone and added to the model's confidence.
+
+    Args:
+        models: name -> the cases, one set per fine-tuning seed. The first is the model; the second, where there is
+            one, its twin, whose vectors are of the same questions, to be predicted from their words alone.
+        samples: resampled documents, and draws of the tests.
+        seed: of both.
+        unit: what a document is called.
+
+    Questions are compared within their task. A seed whose answers are all right or all wrong is left out; there are no
+    rows where that is true of all of them, or where there is only one document.
+    """
+    every = [Predictor(cases, samples=samples, seed=seed) for cases in next(iter(models.values()))]
+    kept = [number for number, each in enumerate(every) if each.possible]
+    if not kept:
+        return Failure(*(_table((), columns) for columns in (FAILURE, FAILURE_CONTRASTS)))
+    predictors = [every[number] for number in kept]
+    (name, own), *others = [(each, [cases[number] for number in kept]) for each, cases in models.items()]
+    layers = _layers(own, predictors)
+    rows = [*_without_layer(name, own, predictors), *_by_layer(name, layers, own, predictors)]
+    beside = None
+    for other, cases in others:
+        beside = _layers(cases, predictors)
+        rows += _by_layer(other, beside, cases, predictors)
+    contrasts = _contrasts(layers, beside, [each.auc_of_confidence for each in predictors], predictors[0].units, unit)
+    return Failure(_table(rows, FAILURE), _table(contrasts, FAILURE_CONTRASTS))
+
+
+def _table(rows: Iterable[tuple], columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame([*rows], columns=list(columns)).astype({"layer": "Int64"})
+
+
+def time_layer(features: int, cases: int, documents: int, *, samples: int, seed: int) -> float:
+    """Seconds that one layer takes, timed on random vectors; 0 where there would be no rows."""
+    draw = np.random.default_rng(seed)
+    numbers = np.arange(cases) * documents // cases
+    vectors = draw.normal(size=(cases, 1, features)).astype(np.float32)
+    made = Cases(vectors, draw.random(cases) < 0.5, numbers, draw.random(cases), draw.random(cases))
+    predictor = Predictor(made, samples=samples, seed=seed)
+    if not predictor.possible:
+        return 0.0
+    start = time.perf_counter()
+    predictor.judge(vectors[:, 0])
+    return time.perf_counter() - start
+
+
+_Layer = list[Prediction]
+"""One layer (or feature), by seed."""
+
+
+def _layers(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> list[_Layer]:
+    return [
+        [predictor.judge(each.vectors[:, layer]) for each, predictor in zip(cases, predictors, strict=True)]
+        for layer in range(cases[0].vectors.shape[1])
+    ]
+
+
+def _by_layer(
+    model: str, layers: list[_Layer], cases: Sequence[Cases], predictors: Sequence[Predictor]
+) -> Iterator[tuple]:
+    for at, layer in enumerate(layers):
+        yield (model, at, VECTORS, *_size(cases, predictors), *_measured(layer, predictors[0].units))
+
+
+def _without_layer(model: str, cases: Sequence[Cases], predictors: Sequence[Predictor]) -> Iterator[tuple]:
+    """Confidence, and the length of the question."""
+    for feature in (CONFIDENCE, LENGTH):
+        values = [each.confidence if feature == CONFIDENCE else each.length for each in cases]
+        judged = [predictor.judge(each[:, None]) for each, predictor in zip(values, predictors, strict=True)]
+        if feature == CONFIDENCE:
+            judged = [_of_confidence(each, predictor) for each, predictor in zip(judged, predictors, strict=True)]
+        measured = _measured(judged, predictors[0].units)
+        # Nothing is gained by adding confidence to itself.
+        gains = measured[3:] if feature == LENGTH else (np.nan,) * 6
+        yield model, pd.NA, feature, *_size(cases, predictors), *measured[:3], *gains
+
+
+def _of_confidence(judged: Prediction, predictor: Predictor) -> Prediction:
+    """The AUC of the very model that vectors are added to."""
+    value, draws = predictor.auc_of_confidence
+    measured, drawn = judged.measured.copy(), judged.draws.copy()
+    measured[0], drawn[:, 0] = value, draws
+    return judged._replace(measured=measured, draws=drawn)
+
+
+def _measured(layer: _Layer, units: int) -> tuple[float, ...]:
+    """AUC and gains, mean over seeds, each with its interval."""
+    value, draws = _pooled([(each.measured, each.draws) for each in layer])
+    low, high = widened_intervals(value, draws, units)
+    low[0], high[0] = max(0.0, low[0]), min(1.0, high[0])
+    return tuple(float(each) for at in range(len(_MEASURED)) for each in (value[at], low[at], high[at]))
+
+
+def _pooled(by_seed: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds of values and of draws; from 5 on, seeds vary too."""
+    values, draws = (np.stack([np.asarray(each[part], float) for each in by_seed]) for part in (0, 1))
+    return np.asarray(values.mean(0)), draws_over_seeds(values, draws)
+
+
+def _contrasts(
+    layers: list[_Layer],
+    twin: list[_Layer] | None,
+    confidence: Sequence[tuple[float, np.ndarray]],
+    units: int,
+    unit: str,
+) -> list[tuple[Any, ...]]:
+    """Every claim about failures with a contrast of its own; the layers of one contrast are a family."""
+    own = _drawn(layers)
+    beside = None if twin is None else _drawn(twin)
+    sure, drawn = _pooled(confidence)
+    flipped = [
+        np.stack([np.mean([getattr(each, name) for each in layer], axis=0) for layer in layers], 1)
+        for name in ("alone", "added")
+    ]
+    half = Drawn(np.full((len(layers), 3), 0.5), np.full((1, len(layers), 3), 0.5))
+    nothing = Drawn(np.zeros((len(layers), 3)), np.zeros((1, len(layers), 3)))
+    confident = Drawn(np.full((len(layers), 3), float(sure)), np.broadcast_to(drawn[:, None, None], own.draws.shape))
+    rows = contrast_rows(CHANCE, own, half, 0, units, unit, flipped=flipped[0])
+    rows += contrast_rows(OVER_CONFIDENCE, own, confident, 0, units, unit)
+    rows += contrast_rows(ADDED, own, nothing, 2, units, unit, flipped=flipped[1])
+    if beside is not None:
+        rows += contrast_rows(OVER_TWIN, own, beside, 0, units, unit)
+        rows += contrast_rows(ADDED_OVER_TWIN, own, beside, 2, units, unit)
+    return rows
+
+
+class Drawn(NamedTuple):
+    """What the layers of a model measured (AUC, gain in AUC, gain in log loss), and over resampled documents."""
+
+    values: Float[np.ndarray, "layer measure"]
+    draws: Float[np.ndarray, "sample layer measure"]
+
+
+def _drawn(layers: list[_Layer]) -> Drawn:
+    pooled = [_pooled([(each.measured, each.draws) for each in layer]) for layer in layers]
+    return Drawn(np.stack([value for value, _ in pooled]), np.stack([draws for _, draws in pooled], 1))
+
+
+def contrast_rows(
+    name: str,
+    own: Drawn,
+    other: Drawn,
+    at: int,
+    units: int,
+    unit: str,
+    *,
+    flipped: Float[np.ndarray, "sample_and_one layer"] | None = None,
+) -> list[tuple[Any, ...]]:
+    """One measure of all layers minus another, as one family: rows of `failure_contrasts.csv`.
+
+    Two-sided, by resampled documents. Where there are statistics with documents turned around (`flipped`, the first of
+    them as observed), p is from these, one-sided: above chance, or more than the confidence knows; features that lose
+    have a p of 1.
+    """
+    estimates = own.values[:, at] - other.values[:, at]
+    found = bootstrap_family(
+        estimates, own.draws[:, :, at] - other.draws[:, :, at], units, bounds=_BOUNDS.get(name, (-np.inf, np.inf))
+    )
+    p = found.p
+    if flipped is not None:
+        tested = np.where(estimates > 0, permutation_family(flipped[0], flipped[1:]), 1.0)
+        p = np.where(found.needed > 0, np.nan, tested)
+    columns = (own.values[:, at], other.values[:, at], *found[:3], p, found.units, found.needed)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    return [(name, layer, *row, unit) for layer, row in enumerate(numbers)]
+
+
+def _size(cases: Sequence[Cases], predictors: Sequence[Predictor]) -> tuple[int, int, int, int]:
+    return len(cases[0].wrong), predictors[0].units, predictors[0].tasks, len(cases)

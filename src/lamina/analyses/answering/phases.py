@@ -1,0 +1,783 @@
+"""The phases of question answering as numbers: similarities of roles by layer, for right and wrong answers apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.answering.contrast import CONTRAST, CONTRASTED, TOGETHER, Answered, contrast_table, stratum_of
+from lamina.analyses.answering.failure import (
+    ADDED,
+    ADDED_OVER_TWIN,
+    CHANCE,
+    FAILURE,
+    FAILURE_CONTRASTS,
+    OVER_CONFIDENCE,
+    OVER_TWIN,
+    Cases,
+    failure_table,
+    mixed_tasks,
+    time_layer,
+)
+from lamina.analyses.answering.roles import SILENT, Judged, judged
+from lamina.analyses.answering.streaming import (
+    ALL,
+    ANSWERS,
+    COLUMNS,
+    DIFFERENCES,
+    LAYERS,
+    PHASES,
+    PSEUDO,
+    RIGHT,
+    SURE_WRONG,
+    TWIN,
+    UNSURE,
+    WRONG,
+    Given,
+    Ledger,
+    Plan,
+    Turn,
+    Watcher,
+    difference_lines,
+    layer_lines,
+    memberships,
+    phase_lines,
+)
+from lamina.analyses.answering.streaming import plan_questions as plan_questions
+from lamina.analyses.declaration import Overview, Table, Tables, analysis
+from lamina.analyses.estimate import Cost, Estimator, time_call
+from lamina.analyses.inputs import QuestionSet
+from lamina.analyses.models import each_of
+from lamina.analyses.settings import Samples, Seed, Setting, Twin
+from lamina.corpora import Questions
+from lamina.corpora.question_sets import questions_from
+from lamina.corpora.questions import Question
+from lamina.encoders import Encoder
+from lamina.findings import (
+    Finding,
+    Source,
+    best_in_words,
+    cell,
+    finding,
+    not_tested,
+    number,
+    percent,
+    rows_of,
+)
+from lamina.progress import progress
+from lamina.results import Result
+from lamina.stats.family import sign_flip_family
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
+from lamina.stats.units import Units
+from lamina.training.answering import Answerer, answerer_of, refuse_unfit
+from lamina.training.provenance import refuse_seen
+
+# What the phases of answering show, each beside what it is compared with.
+
+_SMALL_AUC = 0.05
+"""A difference of AUCs that means nothing."""
+_SMALL_GAIN = 0.01
+"""Nats per question that mean nothing."""
+
+
+class _Wording(NamedTuple):
+    """How a measure is said."""
+
+    higher: str
+    """What it means that it is above a null."""
+    lower: str
+    equal: str
+    nulls: dict[str, str]
+    """Pseudo roles and twin, for this measure."""
+
+
+_ROLES = {
+    "answer_apart": _Wording(
+        "the answer stands farther apart from all other words than {null}",
+        "the answer stands less far apart from all other words than {null}",
+        "the answer stands as far apart from all other words as {null}",
+        {PSEUDO: "another span of that length", TWIN: "with random weights"},
+    ),
+    "question_nearer_support": _Wording(
+        "the question is nearer to its supporting sentences than {null}",
+        "the question is farther from its supporting sentences than {null}",
+        "the question is as near to its supporting sentences as {null}",
+        {PSEUDO: "to another sentence", TWIN: "with random weights"},
+    ),
+}
+"""Measure -> how it is said; each is a difference of cosines, 0 where roles make no difference."""
+_CONTRASTS = {
+    "answer_apart": "the gold answer stands {more} apart",
+    "predicted_apart": "the predicted answer stands {more} apart",
+    "question_nearer_support": "the question is {more} near to its supporting sentences than to the rest",
+    "between_question_support": "question and supporting sentences are {more} alike",
+    "within_question": "the words of the question are {more} alike",
+    "within_support": "the words of the supporting sentences are {more} alike",
+    "answer_silhouette": "the gold answer is {more} of a cluster",
+    "predicted_silhouette": "the predicted answer is {more} of a cluster",
+}
+"""Measure -> what it means that it differs between right and wrong answers."""
+
+
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """Whether the model answers at all; only then, what its phases, its right answers and its failures show."""
+    answering = result.tables.get("answering")
+    if answering is None or answering.empty:
+        reason = "the model has no head that answers these questions"
+        if answering is not None:
+            reason = "no answer is known to be right or wrong"
+        yield _no_phases(reason)
+        return
+    row = next(rows_of(answering))
+    told = _answers(row)
+    yield told
+    if told.status != "clear" or row.estimate < 0:
+        yield _no_phases("the model was not shown to answer better than always giving a task's most frequent answer")
+        return
+    for measure in _ROLES:
+        yield from _role(result, measure)
+    yield from _right_and_wrong(result)
+    yield from _failures(result)
+
+
+def _no_phases(reason: str) -> Finding:
+    return not_tested(
+        "question, support and answer come together or move apart as the model answers",
+        reason,
+        importance=("answers",),
+    )
+
+
+def _answers(row: Any) -> Finding:
+    always = "always giving a task's most frequent answer"
+    return finding(
+        claim=f"The model answers {percent(row.value)} of the questions exactly, {always} {percent(row.other)}",
+        whether=f"the model answers more questions than {always} does",
+        absent=f"The model answers no more questions than {always} does",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=Source("answering"),
+        unit=row.unit,
+        importance=("beats control",),
+    )
+
+
+def hardest(rows: pd.DataFrame) -> Any:
+    """The contrast that is least sure: a claim of all of them holds where this one does."""
+    untested = rows["p_adjusted"].isna()
+    some = rows[untested] if untested.any() else rows[rows["p_adjusted"] == rows["p_adjusted"].max()]
+    sizes = some["estimate"].abs().to_numpy()
+    return next(rows_of(some.iloc[[int(sizes.argmin())]]))
+
+
+def _strongest(rows: Sequence[Any]) -> Any:
+    """The surest row; of equally sure ones, the largest contrast."""
+    return min(rows, key=lambda row: (row.p_adjusted if row.p_adjusted == row.p_adjusted else 2, -abs(row.estimate)))
+
+
+def _role(result: Result, measure: str) -> Iterator[Finding]:
+    """The layer at which a measure is most surely above (or below) both nulls, and where it can be highest."""
+    table = result.tables["differences"]
+    own = table[(table["group"] == ALL) & (table["measure"] == measure) & table["difference"].notna()]
+    if own.empty:
+        return
+    own = own.rename(columns={"difference": "estimate"})
+    # A claim of both nulls has one direction.
+    alike = [rows for _, rows in own.groupby("layer") if len(set(rows["estimate"] > 0)) == 1]
+    row = _strongest([hardest(rows) for rows in alike or [own]])
+    wording = _ROLES[measure]
+    said = (wording.higher if row.estimate > 0 else wording.lower).format(null=wording.nulls[row.against])
+    at = f"at layer {row.layer} {said}"
+    best = _highest(result.tables["layers"], measure) if row.estimate > 0 else ""
+    source = [Source("differences", {"group": ALL, "measure": measure, "layer": row.layer, "against": row.against})]
+    if best:
+        source.append(Source("layers", {"measure": measure, "among_best": True}))
+    yield finding(
+        claim=f"A{at[1:]}: by a cosine of {number(row.value)} against {number(row.null)}{best}",
+        whether=at,
+        absent=f"At layer {row.layer} {wording.equal.format(null=wording.nulls[row.against])}",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=source,
+        unit=row.unit,
+        importance=("answers", "beats control", "localised"),
+    )
+
+
+def _highest(layers: pd.DataFrame, measure: str) -> str:
+    own = layers[layers["measure"] == measure]
+    among = best_in_words(own["layer"].tolist(), own["among_best"].astype(bool).tolist())
+    return f"; the highest value is at {among}" if among else "; no layer was shown to be higher than another"
+
+
+def _right_and_wrong(result: Result) -> Iterator[Finding]:
+    """The measure and layer that tell right from wrong answers best, among matched questions of all tasks together."""
+    table = result.tables["contrast"]
+    known = table[table["task"] == TOGETHER] if len(table) else table
+    if known.empty:
+        yield from _not_compared(result)
+        return
+    rows = list(rows_of(known.rename(columns={"difference": "estimate"})))
+    # All are nothing only where the widest is: that is the one that is told.
+    some = [row for row in rows if not _is_nothing(row, NEGLIGIBLE)]
+    row = _strongest(some) if some else max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
+    means = _CONTRASTS[row.measure].format(more="more" if row.estimate > 0 else "less")
+    yield finding(
+        claim=f"Where the answer is right, {means}, at layer {row.layer}: {number(row.right)} against "
+        f"{number(row.wrong)}",
+        whether=f"right and wrong answers to similar questions differ (most in {row.measure} at layer {row.layer})",
+        absent="Right and wrong answers to similar questions do not differ by any measure at any layer",
+        contrast="difference",
+        test=Contrast.of(row),
+        source=Source("contrast", {"task": TOGETHER, "layer": row.layer, "measure": row.measure}),
+        unit=row.unit,
+        importance=("answers", "localised"),
+        note=f"{row.matched:,} wrong answers stand beside right ones of the same task, question word and length of "
+        "answer.",
+    )
+
+
+def _is_nothing(row: Any, margin: float) -> bool:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=margin) == "null"
+
+
+def _not_compared(result: Result) -> Iterator[Finding]:
+    """Where every task is answered always rightly or always wrongly, there is nothing to compare."""
+    tasks = result.tables.get("tasks")
+    if tasks is None or tasks.empty or tasks["compared"].any():
+        return
+    said = ", ".join(f"{row.right:,} of {row.questions:,} right{_in_task(row.task)}" for row in rows_of(tasks))
+    yield not_tested("right and wrong answers differ", f"no task has both ({said})", importance=("answers",))
+
+
+def _in_task(task: object) -> str:
+    return f" in {task}" if isinstance(task, str) and task else ""
+
+
+def _failures(result: Result) -> Iterator[Finding]:
+    """How well a layer predicts wrong answers, beside twin and confidence, and what it adds to the confidence."""
+    table = result.tables.get("failure_contrasts")
+    if table is None:
+        return
+    if table.empty:
+        yield not_tested("wrong answers can be predicted", _reason(result), importance=("answers",))
+        return
+    yield _predicted(table)
+    yield _confidence(table)
+    yield _added(table)
+
+
+def _at_one_layer(table: pd.DataFrame, contrasts: tuple[str, ...]) -> Any:
+    """The layer that is most surely ahead in all of these contrasts, by the least sure of them."""
+    own = table[table["contrast"].isin(contrasts) & table["estimate"].notna()]
+    layers = [rows for _, rows in own.groupby("layer")]
+    # Ahead in all where it is: a contrast below 0 is never part of such a claim.
+    ahead = [rows for rows in layers if (rows["estimate"] > 0).all()]
+    if ahead:
+        return _strongest([hardest(rows) for rows in ahead])
+    first = own[own["contrast"] == contrasts[0]]
+    layer = first["layer"].iloc[int(first["value"].to_numpy(float).argmax())]
+    rows = own[own["layer"] == layer]
+    return next(rows_of(rows.iloc[[int(rows["estimate"].to_numpy(float).argmin())]]))
+
+
+def _failure_finding(row: Any, **parts: Any) -> Finding:
+    source = Source("failure_contrasts", {"contrast": row.contrast, "layer": int(row.layer)})
+    return finding(test=Contrast.of(row), source=source, unit=row.unit, **parts)
+
+
+def _predicted(table: pd.DataFrame) -> Finding:
+    row = _at_one_layer(table, (CHANCE, OVER_TWIN))
+    other = "chance" if row.contrast == CHANCE else "the same layer with random weights"
+    beside = (
+        f"; chance is {number(row.other)}" if row.contrast == CHANCE else f", with random weights {number(row.other)}"
+    )
+    return _failure_finding(
+        row,
+        claim=f"Layer {row.layer} predicts which answers are wrong with an AUC of {number(row.value)}{beside}",
+        whether=f"layer {row.layer} predicts which answers are wrong better than {other}",
+        absent=f"Layer {row.layer} predicts which answers are wrong no better than {other}",
+        contrast="difference",
+        importance=("answers", "beats control", "localised"),
+        margin=_SMALL_AUC,
+    )
+
+
+def _confidence(table: pd.DataFrame) -> Finding:
+    """One layer ahead of the confidence, or the confidence ahead of all layers."""
+    rows = list(rows_of(table[table["contrast"] == OVER_CONFIDENCE]))
+    ahead = [row for row in rows if row.estimate > 0 and row.p_adjusted < SURE]
+    behind = all(row.estimate < 0 and row.p_adjusted < SURE for row in rows)
+    if behind:
+        row = max(rows, key=lambda row: (row.p_adjusted, row.estimate))
+        claim = (
+            f"The model's confidence predicts wrong answers better than any layer does: AUC {number(row.other)}, "
+            f"layer {row.layer} {number(row.value)}"
+        )
+    else:
+        row = _strongest(ahead) if ahead else max(rows, key=lambda row: row.value)
+        claim = (
+            f"Layer {row.layer} predicts wrong answers better than the model's confidence does: AUC "
+            f"{number(row.value)} against {number(row.other)}"
+        )
+        if row.estimate < 0:
+            claim = (
+                f"Layer {row.layer} predicts wrong answers worse than the model's confidence does: AUC "
+                f"{number(row.value)} against {number(row.other)}"
+            )
+    return _failure_finding(
+        row,
+        claim=claim,
+        whether=f"layer {row.layer} predicts wrong answers better than the model's confidence does",
+        absent=f"Layer {row.layer} predicts wrong answers as well as the model's confidence does",
+        contrast="difference",
+        importance=("beats control",),
+        margin=_SMALL_AUC,
+    )
+
+
+def _added(table: pd.DataFrame) -> Finding:
+    row = _at_one_layer(table, (ADDED, ADDED_OVER_TWIN))
+    more = "" if row.contrast == ADDED else "more than the same layer with random weights "
+    against = "" if row.contrast == ADDED else f", with random weights {number(row.other, digits=3)}"
+    return _failure_finding(
+        row,
+        claim=f"Layer {row.layer} adds to what the model's confidence says of wrong answers: "
+        f"{number(row.value, digits=3)} nats per question{against}",
+        whether=f"layer {row.layer} adds {more}to what the model's confidence says of wrong answers",
+        absent=f"Layer {row.layer} adds nothing {more}to what the model's confidence says of wrong answers",
+        contrast="gain" if row.contrast == ADDED else "difference",
+        importance=("surprises", "beats control"),
+        margin=_SMALL_GAIN,
+        digits=3,
+    )
+
+
+def _reason(result: Result) -> str:
+    phases = result.tables["phases"]
+    kinds = [group for group in ("right", "wrong") if group in set(phases["group"])]
+    tasks = result.tables.get("tasks")
+    if len(kinds) != 1:
+        alike = tasks is not None and len(tasks) and not tasks["compared"].any()
+        return "each task's answers are all right or all wrong" if alike else "there is only one document"
+    if phases["seeds"].max() > 1:
+        return "the answers of every model are all right or all wrong"
+    return f"all answers are {kinds[0]}"
+
+
+_AT_ONCE = 64
+"""Questions held in memory."""
+_TIMED = 8
+"""Questions clustered to estimate how long it takes."""
+_SHOWN = ("within_question", "within_support", "question_nearer_support", "answer_apart", "ami_sentences", "ami_roles")
+"""Measures that the terminal shows."""
+_TASKS = ("task", "questions", "right", "constant", "confident_wrong", "low_confidence", "compared")
+ANSWERING = (
+    *("questions", "value", "other"),
+    *("estimate", "low", "high", "p_adjusted", "units", "needed", "unit"),
+)
+"""Columns of `answering.csv`."""
+_CONTRASTED = [COLUMNS.index(measure) for measure in CONTRASTED]
+
+
+class _Known:
+    """What is known of the answers of one model."""
+
+    def __init__(self, size: int) -> None:
+        self.known, self.wrong = np.zeros(size, bool), np.zeros(size, bool)
+        self.confidence, self.length = np.zeros(size), np.zeros(size)
+        self.documents, self.tasks = np.zeros(size, object), np.zeros(size, object)
+        self.counts: dict[str, Counter[str]] = {}
+        """Task -> group of ANSWERS -> questions."""
+        self._answered: list[tuple[np.ndarray, bool, str, str]] = []
+        self.judged: list[tuple[str, str, bool, tuple[str, ...]]] = []
+        """Of every answered question: document, task, whether right, and what is accepted."""
+
+    def note(self, turn: Turn, values: np.ndarray) -> None:
+        """One answered question and its measures."""
+        if turn.given is None:
+            return
+        right, confidence = turn.given
+        accepted = tuple(dict.fromkeys(answer.strip().lower() for answer in turn.question.answers))
+        self.judged.append((turn.unit, turn.question.task, right, accepted))
+        self._answered.append((values[:, _CONTRASTED].astype(np.float32), right, turn.unit, stratum_of(turn.question)))
+        if turn.place is not None:
+            self.known[turn.place], self.wrong[turn.place], self.confidence[turn.place] = True, not right, confidence
+            self.length[turn.place] = len(turn.question.text.segments[0])
+            self.documents[turn.place], self.tasks[turn.place] = turn.unit, turn.question.task
+        self.counts.setdefault(turn.question.task, Counter()).update(ANSWERS[group] for group in turn.groups)
+
+    def cases(self, vectors: np.ndarray) -> Cases:
+        """For predicting failures, from these vectors: of tasks with right answers as well as wrong ones."""
+        use = self.known.copy()
+        use[use] = mixed_tasks(self.wrong[use], self.tasks[use].astype(str))
+        documents, tasks = self.documents[use].astype(str), self.tasks[use].astype(str)
+        return Cases(vectors[use], self.wrong[use], documents, self.confidence[use], self.length[use], tasks)
+
+    def answered(self) -> Answered:
+        """For comparing right with wrong answers."""
+        values, right, units, strata = zip(*self._answered, strict=True)
+        return Answered(np.stack(values), np.array(right), units, strata)
+
+    @property
+    def both(self) -> bool:
+        """Whether some answers are right and some wrong."""
+        return len({right for _, right, _, _ in self._answered}) == 2
+
+
+class _Read(NamedTuple):
+    """What one model, and its twin, made of all questions."""
+
+    ledger: Ledger
+    known: _Known
+    watchers: list[Watcher]
+    answers: bool
+    """Whether the model answers these questions."""
+
+
+@analysis(
+    title="The phases of answering",
+    question=(
+        "At which layers do question, support and answer come together or move apart, and can failures be predicted "
+        "early?"
+    ),
+    method=(
+        "We take mean cosines of words within and between groups, minus the layer's anisotropy; how far the answer "
+        "lies from all other words; and the agreement of k-means clusters with sentences, roles and entity types. Each "
+        "is compared, question by question, with another sentence and another span of the same context and with the "
+        "random-weights twin; intervals resample documents. Right and wrong answers are compared within a task, "
+        "matched by question word and length of the answer: between tasks, any difference would be one of the tasks. A "
+        "logistic regression on one layer's vectors, trained and scored on different documents, predicts which "
+        "questions of a task are answered wrongly, alone and added to the model's confidence, beside the same for the "
+        "random-weights twin."
+    ),
+    cites=("van Aken et al. 2019",),
+    reads=QuestionSet(seeds=True),
+    # 3: nulls of the same shape, tests by document, nested models of failure, intervals by Student's t.
+    # 4: failures are predicted within tasks; the lead over the twin is tested; contrasts of single tasks.
+    # 5: families by max-T; nothing is told of a model that does not answer; clusters of 20 starts, seen by two seeds.
+    version=5,
+    tables={
+        "phases": Table(
+            "One row per model (or null), layer, group of answers and measure; cosines and silhouettes are of pieces "
+            "of words, `count` is of questions; `stability` of clusters: whether a second seed finds them (adjusted "
+            "Rand index). Groups of answers hold different questions, and tasks in different shares: compare them in "
+            "`contrast`.",
+            PHASES,
+        ),
+        "layers": Table(
+            "One row per measure (of all questions) and layer: whether the layer can be the one with the highest value "
+            "(p_beaten: that another layer's is higher, max-T over layers, one-sided).",
+            LAYERS,
+        ),
+        "differences": Table(
+            "One row per null, layer, group of answers and measure: the model minus the null, question by question; "
+            "`p_adjusted` and intervals are of one family per group and measure: its layers, against both nulls "
+            "(max-T, bootstrap, two-sided).",
+            DIFFERENCES,
+        ),
+        "answering": Table(
+            "One row: the share of questions answered exactly, minus that of always giving a task's most frequent "
+            "answer (signs of documents flipped, two-sided). Only for a model that has a head that answers.",
+            ANSWERING,
+            optional=True,
+        ),
+        "tasks": Table(
+            "One row per task of the data: how its questions are answered; `constant`: how many are "
+            "by its most frequent answer; `compared` where some are answered rightly "
+            "and some wrongly. Of several seeds the mean. Only for a model that answers.",
+            _TASKS,
+            optional=True,
+        ),
+        "contrast": Table(
+            "One row per task (all: together, each answer beside those of its own task), layer and measure: right "
+            "minus wrong answers, matched. Of all tasks together, layers and measures are one family; single tasks, "
+            "with their layers and measures, are another one (max-T, bootstrap, two-sided). Only for a model that "
+            "answers.",
+            CONTRAST,
+            optional=True,
+        ),
+        "failure": Table(
+            "One row per model, layer and feature that predicts which questions of a task are answered wrongly. Only "
+            "for a model that answers.",
+            FAILURE,
+            optional=True,
+        ),
+        "failure_contrasts": Table(
+            "One row per contrast and layer: AUC over chance, over the random-weights twin, over the model's "
+            "confidence; log likelihood (nats per question) added to the confidence, and more than the twin adds. The "
+            "layers of one contrast are a family: by max-T, two-sided, documents resampled; over chance and added: "
+            "one-sided, documents' residuals turned around, the interval being that of resampled documents.",
+            FAILURE_CONTRASTS,
+            optional=True,
+        ),
+    },
+    chapter="answering",
+    takes=5,
+    report={"samples": 300, "clustered": 40},
+    example="lamina phases runs/squad --data xquad_en --split all --out results/phases",
+)
+def phases(
+    encoder: Encoder | Sequence[Encoder],
+    questions: Questions,
+    *,
+    samples: Samples = 1000,
+    confident: Annotated[float, Setting("Probability from which an answer counts as confident.", min=0, max=1)] = 0.5,
+    clustered: Annotated[
+        int, Setting("Questions whose words are clustered, drawn at random; 0 for none.", min=0)
+    ] = 100,
+    predicted: Annotated[
+        int, Setting("Questions used to predict failures, drawn at random; 0 for none.", min=0)
+    ] = 2000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """How question, support and answer relate at each layer, and whether failures can be predicted early.
+
+    Best with a model that answers: a folder of `lamina finetune --task squad|hotpot|babi|classify`. Then right and
+    wrong answers are measured apart, `contrast` compares them among similar questions of a task, and `failure` says how
+    well wrong ones can be predicted from one layer's vectors, beside its twin's. Tasks whose answers are all right or
+    all wrong are in `tasks` and are not compared. A folder with several seeds (`lamina finetune --seeds`) gives
+    the mean over them.
+
+    Questions stream: memory hardly grows with their number. Beside the model are pseudo roles (`NAME (pseudo roles)`:
+    another sentence as support, another span as answer) and the random-weights twin (`NAME (random)`). Intervals
+    (95 %) and tests are over documents, from 5 seeds on over seeds too; over paragraphs where there is one document.
+
+    Example:
+        >>> import lamina
+        >>> from lamina.testing import TinyEncoder
+        >>> asked = lamina.load_questions("stories", "test", limit=4)
+        >>> result = lamina.phases(TinyEncoder(), asked, samples=10, clustered=0)
+        >>> sorted(set(result.tables["phases"]["model"]))
+        ['tiny', 'tiny (pseudo roles)', 'tiny (random)']
+    """
+    encoders = each_of(encoder)
+    for each in encoders:
+        refuse_seen(each, questions)
+        refuse_unfit(each, questions.questions(), f"{questions.name} ({questions.split})")
+    plan = plan_questions(questions, clustered=clustered, kept=predicted, seed=seed)
+    read = [
+        _read(each, questions, plan, samples=samples, confident=confident, twin=twin, seed=seed, number=number)
+        for number, each in enumerate(encoders)
+    ]
+    name, ledgers = encoders[0].name, [each.ledger for each in read]
+    tables = {
+        "phases": pd.DataFrame(phase_lines(name, ledgers), columns=list(PHASES)),
+        "layers": pd.DataFrame(layer_lines(ledgers), columns=list(LAYERS)),
+        "differences": pd.DataFrame(difference_lines(name, ledgers, plan.kind), columns=list(DIFFERENCES)),
+    }
+    answers = all(each.answers for each in read)
+    if answers:
+        tables["tasks"] = _tasks(read)
+        tables["answering"] = answering_table([each.known.judged for each in read], plan.kind)
+        tables["contrast"] = _contrast(name, read, samples, seed, plan.kind)
+        if plan.places:
+            models = _failing(name, read)
+            tables["failure"], tables["failure_contrasts"] = failure_table(
+                models, samples=samples, seed=seed, unit=plan.kind
+            )
+    return Tables(tables, _left_out(plan, read, answers), scored={"questions": plan.size})
+
+
+@phases.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Whether the answer stands apart, how right and wrong answers differ, and whether failures can be predicted."""
+    yield from tell_findings(result)
+
+
+@phases.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """The main measures by layer."""
+    table, name = result.tables["phases"], result.provenance.model["name"]
+    own = table[(table["model"] == name) & (table["group"] == ALL)]
+    there = set(own["measure"])
+    shown = [f"{measure}_adjusted" if f"{measure}_adjusted" in there else measure for measure in _SHOWN]
+    shown = [measure for measure in shown if measure in there]
+    values = dict(zip(zip(own["layer"], own["measure"], strict=True), own["value"], strict=True))
+    rows = [
+        (int(layer), *(cell(values.get((layer, measure), float("nan"))) for measure in shown))
+        for layer in sorted(set(own["layer"]))
+    ]
+    yield Overview(f"{name}: phases by layer", ("layer", *shown), rows)
+
+
+@phases.costs
+def _cost(
+    estimator: Estimator,
+    encoder: Encoder | Sequence[Encoder],
+    questions: Questions,
+    *,
+    samples: int,
+    clustered: int,
+    predicted: int,
+    twin: bool,
+    seed: int,
+    **_: object,
+) -> Cost:
+    """Reading grows with the questions; clustering and predicting failures use a limited number of them."""
+    encoders = each_of(encoder)
+    first = encoders[0]
+    passes = len(encoders) * (1 + (twin and first.blocks > 0))
+    answers = answerer_of(first, questions.questions()) is not None
+    reading = estimator.trial(passes=passes + answers * len(encoders), settings={"clustered": 0, "predicted": 0})
+    plan = plan_questions(questions, clustered=clustered, kept=predicted if answers else 0, seed=seed)
+    seconds = _time_clustering(first, questions, seed) * passes * len(plan.clustered)
+    if plan.places:
+        units = plan.documents if plan.documents > 1 else plan.paragraphs
+        layer = time_layer(2 * first.width, len(plan.places), min(units, len(plan.places)), samples=samples, seed=seed)
+        seconds += layer * first.layers * passes
+    return reading + Cost(passes=0, seconds=seconds)
+
+
+def _time_clustering(encoder: Encoder, questions: Questions, seed: int) -> float:
+    """Seconds to cluster the words of one question, beyond reading it."""
+    few = questions_from(list(islice(questions.questions(), _TIMED)), questions.name, questions.split)
+    quick = {"samples": 1, "confident": 0.5, "predicted": 0, "twin": False, "seed": seed}
+    # Warm-up; not timed.
+    phases.function(encoder, few, clustered=1, **quick)
+    plain, grouped = (
+        time_call(lambda count=count: phases.function(encoder, few, clustered=count, **quick)) for count in (0, _TIMED)
+    )
+    return max(0.0, grouped - plain) / min(_TIMED, len(few))
+
+
+def _read(
+    encoder: Encoder,
+    questions: Questions,
+    plan: Plan,
+    *,
+    samples: int,
+    confident: float,
+    twin: bool,
+    seed: int,
+    number: int,
+) -> _Read:
+    """All questions, in one model and its twin; `number` is that of its fine-tuning seed."""
+    answerer = answerer_of(encoder, questions.questions())
+    places = len(plan.places) if answerer else 0
+    watchers = [Watcher(encoder, seed=seed, places=places, positions=plan.positions)]
+    if twin and encoder.blocks:
+        watchers.append(Watcher(encoder.random_twin(seed + number), seed=seed, places=places, positions=None))
+    ledger = Ledger(encoder.layers, samples=samples, seed=seed, twin=len(watchers) > 1)
+    known = _Known(places)
+    with progress(f"phases of {encoder.name}", plan.size) as advance:
+        for turns in _turns(questions, answerer, plan, confident):
+            for turn, *found in zip(turns, *(watcher.watch(turns) for watcher in watchers), strict=True):
+                own, *nulls = (values for each in found for values in each)
+                ledger.add(turn, own, nulls)
+                known.note(turn, own)
+            advance(len(turns))
+    return _Read(ledger, known, watchers, answerer is not None)
+
+
+def _turns(questions: Questions, answerer: Answerer | None, plan: Plan, confident: float) -> Iterator[list[Turn]]:
+    remaining, number = questions.questions(), 0
+    while chunk := list(islice(remaining, _AT_ONCE)):
+        answers = list(judged(answerer, chunk)) if answerer else [None] * len(chunk)
+        turns = []
+        for question, answer in zip(chunk, answers, strict=True):
+            turns.append(_turn(number, question, answer, plan, confident))
+            number += 1
+        yield turns
+
+
+def _turn(number: int, question: Question, answer: Judged | None, plan: Plan, confident: float) -> Turn:
+    given = None
+    if answer is not None and answer.exact is not None:
+        given = Given(answer.exact == 1, answer.answer.confidence)
+    return Turn(
+        number=number,
+        question=question,
+        given=given,
+        groups=memberships(given, confident),
+        predicted=answer.answer.span if answer else None,
+        clustered=number in plan.clustered,
+        place=plan.places.get(number) if given else None,
+        unit=plan.unit(question),
+    )
+
+
+def _tasks(read: list[_Read]) -> pd.DataFrame:
+    counts = [each.known.counts for each in read]
+    constants = _constants(read[0].known.judged)
+    rows = []
+    for task in dict.fromkeys(task for each in counts for task in each):
+        own = [each.get(task, Counter()) for each in counts]
+        means = [round(sum(each[group] for each in own) / len(own)) for group in (ALL, RIGHT, SURE_WRONG, UNSURE)]
+        always = sum(hit for (_, of, *_), hit in zip(read[0].known.judged, constants, strict=True) if of == task)
+        compared = any(each[RIGHT] and each[WRONG] for each in own)
+        rows.append((task, *means[:2], always, *means[2:], compared))
+    return pd.DataFrame(rows, columns=list(_TASKS))
+
+
+_Judgements = Sequence[tuple[str, str, bool, tuple[str, ...]]]
+"""Of every answered question: document, task, whether right, and what is accepted."""
+
+
+def _constants(judged: _Judgements) -> list[bool]:
+    """Whether the most frequent answer of its task is right for each question."""
+    accepted: dict[str, Counter[str]] = {}
+    for _, task, _, answers in judged:
+        accepted.setdefault(task, Counter()).update(answers)
+    always = {task: counts.most_common(1)[0][0] if counts else None for task, counts in accepted.items()}
+    return [always[task] in answers for _, task, _, answers in judged]
+
+
+def answering_table(by_seed: Sequence[_Judgements], unit: str = "document") -> pd.DataFrame:
+    """Whether the model answers more questions than always giving a task's most frequent answer does."""
+    judged = by_seed[0]
+    if not judged:
+        return pd.DataFrame(columns=list(ANSWERING))
+    right = np.mean([[question[2] for question in each] for each in by_seed], axis=0)
+    always = np.array(_constants(judged), float)
+    documents = Units.of([question[0] for question in judged], "document")
+    test = sign_flip_family(
+        documents.sums(right - always)[:, None], documents.sums(np.ones(len(judged))), bounds=(-1.0, 1.0)
+    ).one()
+    row = (len(judged), float(right.mean()), float(always.mean()), *test, unit)
+    return pd.DataFrame([row], columns=list(ANSWERING))
+
+
+def _contrast(name: str, read: list[_Read], samples: int, seed: int, unit: str) -> pd.DataFrame:
+    answered = [each.known.answered() for each in read if each.known.both]
+    if not answered:
+        return pd.DataFrame(columns=list(CONTRAST))
+    return contrast_table(name, answered, samples=samples, seed=seed, unit=unit)
+
+
+def _failing(name: str, read: list[_Read]) -> dict[str, list[Cases]]:
+    models = {name: [each.known.cases(each.watchers[0].vectors) for each in read]}
+    if len(read[0].watchers) > 1:
+        models[f"{name} ({TWIN})"] = [each.known.cases(each.watchers[1].vectors) for each in read]
+    return models
+
+
+def _left_out(plan: Plan, read: list[_Read], answers: bool) -> dict[str, int]:
+    skipped: Counter[str] = Counter()
+    for each in read:
+        for watcher in each.watchers:
+            # What every seed leaves out is counted once.
+            skipped |= watcher.skipped
+    alone = "one document only: nothing is adjusted for anisotropy, "
+    alone += "intervals are over paragraphs" if plan.paragraphs > 1 else "and there are no intervals"
+    alike: Counter[str] = Counter()
+    for each in read:
+        for counts in each.known.counts.values():
+            alike[ALL] += counts[ALL] if not counts[RIGHT] or not counts[WRONG] else 0
+    one_sided = sum(not each.known.both for each in read) if answers and len(read) > 1 else 0
+    return {
+        **skipped,
+        **plan.lacking,
+        "questions not drawn for clustering": plan.size - len(plan.clustered),
+        "questions not drawn for predicting failures": plan.size - len(plan.places) if answers else 0,
+        "questions of tasks whose answers are all right or all wrong: not compared": alike[ALL] // len(read),
+        SILENT: int(not answers),
+        "seeds left out of contrast and failure: all of their answers are right, or all wrong": one_sided,
+        alone: int(plan.documents == 1),
+    }

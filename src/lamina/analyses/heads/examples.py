@@ -1,0 +1,274 @@
+"""The sentences of a corpus in which heads do what they are known for most clearly, and those in which they fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from lamina.analyses.heads.relations import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
+from lamina.analyses.watched import Watched, WatchedBatch
+from lamina.analyses.watching import Weighting, watch
+from lamina.encoders import Encoder
+from lamina.results import Result
+from lamina.types import Text
+
+MOST = 5
+"""Examples per head."""
+_OFFSETS = {"previous": -1, "next": 1}
+
+
+class Sought(NamedTuple):
+    """Which links of a head are examples."""
+
+    relation: str = ""
+    """Between a word and its head by this dependency; empty for links of any kind."""
+    direction: str = ""
+    """`dependent`: from the dependent to its head; `head`: the other way round."""
+    offset: int = 0
+    """To the word so far away; 0 for any other word."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether the word that a head is asked about attends; otherwise it is attended to."""
+        return self.direction != DIRECTIONS[1]
+
+    def in_words(self) -> str:
+        """What is looked for.
+
+        Example:
+            >>> Sought("dobj", "dependent").in_words(), Sought(offset=-1).in_words(), Sought().in_words()
+            ('from a word to its head by dobj', 'to the previous word', 'between any two words')
+        """
+        if self.relation:
+            by = f"by {self.relation}"
+            return f"from a word to its head {by}" if self.direction == "dependent" else f"to a word's dependent {by}"
+        return {-1: "to the previous word", 1: "to the next word"}.get(self.offset, "between any two words")
+
+
+class Example(NamedTuple):
+    """The strongest link of a head in one sentence."""
+
+    text: Text
+    source: int
+    """The word that attends."""
+    target: int
+    """The word attended to."""
+    weight: float
+    relation: str
+    """The dependency that links the two words, if the corpus has one."""
+
+
+class Miss(NamedTuple):
+    """A word for which a head chooses a wrong one."""
+
+    text: Text
+    asked: int
+    """The word that the head is asked about."""
+    chosen: int
+    """The word it attends most to (or, seen from the head of a relation, that attends most to it)."""
+    right: int
+    weight: float
+    """Between the word asked about and the one chosen."""
+    right_weight: float
+    """Between the word asked about and the right one."""
+    relation: str
+    """The dependency between the word asked about and the right one, if the corpus has one."""
+
+
+class Shown(NamedTuple):
+    """What a head does in a corpus: where it does it most clearly, and where it fails."""
+
+    best: list[Example]
+    """The strongest links, the strongest first; at most one per sentence."""
+    misses: list[Miss]
+    """Those with the largest weight on a wrong word, the largest first; at most one per sentence."""
+    asked: int
+    """Words that it was asked about; 0 where nothing is right or wrong."""
+    found: int
+    """Of those, for how many it chooses the right one."""
+
+
+Head = tuple[int, int]
+"""Layer and head, both from 1."""
+
+
+def sought_by(results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, Sought]:
+    """What every head is known for by results of `headmap` and `heads`: its best relation, the word before or after.
+
+    Example:
+        >>> sought_by({}, 1, 2)
+        {(1, 1): Sought(relation='', direction='', offset=0), (1, 2): Sought(relation='', direction='', offset=0)}
+    """
+    found = {(layer + 1, head + 1): Sought() for layer, head in np.ndindex(blocks, heads)}
+    for row in _rows(results, "headmap", "points"):
+        if row.behaviour in _OFFSETS:
+            found[row.layer, row.head] = Sought(offset=_OFFSETS[row.behaviour])
+    directions = {(row.layer, row.head, row.relation): row.direction for row in _rows(results, "heads", "best")}
+    # The relation with the largest lead is looked for: it comes last.
+    known = [row for row in _rows(results, "headmap", "behaviours") if row.behaviour == "syntactic"]
+    for row in sorted(known, key=lambda each: each.difference):
+        direction = directions.get((row.layer, row.head, row.what))
+        if direction is not None:
+            found[row.layer, row.head] = Sought(row.what, direction)
+    return found
+
+
+def sought_for(relation: str, results: Mapping[str, Result], blocks: int, heads: int) -> dict[Head, Sought]:
+    """The same relation of every head, each in the direction in which `heads` found more; without it, from dependents.
+
+    Example:
+        >>> sought_for("dobj", {}, 1, 1)
+        {(1, 1): Sought(relation='dobj', direction='dependent', offset=0)}
+    """
+    found = {(layer + 1, head + 1): Sought(relation, DIRECTIONS[0]) for layer, head in np.ndindex(blocks, heads)}
+    scored = [row for row in _rows(results, "heads", "relations") if row.relation == relation]
+    for row in sorted(scored, key=lambda each: each.accuracy):
+        found[row.layer, row.head] = Sought(relation, row.direction)
+    return found
+
+
+def examples_of(
+    encoder: Encoder, texts: Iterable[Text], sought: Mapping[Head, Sought], *, weights: Weighting = "attention"
+) -> dict[Head, Shown]:
+    """For every head the sentences where it does most clearly what is sought, and where it fails; one pass for all.
+
+    A head's answer for a word is that of the analysis `heads`: the other word with the largest weight in the word's
+    row, or in its column, special tokens left out. Links between any two words are neither right nor wrong.
+
+    Args:
+        encoder: whose heads.
+        texts: the sentences; of each, every head's strongest link counts.
+        sought: head -> which links.
+        weights: attention as it is, or times the norm of what it moves.
+
+    Example:
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> found = examples_of(TinyEncoder(), SAMPLE_TEXTS, {(2, 1): Sought(offset=-1)})[2, 1]
+        >>> [each.source - each.target for each in found.best]
+        [1, 1, 1, 1, 1]
+        >>> all(each.chosen != each.right == each.asked - 1 for each in found.misses)
+        True
+    """
+    meter = _Examples(sought)
+    watch(encoder, texts, [meter], weights=weights)
+    return {head: Shown(meter.best[head], meter.misses[head], meter.asked[head], meter.found[head]) for head in sought}
+
+
+class _Target(NamedTuple):
+    """A word asked about, the right answer, and the dependency between the two."""
+
+    asked: int
+    right: int
+    relation: str
+
+
+class _Examples:
+    """Keeps the strongest links and the clearest misses of every head, at most one of each per sentence."""
+
+    def __init__(self, sought: Mapping[Head, Sought]) -> None:
+        self.best: dict[Head, list[Example]] = {head: [] for head in sought}
+        self.misses: dict[Head, list[Miss]] = {head: [] for head in sought}
+        self.asked, self.found = Counter[Head](), Counter[Head]()
+        self._heads: dict[Sought, list[Head]] = {}
+        for head, kind in sought.items():
+            self._heads.setdefault(kind, []).append(head)
+
+    def update(self, batch: WatchedBatch) -> None:
+        for watched in batch.singly:
+            self._look(watched)
+
+    def _look(self, watched: Watched) -> None:
+        maps, text = watched.words.maps, watched.text
+        answers, edges = most_attended(maps), _edges(text)
+        for kind, heads in self._heads.items():
+            targets = _targets(kind, edges, len(text.words))
+            if not targets:
+                continue
+            layers, places = (torch.tensor(each) - 1 for each in zip(*heads, strict=True))
+            backwards = not kind.attends
+            # By the word asked about, then its answer, whichever of the two attends.
+            links = maps[layers, places].mT if backwards else maps[layers, places]
+            self._keep_best(text, heads, links, targets, backwards=backwards)
+            if kind != Sought():
+                self._keep_misses(text, heads, links, answers[int(backwards)][layers, places], targets)
+
+    def _keep_best(
+        self, text: Text, heads: list[Head], links: Tensor, targets: list[_Target], *, backwards: bool
+    ) -> None:
+        asked, right = _places(targets)
+        best = links[:, asked, right].max(1)
+        for head, weight, at in zip(heads, best.values.tolist(), best.indices.tolist(), strict=True):
+            one, other, relation = targets[at]
+            source, target = (other, one) if backwards else (one, other)
+            _keep(self.best[head], Example(text, source, target, weight, relation))
+
+    def _keep_misses(
+        self, text: Text, heads: list[Head], links: Tensor, answers: Tensor, targets: list[_Target]
+    ) -> None:
+        asked, right = _places(targets)
+        chosen = answers[:, asked]
+        weights = links[:, asked].gather(2, chosen.clamp(min=0)[..., None])[..., 0]
+        # Where a decoder's word has no answer at all, it is missed, but there is nothing to show.
+        worst = weights.masked_fill((chosen == right) | (chosen < 0), -1).max(1)
+        for at, head in enumerate(heads):
+            self.asked[head] += len(targets)
+            self.found[head] += int((chosen[at] == right).sum())
+            weight, number = float(worst.values[at]), int(worst.indices[at])
+            if weight > 0:
+                own = targets[number]
+                beside = float(links[at, own.asked, own.right])
+                miss = Miss(text, own.asked, int(chosen[at, number]), own.right, weight, beside, own.relation)
+                _keep(self.misses[head], miss)
+
+
+_Kept = TypeVar("_Kept", Example, Miss)
+
+
+def _keep(kept: list[_Kept], each: _Kept) -> None:
+    """Add it if it is among the strongest; a corpus may have a sentence twice."""
+    if len(kept) == MOST and each.weight <= kept[-1].weight:
+        return
+    if all(other.text.words != each.text.words for other in kept):
+        kept[:] = sorted([*kept, each], key=lambda one: -one.weight)[:MOST]
+
+
+def _places(targets: Sequence[_Target]) -> tuple[Tensor, Tensor]:
+    asked, right = torch.tensor([each[:2] for each in targets]).T
+    return asked, right
+
+
+def _edges(text: Text) -> dict[_Target, set[str]]:
+    """The dependencies as `heads` asks for them -> what they are counted under."""
+    columns = {name: at for at, name in enumerate(relations_of([text]))}
+    targets, names = targets_of([text], columns), list(columns)
+    labels = [edge.labels[0] for edge in dependencies(text)]
+    rows = zip(targets.asked.tolist(), targets.heads.tolist(), labels, strict=True)
+    return {
+        _Target(*row): {names[at] for at in np.flatnonzero(member)}
+        for row, member in zip(rows, targets.members, strict=True)
+    }
+
+
+def _targets(kind: Sought, edges: Mapping[_Target, set[str]], size: int) -> list[_Target]:
+    """What heads are asked in a text of so many words."""
+    if kind.relation:
+        # The reader may cut a text: what is gone cannot be asked for.
+        return [each for each, names in edges.items() if kind.relation in names and max(each[:2]) < size]
+    relations = {(each.asked, each.right): each.relation for each in edges}
+    pairs = ((one, other) for one in range(size) for other in range(size))
+    return [
+        _Target(one, other, relations.get((one, other), ""))
+        for one, other in pairs
+        if (other - one == kind.offset if kind.offset else one != other)
+    ]
+
+
+def _rows(results: Mapping[str, Result], analysis: str, table: str) -> Sequence:
+    found = results[analysis].tables.get(table, pd.DataFrame()) if analysis in results else pd.DataFrame()
+    return list(found.itertuples(index=False))

@@ -1,0 +1,429 @@
+"""Attention rollout (Abnar & Zuidema 2020): how much of each token's input is mixed into every token by a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lamina.analyses.declaration import Table, Tables, analysis
+from lamina.analyses.heads.surface import SurfaceMeter
+from lamina.analyses.inputs import Sentence
+from lamina.analyses.settings import Setting, Weights
+from lamina.analyses.watched import Watched, WatchedBatch, to_words
+from lamina.analyses.watching import Meter, Weighting, refuse_without_maps, watch
+from lamina.corpora.tokenising import split_words
+from lamina.encoders import SPECIAL, Encoder, Tokens
+from lamina.errors import InputError
+from lamina.findings import Finding, Source, not_tested, number, rows_of
+from lamina.results import Result
+from lamina.types import Text
+
+RESIDUAL = 0.5
+"""What a token keeps of itself in every block: the residual connection counts as much as attention."""
+
+
+def rollout(maps: Float[Tensor, "block head token token"]) -> Float[Tensor, "block token token"]:
+    """From every token (row) down to the input tokens (column), after each block; rows sum to 1.
+
+    A block's heads are averaged, and half of the mean is replaced by the token itself; blocks are multiplied, the last
+    one first.
+
+    Example:
+        >>> maps = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]], [[[0.0, 1.0], [0.0, 1.0]]]])
+        >>> rollout(maps)[-1].tolist()
+        [[0.75, 0.25], [0.5, 0.5]]
+    """
+    one = torch.eye(maps.shape[-1], dtype=maps.dtype)
+    mixed = (1 - RESIDUAL) * maps.mean(1) + RESIDUAL * one
+    mixed /= mixed.sum(-1, keepdim=True)
+    reached = [one]
+    for block in mixed:
+        reached.append(block @ reached[-1])
+    return torch.stack(reached[1:])
+
+
+# One typed sentence inside a model: its attention maps, and the words or pieces they link.
+
+Level = Literal["word", "piece"]
+ROLLOUT: Final = "rollout"
+"""In place of a head: what all heads of all layers together pass on."""
+HeadOrRollout = tuple[int, int] | Literal["rollout"]
+"""Layer and head, both from 1, or all of them together."""
+
+
+class Units(NamedTuple):
+    """The rows and columns of a map: words or pieces, and special tokens."""
+
+    names: list[str]
+    owners: Int[np.ndarray, " token"]
+    """The unit each token belongs to."""
+    special: Bool[np.ndarray, " unit"]
+    """Whether it is a special token."""
+
+
+def see(
+    encoder: Encoder,
+    sentence: str | Sequence[str],
+    meters: Sequence[Meter] = (),
+    *,
+    most: int | None = None,
+    weights: Weighting = "attention",
+) -> Watched:
+    """Every head's attention on one sentence, shown to the meters too.
+
+    Args:
+        encoder: whose heads.
+        sentence: running text, split as anything typed is, or the words themselves.
+        meters: who else watches.
+        most: tokens, where less than the model takes; maps grow with their square.
+        weights: attention as it is, or times the norm of what it moves.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> see(TinyEncoder(), "Dogs bark.").maps.shape
+        torch.Size([2, 2, 7, 7])
+    """
+    refuse_without_maps(encoder)
+    words = split_words(sentence).words if isinstance(sentence, str) else tuple(sentence)
+    if not words:
+        raise InputError("the sentence has no words; give some")
+    _refuse_broken(words)
+    text = Text("typed", words)
+    _refuse_too_long(encoder, text, most)
+    kept = _Keeper()
+    watch(encoder, [text], [*meters, kept], weights=weights)
+    return kept.watched
+
+
+class _Keeper:
+    """Keeps the one text there is."""
+
+    watched: Watched
+
+    def update(self, batch: WatchedBatch) -> None:
+        (self.watched,) = batch.singly
+
+
+def _refuse_broken(words: Sequence[str]) -> None:
+    """An unpaired surrogate can be sent, but no tokenizer reads it."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word!r} is not valid Unicode: it contains an unpaired surrogate; remove it") from None
+
+
+def _refuse_too_long(encoder: Encoder, text: Text, most: int | None) -> None:
+    size = len(encoder.tokenize(text).ids)
+    if size > encoder.limit:
+        raise InputError(
+            f"the sentence has {size} tokens and {encoder.name} takes {encoder.limit} at once; give a shorter one"
+        )
+    if most is not None and size > most:
+        raise InputError(f"the sentence has {size} tokens; at most {most} are shown here; give a shorter one")
+
+
+def head_of(encoder: Encoder, said: str) -> tuple[int, int]:
+    """Layer and head of `3-7`, both from 1.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> head_of(TinyEncoder(), "2-1")
+        (2, 1)
+    """
+    refuse_without_maps(encoder)
+    found = re.fullmatch(r"\s*(\d+)-(\d+)\s*", said)
+    if found is None:
+        raise InputError(f"the head {said!r} cannot be read; write LAYER-HEAD, as 3-7")
+    layer, head = int(found[1]), int(found[2])
+    if not (1 <= layer <= encoder.blocks and 1 <= head <= encoder.heads):
+        raise InputError(
+            f"there is no head {layer}-{head}: {encoder.name} has layers 1 to {encoder.blocks} "
+            f"with heads 1 to {encoder.heads}"
+        )
+    return layer, head
+
+
+def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> Units:
+    """The words or pieces of a text, with its special tokens.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> text = Text("a", ("Dogs", "bark"))
+        >>> units_of(TinyEncoder(), text, TinyEncoder().tokenize(text), "word").names
+        ['[special]', 'Dogs', 'bark', '[special]']
+    """
+    special = tokens.words == SPECIAL
+    # A unit starts with every piece, or with every special token and the first piece of every word.
+    starts = np.r_[True, tokens.words[1:] != tokens.words[:-1]] | special | (level == "piece")
+    named = encoder.names(tokens) or [
+        "[special]" if word == SPECIAL else text.words[word] for word in tokens.words.tolist()
+    ]
+    names = [
+        named[at] if special[at] or level == "piece" else text.words[tokens.words[at]]
+        for at in np.flatnonzero(starts).tolist()
+    ]
+    return Units(names, np.cumsum(starts) - 1, special[starts])
+
+
+def reach(watched: Watched) -> Float[np.ndarray, "block head"]:
+    """How far each head looks: the mean of a word's largest weight on words more than one away.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> reach(see(TinyEncoder(), "Dogs bark.")).shape
+        (2, 2)
+    """
+    maps = watched.words.maps
+    size = maps.shape[-1]
+    near = (torch.arange(size)[:, None] - torch.arange(size)).abs() <= 1
+    return maps.masked_fill(near, 0).amax(-1).mean(-1).numpy()
+
+
+FLOOR, MOST = 0.01, 24
+"""The smallest weight that is a link, and the most links of one word."""
+
+
+class Links(NamedTuple):
+    """The links of each row, strongest first; the rest of a row is kept as a sum."""
+
+    counts: Int[np.ndarray, " unit"]
+    """Links of each row."""
+    to: Int[np.ndarray, " link"]
+    """The unit attended to."""
+    weight: Float[np.ndarray, " link"]
+    rest: Float[np.ndarray, " unit"]
+    """What each row gives to everything else."""
+
+
+class Lines(NamedTuple):
+    """One sentence and the links of a few heads on it."""
+
+    units: Units
+    words: list[int]
+    """The word each unit belongs to; -1 for special tokens."""
+    links: list[Links]
+    """Of each head, in the order asked for."""
+
+
+def lines(
+    encoder: Encoder,
+    sentence: str | Sequence[str],
+    heads: Sequence[HeadOrRollout],
+    *,
+    level: Level = "word",
+    most: int | None = None,
+    weights: Weighting = "attention",
+) -> Lines:
+    """Where some heads look in a sentence, as links between words or pieces.
+
+    Args:
+        encoder: whose heads.
+        sentence: running text, or the words themselves.
+        heads: layer and head of each, from 1; `rollout` for all of them together, down to the input.
+        level: words, or the model's pieces.
+        most: tokens, where less than the model takes.
+        weights: attention as it is, or times the norm of what it moves.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> found = lines(TinyEncoder(), "Dogs bark.", [(2, 1)])
+        >>> found.units.names, found.words, found.links[0].counts.tolist()
+        (['[special]', 'Dogs', 'bark', '.', '[special]'], [-1, 0, 1, 2, -1], [5, 5, 5, 5, 5])
+    """
+    seen = see(encoder, sentence, most=most, weights=weights)
+    units = units_of(encoder, seen.text, seen.tokens, level)
+    wanted = [rollout(seen.maps)[-1] if each == ROLLOUT else seen.maps[each[0] - 1, each[1] - 1] for each in heads]
+    maps = to_words(torch.stack(wanted)[None], units.owners).maps[0].numpy()
+    firsts = np.flatnonzero(np.diff(units.owners, prepend=-1))
+    return Lines(units, seen.tokens.words[firsts].tolist(), [strongest(each) for each in maps])
+
+
+def strongest(weights: Float[np.ndarray, "unit unit"], *, floor: float = FLOOR, most: int = MOST) -> Links:
+    """The links of each row: weights of at least the floor, and of those the largest.
+
+    Example:
+        >>> found = strongest(np.array([[0.7, 0.2, 0.1], [0.0, 0.0, 1.0], [0.3, 0.3, 0.4]]), floor=0.15, most=2)
+        >>> found.counts.tolist(), found.to.tolist(), found.rest.round(2).tolist()
+        ([2, 1, 2], [0, 1, 2, 2, 0], [0.1, 0.0, 0.3])
+    """
+    order = np.argsort(-weights, axis=1, kind="stable")[:, :most]
+    best = np.take_along_axis(weights, order, axis=1)
+    kept = best >= floor
+    rest = np.maximum(weights.sum(1) - np.where(kept, best, 0).sum(1), 0)
+    return Links(kept.sum(1), order[kept], best[kept], rest)
+
+
+# One sentence: the attention of a few heads on it, to be drawn as lines, and what all heads together pass on.
+
+ATTENTION = ("layer", "head", "from", "from_word", "to", "to_word", "weight")
+"""Columns of `attention.csv`."""
+ROLLOUT_COLUMNS = ("layer", "from", "from_word", "to", "to_word", "weight")
+"""Columns of `rollout.csv`."""
+
+STANDING_OUT = {
+    "to_previous": "previous token",
+    "to_next": "next token",
+    "to_first": "first token",
+    "to_separator": "separator",
+    "entropy": "broadest (entropy)",
+}
+"""Measure -> in words. Where no head is named, the head with the most of each is shown, and the most far-reaching."""
+FAR = "farther words"
+ASKED = "asked for"
+
+
+class Chosen(NamedTuple):
+    """A head to show, and why."""
+
+    layer: int
+    head: int
+    why: str
+    value: float
+    """Of what it stands out by; NaN where it was asked for."""
+
+
+@analysis(
+    title="Attention on one sentence",
+    question="Where do chosen heads look in this sentence?",
+    method=(
+        "Each head's attention on the sentence is taken from one pass of the model. Between words, attention to a "
+        "split word is the sum over its pieces and attention from it their mean. Rollout multiplies the blocks' maps, "
+        "averaged over heads and mixed half and half with the token itself, down to the input."
+    ),
+    cites=("Clark et al. 2019", "Abnar and Zuidema 2020"),
+    reads=Sentence(),
+    version=2,  # a table of rollout
+    tables={
+        "attention": Table("One row per head and pair of words; positions count from 0.", ATTENTION),
+        "heads": Table("One row per head shown: why, and how much it has of what it stands out by.", Chosen._fields),
+        "rollout": Table(
+            "One row per layer and pair of words: how much of the input word's vector is mixed into the other there.",
+            ROLLOUT_COLUMNS,
+        ),
+    },
+    chapter="heads",
+    needs=("maps",),
+    example='lamina look minilm "The dog that chased the cats barked." --head 3-1 --head 3-9',
+)
+def look(
+    encoder: Encoder,
+    sentence: str | Sequence[str],
+    *,
+    heads: Annotated[
+        Sequence[str],
+        Setting(
+            "A head, both numbers from 1; by default the heads that stand out.", option="--head", metavar="LAYER-HEAD"
+        ),
+    ] = (),
+    level: Annotated[Level, Setting("Words, or the model's pieces.")] = "word",
+    special: Annotated[bool, Setting("Show special tokens ([CLS], [SEP]).")] = True,
+    focus: Annotated[
+        str | None, Setting("Draw only the lines of this word, or of the word at this position.", metavar="WORD")
+    ] = None,
+    weights: Weights = "attention",
+) -> Tables:
+    """Where chosen heads look in a sentence, drawn as lines between its words.
+
+    Where no head is named, those are shown that stand out on the sentence: most attention to the previous, next and
+    first token and to separators, the largest entropy, and the largest mean of a word's strongest weight on words more
+    than one position away. Without special tokens the weights of a row sum to less than 1.
+
+    `rollout` follows attention through all blocks: what of each input word has been mixed into a word after a layer.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> found = look(TinyEncoder(), "Dogs bark.", heads=["2-1"], special=False)
+        >>> found.tables["attention"][["from_word", "to_word"]].values.tolist()[:3]
+        [['Dogs', 'Dogs'], ['Dogs', 'bark'], ['Dogs', '.']]
+    """
+    refuse_without_maps(encoder)
+    asked = [Chosen(*head_of(encoder, said), ASKED, float("nan")) for said in heads]
+    surface = SurfaceMeter(encoder, samples=1)
+    seen = see(encoder, sentence, [surface], weights=weights)
+    units = units_of(encoder, seen.text, seen.tokens, level)
+    chosen = asked or standing_out(surface.table(), reach(seen))
+    maps = to_words(seen.maps, units.owners).maps
+    shown = np.flatnonzero(~units.special | special)
+    table = pd.DataFrame(_rows(maps, units, chosen, shown), columns=list(ATTENTION))
+    at = None if focus is None else _position(table, focus)
+    tables = {
+        "attention": table,
+        "heads": pd.DataFrame(chosen, columns=list(Chosen._fields)),
+        "rollout": _rolled(to_words(rollout(seen.maps)[:, None], units.owners).maps[:, 0], units, shown),
+    }
+    return Tables(tables, data={"words": list(seen.text.words), "focus": at})
+
+
+@look.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """The heads that stand out; one sentence can test nothing."""
+    shown = result.tables["heads"].dropna(subset=["value"])
+    if len(shown):
+        named = ", ".join(f"{row.layer}-{row.head} ({row.why}: {number(row.value)})" for row in rows_of(shown))
+        whether = f"the heads that stand out on this sentence, {named}, do so on others"
+        yield not_tested(whether, "one sentence has no interval", source=[Source("heads")])
+
+
+@look.shows
+def _overview(result: Result) -> Iterable[str]:
+    """One line per head."""
+    for layer, head, why, value in rows_of(result.tables["heads"]):
+        yield f"{layer}-{head}  {why}" + ("" if np.isnan(value) else f" {value:.2f}")
+
+
+def standing_out(surface: pd.DataFrame, far: Float[np.ndarray, "block head"]) -> list[Chosen]:
+    """The head with the most of each measure, and the most far-reaching; one that leads several is named once."""
+    rows = list(surface[["layer", "head", "measure", "value"]].itertuples(index=False))
+    found = [
+        max((Chosen(layer, head, why, value) for layer, head, name, value in rows if name == measure), key=_value)
+        for measure, why in STANDING_OUT.items()
+    ]
+    layer, head = divmod(int(far.argmax()), far.shape[1])
+    found.append(Chosen(layer + 1, head + 1, FAR, float(far.max())))
+    first: dict[tuple[int, int], Chosen] = {}
+    for each in found:
+        if each.value > 0:
+            first.setdefault((each.layer, each.head), each)
+    return list(first.values())
+
+
+def _value(chosen: Chosen) -> float:
+    return -1.0 if np.isnan(chosen.value) else chosen.value
+
+
+def _rows(
+    maps: Float[torch.Tensor, "block head unit unit"], units: Units, chosen: Iterable[Chosen], shown: np.ndarray
+) -> Iterator[tuple]:
+    for layer, head, *_ in chosen:
+        weights = maps[layer - 1, head - 1][shown][:, shown].tolist()
+        for one, row in enumerate(weights):
+            for other, weight in enumerate(row):
+                yield layer, head, one, units.names[shown[one]], other, units.names[shown[other]], weight
+
+
+def _rolled(rolled: Float[torch.Tensor, "block unit unit"], units: Units, shown: np.ndarray) -> pd.DataFrame:
+    weights = rolled.numpy()[:, shown[:, None], shown]
+    layer, one, other = (axis.ravel() for axis in np.indices(weights.shape))
+    names = np.array(units.names, object)[shown]
+    columns = (layer + 1, one, names[one], other, names[other], weights.ravel())
+    return pd.DataFrame(dict(zip(ROLLOUT_COLUMNS, columns, strict=True)))
+
+
+def _position(table: pd.DataFrame, focus: str) -> int:
+    words = dict(zip(table["from"], table["from_word"], strict=True))
+    places = [at for at, word in words.items() if word.lower() == focus.lower()]
+    if not places and focus.isdecimal() and int(focus) in words:
+        places = [int(focus)]
+    if len(places) != 1:
+        listed = ", ".join(f"{at}:{word}" for at, word in words.items() if not places or at in places)
+        found = f"is in the sentence {len(places)} times" if places else "is not in the sentence"
+        raise InputError(f"{focus!r} {found}; give the word's number: {listed}")
+    return places[0]

@@ -1,0 +1,341 @@
+"""What every head does on the surface: where its attention goes, and how broadly it is spread."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lamina.analyses.heads.behaviours import LEAD
+from lamina.analyses.heads.head_means import HeadMeans, Means, head_table, layer_table
+from lamina.analyses.watched import TokenRoles, WatchedBatch
+from lamina.analyses.watching import punctuation_ids
+from lamina.encoders import Encoder
+from lamina.stats.units import BY_DOCUMENT, Unit
+
+MEASURES = (
+    "to_self",
+    "to_previous",
+    "to_next",
+    "to_first",
+    "to_separator",
+    "to_punctuation",
+    "separator_to_separator",
+    "other_to_separator",
+    "entropy",
+    "entropy_first",
+)
+"""The order of every array with a `measure` axis; those named `to` are shares of attention, entropies are in nats."""
+
+SHARES_OF_ATTENTION = [at for at, name in enumerate(MEASURES) if not name.startswith("entropy")]
+"""Numbers of the measures that are compared with uniform attention; an entropy can only be below that."""
+
+SURFACE = ("layer", "head", "measure", "value", "low", "high", "baseline", *LEAD)
+"""Columns of `surface.csv`."""
+
+_NEED_SEPARATORS = [MEASURES.index(name) for name in MEASURES if "separator" in name]
+
+
+class SurfaceMeter:
+    """A mean over a text's tokens, then over texts, for each measure and head, with a bootstrap over documents.
+
+    Example:
+        >>> from lamina.analyses.watching import watch
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> meter = SurfaceMeter(TinyEncoder(), samples=100)
+        >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
+        >>> meter.measured().value.shape, meter.table().columns.tolist()[:7]
+        ((10, 2, 2), ['layer', 'head', 'measure', 'value', 'low', 'high', 'baseline'])
+    """
+
+    def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
+        self._causal = encoder.causal_maps
+        self._punctuation = punctuation_ids(encoder)
+        self.means = HeadMeans(len(MEASURES), encoder, samples=samples, seed=seed, unit=unit)
+        """Kinds are `MEASURES`, the baseline is uniform attention over the same texts."""
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter.update`."""
+        # Without a stand-in for separators: a decoder's first token has a measure of its own.
+        roles = batch.roles(self._punctuation, causal=False)
+        groups = zip(batch.groups, batch.received, strict=True)
+        values = torch.cat([measure(*group, roles, batch.sizes) for group in groups], 2)
+        flat = uniform_maps(batch.inside, causal=self._causal)
+        uniform = measure(flat, flat.sum(-2), roles, batch.sizes)
+        counted = values.new_ones(values.shape[:2])
+        some = roles.separators.any(1)
+        counted[:, _NEED_SEPARATORS] = some[:, None].to(counted)
+        counted[:, MEASURES.index("other_to_separator")] *= (batch.inside & ~roles.separators).any(1)
+        self.means.add(values.unflatten(2, (len(batch.maps), -1)), counted, batch.texts, uniform[..., 0])
+
+    def measured(self) -> Means:
+        """The means over all texts seen so far, with 95 % intervals."""
+        return self.means.heads()
+
+    def table(self) -> pd.DataFrame:
+        """One row per head and measure with its lead over uniform attention, blocks and heads counted from 1."""
+        tests = self.means.head_tests(SHARES_OF_ATTENTION)
+        table = head_table(self.measured(), MEASURES, SURFACE[:7], tests)
+        return table.fillna({"units": 0, "needed": 0}).astype({"units": int, "needed": int})
+
+    def layers(self) -> pd.DataFrame:
+        """Rows of `layers.csv`: shares beside uniform attention, entropies beside the mean over layers."""
+        entropies_of = [at for at in range(len(MEASURES)) if at not in SHARES_OF_ATTENTION]
+        tests = [
+            self.means.layer_tests(SHARES_OF_ATTENTION, "uniform"),
+            *(self.means.layer_tests([at], "layers") for at in entropies_of),
+        ]
+        return layer_table(self.means.layers(), MEASURES, "surface", tests)
+
+
+_EXACT = 1e-6
+
+
+def constant_measures(surface: pd.DataFrame) -> list[str]:
+    """Measures that no head could have otherwise: all are at one bound, and uniform attention is there too.
+
+    In a decoder, attention to the next token and the entropy of the first token, which sees only itself, are 0.
+
+    Example:
+        >>> rows = [(1, "to_next", 0.0, 0.0), (2, "to_next", 0.0, 0.0), (1, "to_self", 0.0, 0.2)]
+        >>> constant_measures(pd.DataFrame(rows, columns=["head", "measure", "value", "baseline"]))
+        ['to_next']
+    """
+    told = surface.dropna(subset=["value"])
+    bounds = told.groupby("measure", sort=False)[["value", "baseline"]].agg(["min", "max"])
+    at = [(name, {round(float(each) / _EXACT) for each in row}) for name, *row in bounds.itertuples(name=None)]
+    return [str(name) for name, values in at if values == {0} or values == {round(1 / _EXACT)}]
+
+
+def measure(
+    maps: Float[Tensor, "text head token token"],
+    received: Float[Tensor, "text head token"],
+    roles: TokenRoles,
+    sizes: Int[Tensor, " text"],
+) -> Float[Tensor, "text measure head"]:
+    """All measures of the maps of one block; 0 where a text has no such token. Maps are 0 from and to padding."""
+    separators, punctuation = (each[:, None].to(maps.dtype) for each in roles)
+    to_separator = (maps * separators[:, None]).sum(-1)
+    from_separators = (separators * to_separator).sum(-1)
+    to_separator = to_separator.sum(-1)
+    entropy = entropies(maps)
+    sums = [
+        *(maps.diagonal(offset, -2, -1).sum(-1) for offset in (0, -1, 1)),
+        received[..., 0],
+        to_separator,
+        (received * punctuation).sum(-1),
+        from_separators,
+        to_separator - from_separators,
+        entropy.sum(-1),
+        entropy[..., 0],
+    ]
+    # Each is a mean over the rows that it is a sum over.
+    several = roles.separators.sum(1)
+    rows = [*[sizes] * 6, several, sizes - several, sizes, torch.ones_like(sizes)]
+    return torch.stack(sums, 1) / torch.stack(rows, 1).clamp_min(1)[..., None]
+
+
+_AT_ONCE = 2**18
+"""Numbers whose logarithm numpy takes in one go: they stay in a core's cache."""
+
+
+def entropies(maps: Float[Tensor, "*head token token"]) -> Float[Tensor, "*head token"]:
+    """The entropy, in nats, of every token's attention; `0 log 0` is 0.
+
+    Example:
+        >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0]])).numpy().round(3)
+        array([0.693, 0.   ], dtype=float32)
+    """
+    if maps.device.type != "cpu":
+        return torch.special.entr(maps).sum(-1)
+    # numpy's logarithm is several times faster than torch's on a CPU.
+    rows = maps.contiguous().numpy().reshape(-1, maps.shape[-1])
+    found = np.empty(len(rows), np.float32)
+    step = max(1, _AT_ONCE // rows.shape[1])
+    logs = np.empty((min(step, len(rows)), rows.shape[1]), np.float32)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        room = logs[: len(part)]
+        np.log(np.maximum(part, np.finfo(np.float32).tiny, out=room), out=room)
+        np.vecdot(part, room, out=found[start : start + step])
+    return torch.from_numpy(0 - found).view(maps.shape[:-1])
+
+
+def uniform_maps(inside: Bool[Tensor, "text token"], *, causal: bool) -> Float[Tensor, "text 1 token token"]:
+    """Attention spread evenly over all tokens, or (`causal`) over a token and those before it; 0 for padding.
+
+    Example:
+        >>> uniform_maps(torch.tensor([[True, True, False]]), causal=True)[0, 0, :2, :2].tolist()
+        [[1.0, 0.0], [0.5, 0.5]]
+    """
+    seen = (inside[:, :, None] & inside[:, None]).float()[:, None]
+    seen = seen.tril() if causal else seen
+    return seen / seen.sum(-1, keepdim=True).clamp_min(1)
+
+
+PATTERNS = ("vertical", "diagonal", "vertical+diagonal", "block", "heterogeneous")
+SHARE_OF_TEXTS = ("layer", "head", "pattern", "share", "low", "high")
+"""Columns of `patterns.csv`."""
+
+STRONG, ENOUGH = 0.35, 0.1
+"""How much of the attention that is left a part needs, and how much of all attention; chosen on maps labelled by
+eye, and checked on others: docs/methods/attention.md has the agreement."""
+
+UNTOLD = "texts too short, or of special tokens and punctuation alone, to tell a pattern"
+
+
+class PatternMeter:
+    """Of how many texts each head's map is of each pattern, with a bootstrap over documents.
+
+    Example:
+        >>> from lamina.analyses.watching import watch
+        >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
+        >>> meter = PatternMeter(TinyEncoder(), samples=100)
+        >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
+        >>> meter.untold, meter.table().groupby(["layer", "head"])["share"].sum().tolist()
+        (1, [1.0, 1.0, 1.0, 1.0])
+    """
+
+    def __init__(self, encoder: Encoder, *, samples: int = 1000, seed: int = 0, unit: Unit = BY_DOCUMENT) -> None:
+        self._causal = encoder.causal_maps
+        self._punctuation = punctuation_ids(encoder)
+        self.means = HeadMeans(len(PATTERNS), encoder, samples=samples, seed=seed, unit=unit)
+        """Kinds are `PATTERNS`."""
+        self._untold = torch.zeros((), dtype=torch.long)
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter.update`."""
+        found, told = patterns_of(batch, self._punctuation, causal=self._causal)
+        kinds = torch.arange(len(PATTERNS), device=found.device)[:, None, None]
+        counted = told[:, None].expand(-1, len(PATTERNS)).float()
+        self.means.add((found[:, None] == kinds).float(), counted, batch.texts)
+        # Counted where the maps are: reading a number there waits for all the work before it.
+        self._untold = self._untold.to(told.device) + (~told).sum()
+
+    @property
+    def untold(self) -> int:
+        """Texts on which every map would be vertical, or diagonal: they are not counted."""
+        return int(self._untold)
+
+    def table(self) -> pd.DataFrame:
+        """`layer,head,pattern,share,low,high`, blocks and heads counted from 1; the shares of a head sum to 1."""
+        return head_table(self.means.heads(), PATTERNS, SHARE_OF_TEXTS)
+
+    def layers(self) -> pd.DataFrame:
+        """Rows of `layers.csv`: each type of map beside the mean over layers."""
+        tests = self.means.layer_tests(range(len(PATTERNS)), "layers")
+        return layer_table(self.means.layers(), PATTERNS, "patterns", [tests])
+
+
+def patterns_of(
+    batch: WatchedBatch, punctuation: frozenset[int], *, causal: bool
+) -> tuple[Int[Tensor, "text block head"], Bool[Tensor, " text"]]:
+    """Which of `PATTERNS` each head's map is; and whether that can be told.
+
+    It cannot be told for a text on which every map would be vertical, or diagonal.
+    """
+    roles = batch.roles(punctuation, causal=causal)
+    marks = roles.separators | roles.punctuation
+    marks[:, 0] = True
+    segments = _segments(batch)
+    flat = uniform_maps(batch.inside, causal=causal)
+    uniform = _held(flat, flat.sum(-2), marks, segments, batch.sizes)
+    told = ~torch.stack([left - held < 1e-6 for held, left in uniform[:2]]).any(0)[:, 0]
+    several = torch.tensor([len(text.segments) > 1 for text in batch.texts], device=batch.device)
+    found = []
+    for group, received in zip(batch.groups, batch.received, strict=True):
+        held = _held(group, received, marks, segments, batch.sizes)
+        strong = torch.stack([_strong(one, other) for one, other in zip(held, uniform, strict=True)], -1)
+        strong[..., 2] &= several[:, None]
+        found.append(pattern_of(strong))
+    return torch.cat(found, 1).unflatten(1, (len(batch.maps), -1)), told
+
+
+class _Part(NamedTuple):
+    """What a part of maps holds, and how much is left for it once the other parts have theirs."""
+
+    held: Float[Tensor, "text head"]
+    left: Float[Tensor, "text head"]
+
+
+class _Held(NamedTuple):
+    """Shares of all attention. Cells that are both vertical and diagonal (a neighbour that is a separator) speak for
+    neither."""
+
+    vertical: _Part
+    diagonal: _Part
+    block: _Part
+
+
+def _held(
+    maps: Float[Tensor, "text head token token"],
+    received: Float[Tensor, "text head token"],
+    marks: Bool[Tensor, "text token"],
+    segments: Bool[Tensor, "text token segment"],
+    sizes: Int[Tensor, " text"],
+) -> _Held:
+    """Vertical is attention to marks, diagonal that to a token and its neighbours, block any other within a segment."""
+    to_marks = (received * marks[:, None]).sum(-1)
+    inside = _inside_segments(maps, segments, marks)
+    near, near_marks, near_inside = (torch.zeros_like(to_marks) for _ in range(3))
+    for offset in (0, -1, 1):
+        weights = maps.diagonal(offset, -2, -1)
+        # Row i and column i + offset.
+        rows, columns = (slice(max(0, by), maps.shape[-1] + min(0, by)) for by in (-offset, offset))
+        own = (segments[:, rows] & segments[:, columns]).any(-1) & ~marks[:, columns]
+        near += weights.sum(-1)
+        near_marks += (weights * marks[:, None, columns]).sum(-1)
+        near_inside += (weights * own[:, None]).sum(-1)
+    shares = torch.stack([to_marks - near_marks, near - near_marks, near_marks, inside - near_inside])
+    vertical, diagonal, both, block = (shares / sizes[:, None]).double()
+    left = 1 - both
+    return _Held(
+        _Part(vertical, left - diagonal), _Part(diagonal, left - vertical), _Part(block, left - vertical - diagonal)
+    )
+
+
+def _inside_segments(
+    maps: Float[Tensor, "text head token token"],
+    segments: Bool[Tensor, "text token segment"],
+    marks: Bool[Tensor, "text token"],
+) -> Float[Tensor, "text head"]:
+    """What tokens give to those of their own segment that are no marks; 0 where there is one segment only."""
+    inside = maps.new_zeros(maps.shape[:2])
+    for own in segments.unbind(-1) if segments.shape[-1] > 1 else ():
+        received = (maps * own[:, None, :, None]).sum(-2)
+        inside += (received * (own & ~marks)[:, None]).sum(-1)
+    return inside
+
+
+def _strong(part: _Part, uniform: _Part) -> Bool[Tensor, "text head"]:
+    """Whether it holds enough, and of what is left clearly more than uniform attention would give it."""
+    share, expected = part.held / part.left, uniform.held / uniform.left
+    clearly = share - expected >= STRONG * (1 - expected)
+    return (part.held >= ENOUGH) & clearly & (uniform.left - uniform.held > 1e-6)
+
+
+def pattern_of(strong: Bool[Tensor, "*head 3"]) -> Int[Tensor, "*head"]:
+    """Which of `PATTERNS` a map is, by whether its vertical, diagonal and block parts are strong.
+
+    Example:
+        >>> PATTERNS[pattern_of(torch.tensor([True, True, False]))]
+        'vertical+diagonal'
+    """
+    vertical, diagonal, block = strong.unbind(-1)
+    one = torch.where(vertical, 0, torch.where(diagonal, 1, torch.where(block, 3, 4)))
+    return torch.where(vertical & diagonal, 2, one)
+
+
+def _segments(batch: WatchedBatch) -> Bool[Tensor, "text token segment"]:
+    """Whether a token belongs to a segment; special tokens belong to the segment before them."""
+    count = max(len(text.segments) for text in batch.texts)
+    if count == 1:
+        return batch.inside[..., None]
+    ends = [[*(segment.end for segment in text.segments), *[len(text.words)] * count][:count] for text in batch.texts]
+    after = torch.tensor(ends, device=batch.device)[:, None] <= batch.owners[..., None]
+    own = after.sum(-1).cummax(1).values
+    return (own[..., None] == torch.arange(count, device=batch.device)) & batch.inside[..., None]

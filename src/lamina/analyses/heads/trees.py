@@ -1,0 +1,457 @@
+"""Parser probes: sentences as they see them, training, trees and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from lamina import assets
+from lamina.analyses.heads.relations import most_attended
+from lamina.analyses.watched import Watched, WatchedBatch, roles_of
+from lamina.encoders import SPECIAL, Encoder, load_encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import ModelError
+from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
+from lamina.stats.intervals import ratio_intervals
+from lamina.stats.units import BY_DOCUMENT, Halves, Unit, UnitSums
+from lamina.types import Text
+
+UNKNOWN = -1
+
+
+class Tree(NamedTuple):
+    """The annotated heads of a text's words."""
+
+    heads: Int[np.ndarray, " word"]
+    """Candidate numbers: 0 for the root, j + 1 for word j; UNKNOWN where there is no annotation."""
+    punctuation: Bool[np.ndarray, " word"]
+    """Not scored: tagged PUNCT, or related by punct."""
+
+    @property
+    def scored(self) -> Bool[np.ndarray, " word"]:
+        """Words whose head counts."""
+        return (self.heads != UNKNOWN) & ~self.punctuation
+
+    @property
+    def links(self) -> Int[np.ndarray, "link 2"]:
+        """Dependents and heads, word by word, where both are words and neither is punctuation."""
+        below = np.flatnonzero(self.scored & (self.heads != ROOT))
+        links = np.stack([below, self.heads[below] - 1], 1)
+        return links[~self.punctuation[links[:, 1]]]
+
+
+def gold_tree(text: Text) -> Tree:
+    """A text's heads and punctuation, from `dep` and `pos`; the root is an edge of a word to itself.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> words = [Span(0, 1), Span(1, 2)]
+        >>> dep = (Edge(("nsubj",), words[0], words[1]), Edge(("root",), words[1], words[1]))
+        >>> gold_tree(Text("t", ("Dogs", "bark"), edges={"dep": dep})).heads.tolist()
+        [2, 0]
+    """
+    heads = np.full(len(text.words), UNKNOWN)
+    punctuation = np.zeros(len(text.words), bool)
+    for edge in text.edges.get("dep", ()):
+        # A dependency of several words has no one word whose head could be looked for.
+        if edge.other is not None and len(edge.span) == len(edge.other) == 1:
+            word = edge.span.start
+            heads[word] = ROOT if edge.other == edge.span else edge.other.start + 1
+            punctuation[word] |= any(label.partition(":")[0] == "punct" for label in edge.labels)
+    for edge in text.edges.get("pos", ()):
+        if "PUNCT" in edge.labels:
+            punctuation[edge.span.start : edge.span.end] = True
+    return Tree(heads, punctuation)
+
+
+def right_branching(words: int) -> Int[np.ndarray, " word"]:
+    """Every word's head is the next word, the last word's the root.
+
+    Example:
+        >>> right_branching(3).tolist()
+        [2, 3, 0]
+    """
+    return np.r_[np.arange(2, words + 1), ROOT]
+
+
+def spanning_trees(weights: Float[np.ndarray, "tree word word"]) -> Int[np.ndarray, "tree word"]:
+    """The maximum spanning tree of each symmetric matrix: every word's neighbour on the way to the first word.
+
+    Prim's algorithm on all trees at once; the first word has itself.
+
+    Example:
+        >>> spanning_trees(np.array([[[0, 1, 5], [1, 0, 4], [5, 4, 0]]], float)).tolist()
+        [[0, 2, 0]]
+    """
+    each = np.arange(len(weights))
+    outside = np.ones(weights.shape[:2], bool)
+    outside[:, 0] = False
+    via = np.zeros(weights.shape[:2], int)
+    reach = np.where(outside, weights[:, 0], -np.inf)
+    for _ in range(1, weights.shape[1]):
+        nearest = reach.argmax(1)
+        outside[each, nearest] = False
+        reach[each, nearest] = -np.inf
+        from_there = weights[each, nearest]
+        better = outside & (from_there > reach)
+        np.copyto(via, nearest[:, None], where=better)
+        np.copyto(reach, from_there, where=better)
+    return via
+
+
+def links_found(weights: Float[np.ndarray, "tree word word"], tree: Tree) -> Int[np.ndarray, " tree"]:
+    """How many annotated links each maximum spanning tree has, whichever way they point.
+
+    Punctuation is left out of the trees, as it is of the annotated links. Of a pair's two weights the
+    larger counts: a good parser gives one direction much and the other, for that very reason, little.
+    """
+    kept = np.flatnonzero(~tree.punctuation)
+    links = tree.links
+    if not len(links):
+        return np.zeros(len(weights), int)
+    inner = weights[:, kept[:, None], kept]
+    via = spanning_trees(np.maximum(inner, inner.transpose(0, 2, 1)))
+    one, other = np.searchsorted(kept, links).T
+    return ((via[:, one] == other) | (via[:, other] == one)).sum(1)
+
+
+GLOVE, OWN = "glove", "model"
+
+
+def default_vectors() -> str:
+    """GloVe where this machine has it, the model's own piece embeddings otherwise."""
+    return GLOVE if assets.held(GLOVE) else OWN
+
+
+def static_vectors(encoder: Encoder, name: str | None) -> Encoder:
+    """Where words get their vectors: `model`, the model's own piece embeddings, or the name or file of word vectors."""
+    chosen = name or default_vectors()
+    if chosen == OWN:
+        if not isinstance(encoder, HuggingFaceEncoder):
+            raise ModelError(f"{encoder.name} has no piece embeddings of its own; name word vectors, for example glove")
+        return encoder.lexical()
+    found = load_encoder(chosen)
+    if found.blocks:
+        raise ModelError(f"{chosen} is a model with contexts, not word vectors; name glove, model or a file of vectors")
+    return found
+
+
+def word_vectors(encoder: Encoder, text: Text) -> Float[torch.Tensor, "word width"]:
+    """The static vector of every word: the mean of its pieces."""
+    made = next(iter(encoder.encode([text])))
+    if made.states is None:
+        raise ModelError(f"{encoder.name} gave no vectors for text {text.id!r}")
+    return _means(made.states[:, 0], made.tokens.words)
+
+
+def to_sentence(watched: Watched, vectors: Encoder, *, causal: bool) -> Sentence:
+    """A watched text as probes see it."""
+    maps = watched.words.maps.flatten(0, 1)
+    roles = roles_of(watched.tokens, (), causal=causal)
+    first = watched.maps[..., 0]
+    separators = watched.maps[..., roles.separators].sum(-1)
+    to_special = torch.stack([first.flatten(0, 1), separators.flatten(0, 1)], 1)
+    by_token = to_special.permute(2, 1, 0)
+    if watched.rows == "first":
+        _, starts = np.unique(watched.tokens.words, return_index=True)
+        special = by_token[torch.from_numpy(starts[-maps.shape[-1] :])]
+    else:
+        special = _means(by_token, watched.tokens.words)
+    return Sentence(maps.permute(1, 2, 0).contiguous(), special, word_vectors(vectors, watched.text))
+
+
+def _means(tokens: torch.Tensor, words: np.ndarray) -> torch.Tensor:
+    """The mean over the pieces of each word."""
+    inside = torch.from_numpy(words != SPECIAL)
+    owners = torch.from_numpy(words).long()[inside]
+    counts = torch.bincount(owners)
+    sums = tokens.new_zeros(len(counts), *tokens.shape[1:]).index_add_(0, owners, tokens[inside])
+    return sums / counts.view(-1, *[1] * (tokens.ndim - 1))
+
+
+LEARNING_RATE = 0.002
+NOBODY = -2
+"""An answer that is never right; unlike UNKNOWN, which marks a word without annotation."""
+
+_HELD_TEXTS = 1024
+HELD_BYTES = 256 * 2**20
+"""Sentences that wait to be learned from, at most."""
+
+
+class Learner:
+    """Trains probes on one sentence at a time, all of them on the same stream.
+
+    Texts come batch by batch, the longest first. A bounded number of them is held, in half precision, and learned from
+    in an order drawn with the seed, so that lengths are mixed.
+    """
+
+    def __init__(self, probes: Mapping[str, ParserProbe], vectors: Encoder, *, causal: bool, seed: int) -> None:
+        self._probes, self._vectors, self._causal = probes, vectors, causal
+        # Adam moves each number by its own gradients alone: one optimiser for all is one for each.
+        weights = [weight for probe in probes.values() for weight in probe.parameters()]
+        self._adam = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
+        self._rng = np.random.default_rng(seed)
+        self._held: list[tuple[Sentence, torch.Tensor]] = []
+        self._bytes = 0
+        self.sentences = 0
+        """Learned from so far."""
+        self.lone = 0
+        """Of them, those of one word."""
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter`."""
+        for watched in batch.singly:
+            self._hold(watched)
+
+    def _hold(self, watched: Watched) -> None:
+        heads = torch.from_numpy(gold_tree(watched.text).heads)
+        if bool((heads == UNKNOWN).all()):
+            return
+        sentence = Sentence(*(part.half() for part in to_sentence(watched, self._vectors, causal=self._causal)))
+        self._held.append((sentence, heads))
+        self._bytes += sum(part.nbytes for part in sentence)
+        if len(self._held) >= _HELD_TEXTS or self._bytes >= HELD_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Learn from what is still held."""
+        for number in self._rng.permutation(len(self._held)):
+            sentence, heads = self._held[number]
+            self._step(Sentence(*(part.float() for part in sentence)), heads)
+        self._held.clear()
+        self._bytes = 0
+
+    def _step(self, sentence: Sentence, heads: torch.Tensor) -> None:
+        known = heads != UNKNOWN
+        self.sentences += 1
+        self.lone += len(heads) == 1
+        loss = torch.zeros(())
+        for probe in self._probes.values():
+            scores = probe(sentence)[known]
+            # The sum: each word counts the same, whatever the length of its sentence.
+            loss = loss + torch.nn.functional.cross_entropy(scores, heads[known], reduction="sum")
+        self._adam.zero_grad()
+        loss.backward()
+        self._adam.step()
+
+
+class Choice(NamedTuple):
+    """The map that did best on the training texts; the last one is the mean of all heads."""
+
+    map: int
+    column: bool
+    """Whether a word's head is the word that attends most to it, rather than the one it attends most to."""
+    score: float
+
+
+class HeadChoice:
+    """How well each single map, and the mean of all, finds heads (by argmax) and links (by spanning tree)."""
+
+    def __init__(self, maps: int) -> None:
+        self._heads = np.zeros((2, maps + 1), int)
+        self._links = np.zeros(maps + 1, int)
+        self._words = self._pairs = 0
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter`."""
+        for watched in batch.singly:
+            self._count(watched)
+
+    def _count(self, watched: Watched) -> None:
+        tree = gold_tree(watched.text)
+        maps = with_mean(watched)
+        self._heads += (picked(maps) == tree.heads)[..., tree.scored].sum(-1)
+        self._links += links_found(maps.numpy(), tree)
+        self._words += int(tree.scored.sum())
+        self._pairs += len(tree.links)
+
+    def best_for_heads(self, *, mean: bool = False) -> Choice:
+        """The map and direction whose argmax is most often right: of single heads, or of their mean."""
+        return self._best(self._heads, self._words, mean=mean)
+
+    def best_for_links(self, *, mean: bool = False) -> Choice:
+        """The map whose spanning trees have most links."""
+        return self._best(self._links[None], self._pairs, mean=mean)
+
+    def _best(self, hits: np.ndarray, of: int, *, mean: bool) -> Choice:
+        among = hits[:, -1:] if mean else hits[:, :-1]
+        column, at = np.unravel_index(int(among.argmax()), among.shape)
+        number = hits.shape[1] - 1 if mean else int(at)
+        return Choice(number, bool(column), float(among[column, at]) / of if of else float("nan"))
+
+
+def with_mean(watched: Watched) -> Float[torch.Tensor, "map word word"]:
+    """Every head's map between words, and after them their mean."""
+    maps = watched.words.maps.flatten(0, 1)
+    return torch.cat([maps, maps.mean(0, keepdim=True)])
+
+
+def picked(maps: Float[torch.Tensor, "map word word"]) -> Int[np.ndarray, "direction map word"]:
+    """As candidate numbers, the other word each word gives most to, and the one it gets most from; NOBODY for none."""
+    found = most_attended(maps).numpy()
+    return np.where(found < 0, NOBODY, found + 1)
+
+
+def shuffled(texts: Iterable[Text], seed: int) -> list[Text]:
+    """All texts, in an order drawn with the seed: treebanks are sorted by genre."""
+    held = list(texts)
+    return [held[number] for number in np.random.default_rng(seed).permutation(len(held))]
+
+
+RIGHT = "right-branching"
+
+
+class Score(NamedTuple):
+    """One system on the scored texts."""
+
+    system: str
+    uas: float
+    uuas: float
+    low: float
+    high: float
+
+
+class _Parsed(NamedTuple):
+    """What one system says of a text: each word's head, or weights for a spanning tree, or both."""
+
+    heads: np.ndarray | None
+    weights: np.ndarray | None
+
+
+class UnitHits(NamedTuple):
+    """What was counted in each document, or text where there is one document."""
+
+    words: Float[np.ndarray, " unit"]
+    """Scored."""
+    right: dict[str, Float[np.ndarray, " unit"]]
+    """System -> words whose head it finds; systems without heads are left out."""
+
+
+class Scorer:
+    """Counts right heads and right links of every system, by document; intervals resample documents."""
+
+    def __init__(
+        self,
+        probes: Mapping[str, ParserProbe],
+        vectors: Encoder,
+        *,
+        causal: bool,
+        samples: int,
+        seed: int,
+        unit: Unit = BY_DOCUMENT,
+        trees: Mapping[str, Choice] | None = None,
+        picks: Mapping[str, Choice] | None = None,
+        baseline: bool = False,
+    ) -> None:
+        self._probes, self._vectors, self._causal = probes, vectors, causal
+        self._trees, self._picks, self._baseline = trees or {}, picks or {}, baseline
+        self.systems = [*([RIGHT] if baseline else []), *probes, *self._trees, *self._picks]
+        # Right heads of each system, right links of each, words, links.
+        self._sums = UnitSums(2 * len(self.systems) + 2, Halves(frozenset(), unit.by))
+        self._samples, self._seed = samples, seed
+        self._weighed = {name: _MeanWeights(probe) for name, probe in probes.items() if isinstance(probe, WEIGHED)}
+        self.lone = 0
+        """Texts of one word."""
+        self.empty = 0
+        """Texts without a word to score."""
+
+    def update(self, batch: WatchedBatch) -> None:
+        """See `Meter`."""
+        for watched in batch.singly:
+            self._score(watched)
+
+    def _score(self, watched: Watched) -> None:
+        tree = gold_tree(watched.text)
+        self.lone += len(tree.heads) == 1
+        self.empty += not tree.scored.any()
+        said = self._parse(watched, tree)
+        nothing = np.full(len(tree.heads), NOBODY)
+        heads = np.stack([nothing if each.heads is None else each.heads for each in said])
+        flat = np.zeros((len(tree.heads),) * 2)
+        weights = np.stack([flat if each.weights is None else each.weights for each in said])
+        right = (heads == tree.heads)[:, tree.scored].sum(1)
+        self._sums.add(np.r_[right, links_found(weights, tree), tree.scored.sum(), len(tree.links)], watched.text)
+
+    @property
+    def words(self) -> int:
+        """How many words were scored."""
+        return int(self._sums.total()[-2])
+
+    def units(self) -> UnitHits:
+        """Words, and right heads of every system, by unit; units have one order for all who score the same texts."""
+        values = self._sums.values().astype(float)
+        right = {name: values[:, at] for at, name in enumerate(self.systems) if name not in self._trees}
+        return UnitHits(values[:, -2], right)
+
+    def scores(self) -> list[Score]:
+        """UAS and UUAS of every system; the interval is of UAS, or of UUAS where there is no UAS."""
+        count = len(self.systems)
+        total, units = self._sums.total(), self._sums.values()
+        drawn = self._sums.weights(samples=self._samples, seed=self._seed) @ units
+        rows = []
+        for at, system in enumerate(self.systems):
+            uas = float("nan") if system in self._trees else _share(total[at], total[-2])
+            uuas = float("nan") if system in self._picks else _share(total[count + at], total[-1])
+            hits, counted = (count + at, -1) if system in self._trees else (at, -2)
+            low, high = ratio_intervals(drawn[:, hits], drawn[:, counted])
+            rows.append(Score(system, uas, uuas, float(low), float(high)))
+        return rows
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """System -> [4, map]: mean weights, over scored words and their true heads, of the dependent's row and column
+        in the scores of words, and of the first token and separators in the root's."""
+        return {name: mean.value for name, mean in self._weighed.items()}
+
+    def _parse(self, watched: Watched, tree: Tree) -> list[_Parsed]:
+        size = len(tree.heads)
+        place = np.arange(size)
+        said = [_Parsed(right_branching(size), -np.abs(place[:, None] - place).astype(float))] * self._baseline
+        sentence = to_sentence(watched, self._vectors, causal=self._causal)
+        with torch.no_grad():
+            for name, probe in self._probes.items():
+                chances = probe(sentence).softmax(1).numpy()
+                said.append(_Parsed(chances.argmax(1), chances[:, 1:]))
+                if name in self._weighed:
+                    self._weighed[name].add(sentence, tree)
+        if self._trees or self._picks:
+            maps = with_mean(watched)
+            said += [_Parsed(None, maps[each.map].numpy()) for each in self._trees.values()]
+            found = picked(maps)
+            said += [_Parsed(found[int(each.column), each.map], None) for each in self._picks.values()]
+        return said
+
+
+WEIGHED = (AttentionOnly, AttentionAndWords)
+"""Probes that weigh maps."""
+
+
+class _MeanWeights:
+    """Means of the weights that true heads got, without keeping any."""
+
+    def __init__(self, probe: AttentionOnly | AttentionAndWords) -> None:
+        self._probe = probe
+        maps = probe.words.shape[-1]
+        self._sums = np.zeros((2, 2, maps))
+        self._counts = np.zeros((2, 1, 1))
+
+    def add(self, sentence: Sentence, tree: Tree) -> None:
+        heads, scored = torch.from_numpy(tree.heads), torch.from_numpy(tree.scored)
+        # Words that are not scored are given some head, and their weights thrown away.
+        heads = heads.masked_fill(~scored, ROOT)
+        words, root = self._probe.weights(sentence, heads)
+        below = heads != ROOT
+        for at, kept in enumerate((words, root[scored[~below]])):
+            self._sums[at] += kept.double().sum(0).numpy()
+            self._counts[at] += len(kept)
+
+    @property
+    def value(self) -> np.ndarray:
+        return (self._sums / np.maximum(self._counts, 1)).reshape(4, -1)
+
+
+def _share(hits: float, count: float) -> float:
+    return float(hits) / float(count) if count else float("nan")
