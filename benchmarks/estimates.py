@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import Bar
-from lamina.analyses import get_analysis, names
+from lamina.framework.registry import get_analysis, names
 
 FACTOR = 2.0
 STORIES = {"model": "minilm", "data": "stories"}

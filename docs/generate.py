@@ -13,12 +13,12 @@ import mkdocs_gen_files
 import typer.main
 
 import lamina
-from lamina.analyses import all_analyses, get_analysis
 from lamina.analyses.declaration import Analysis
 from lamina.assets import cards
 from lamina.cli.main import app
 from lamina.corpora.catalogue import CATALOGUE
 from lamina.corpora.formats import FORMATS
+from lamina.framework.registry import all_analyses, get_analysis
 from lamina.tasks import TASKS
 
 _NOT_SHOWN = {"cli", "web", "__main__"}

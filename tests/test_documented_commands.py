@@ -133,8 +133,8 @@ def slim_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.mark.real
 @pytest.mark.usefixtures("slim_models", "hasty_probes")
 def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lamina.analyses import names
     from lamina.cli.main import app
+    from lamina.framework.registry import names
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAMINA_STORE", str(tmp_path / "store"))

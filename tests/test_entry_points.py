@@ -74,6 +74,7 @@ def test_an_analysis_of_another_package_is_like_one_of_ours(
 
 
 def test_a_package_cannot_replace_one_of_ours(installed: dict[str, str]) -> None:
-    from lamina.analyses import ANALYSES, names
+    from lamina.analyses import ANALYSES
+    from lamina.framework.registry import names
 
     assert names()[: len(ANALYSES)] == tuple(each.partition(":")[2] for each in ANALYSES)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.analyses import get_analysis
 from lamina.figures import captions_of
+from lamina.framework.registry import get_analysis
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     if name == "__all__" or not name.startswith("_"):
-        from lamina.analyses import get_analysis, names
+        from lamina.framework.registry import get_analysis, names
 
         if name == "__all__":
             return [*_HOME, *_MODULES, *names()]

@@ -167,9 +167,7 @@ def test_findings_say_the_difference_and_what_pairs_it(geometries):
 def test_a_difference_is_told_of_who_is_higher_only_where_it_is_clear(geometries):
     result = lamina.compare(*geometries)
     table = result.tables["differences"].assign(low=-0.5, high=0.5, p_adjusted=0.7, needed=0)
-    told = lamina.analyses.get_analysis("compare").findings(
-        replace(result, tables={**result.tables, "differences": table})
-    )
+    told = lamina.compare.findings(replace(result, tables={**result.tables, "differences": table}))
     assert [found.status for found in told] == ["open"]
     assert "is higher in small or in deep" in told[0].text
 

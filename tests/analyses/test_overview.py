@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses import all_analyses
 from lamina.analyses.declaration import Chapter
 from lamina.analyses.heads.induction import INDUCTION
 from lamina.analyses.overview import ABILITIES, CHAPTERS, _Line, ability_layers, by_chapter, chapter_of, head_roles
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
+from lamina.framework.registry import all_analyses
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 

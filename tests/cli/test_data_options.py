@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lamina.analyses import all_analyses, get_analysis
 from lamina.cli.encode import encode
 from lamina.cli.report import report
 from lamina.cli.serve import serve
+from lamina.framework.registry import all_analyses, get_analysis
 
 TRAINS = ("windows", "restore", "finetune")
 """Train in float32, and encode nothing."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses import names
 from lamina.cli.main import app
+from lamina.framework.registry import names
 from lamina.result_folder import work_folder
 from lamina.results import Provenance, Result
 

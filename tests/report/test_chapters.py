@@ -8,11 +8,11 @@ import pytest
 
 from lamina import load_encoder
 from lamina.activations import Runtime
-from lamina.analyses import get_analysis
 from lamina.analyses.estimate import Cost
 from lamina.corpora import corpus_from, stories
 from lamina.errors import ModelError
 from lamina.figures import captions_of
+from lamina.framework.registry import get_analysis
 from lamina.report import make_report, making
 from lamina.report.making import in_report
 from lamina.results import Result

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses import names
 from lamina.errors import ResultError, WriteError
 from lamina.figures import captions_of
 from lamina.files.checking import list_files, write_json
 from lamina.findings import Finding
+from lamina.framework.registry import names
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
 from lamina.report.page import Coming, ReportPage

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import lamina.encoders
-from lamina.analyses import get_analysis
 from lamina.cli.main import app
 from lamina.errors import InputError
+from lamina.framework.registry import get_analysis
 from lamina.report import making
 from lamina.testing import TinyEncoder
 

@@ -7,9 +7,9 @@ from html import unescape
 import pytest
 
 from lamina.activations import Runtime
-from lamina.analyses import get_analysis
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
+from lamina.framework.registry import get_analysis
 from lamina.report import make_report, making
 from lamina.report.several import folder_names
 from lamina.results import Result

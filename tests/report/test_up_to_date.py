@@ -12,8 +12,8 @@ import pytest
 
 import lamina.encoders
 from lamina.activations import Runtime
-from lamina.analyses import get_analysis
 from lamina.figures import geometry
+from lamina.framework.registry import get_analysis
 from lamina.report import find_report, make_report, making, up_to_date
 from lamina.testing import TinyEncoder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.analyses import all_analyses
+from lamina.framework.registry import all_analyses
 
 
 @pytest.fixture
@@ -49,17 +49,17 @@ def test_settings_of_a_report_fit_their_analysis(client, cards):
 
 
 def test_an_analysis_of_another_package_that_cannot_be_loaded_is_left_out(client, monkeypatch):
-    from lamina import analyses
     from lamina.errors import InputError
+    from lamina.framework import registry
 
-    found = analyses.get_analysis
+    found = registry.get_analysis
 
     def broken(name: str):
         if name == "geometry":
             raise InputError("the analysis 'geometry' of geometers cannot be loaded: no module named x")
         return found(name)
 
-    monkeypatch.setattr("lamina.analyses.get_analysis", broken)
+    monkeypatch.setattr("lamina.framework.registry.get_analysis", broken)
     named = [card["name"] for card in client().get("/api/analyses").json()]
     assert "geometry" not in named
     assert "probe" in named

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from lamina.analyses import get_analysis
 from lamina.analyses.overview import CHAPTERS
 from lamina.findings import Finding
+from lamina.framework.registry import get_analysis
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.estimates import Estimate

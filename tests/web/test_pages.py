@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lamina.analyses import names
 from lamina.analyses.heads.behaviours import BEHAVIOURS
 from lamina.figures.theme import COLOURS, DARK, GREY, TONES
 from lamina.figures.token_map import ROLES
+from lamina.framework.registry import names
 from lamina.web.app import QUESTIONS, VIEWS
 
 STATIC = Path(str(files("lamina.web"))) / "static"

@@ -54,7 +54,7 @@ def chapter_of(analysis: str) -> Chapter:
         >>> chapter_of("geometry"), chapter_of("ablate"), chapter_of("my_own")
         ('layers', 'heads', 'answering')
     """
-    from lamina.analyses import get_analysis, names
+    from lamina.framework.registry import get_analysis, names
 
     said = str(get_analysis(analysis).chapter) if analysis in names() else ""
     known: dict[str, Chapter] = {card.name: card.name for card in CHAPTERS}

@@ -17,7 +17,7 @@ def needs_of(analysis: Analysis, settings: Mapping[str, Any]) -> tuple[str, ...]
     One that watches maps is a generator, so it need not say so.
 
     Example:
-        >>> from lamina.analyses import get_analysis
+        >>> from lamina.framework.registry import get_analysis
         >>> needs_of(get_analysis("heads"), {"weights": "norm"}), needs_of(get_analysis("geometry"), {})
         (('maps', 'norms'), ('states',))
     """
@@ -45,7 +45,7 @@ def refused_analyses(passport: Passport, analyses: Iterable[Analysis]) -> dict[s
     """Analysis -> why it is refused for a model, with the settings it has by default.
 
     Example:
-        >>> from lamina.analyses import all_analyses
+        >>> from lamina.framework.registry import all_analyses
         >>> from lamina.encoders.passports import passport_of
         >>> from lamina.testing import TinyEncoder
         >>> refused_analyses(passport_of(TinyEncoder()), all_analyses())
@@ -70,7 +70,7 @@ def verdict(passport: Passport) -> list[str]:
         >>> fails, "heads" in refused, works
         ('look-ahead: Maps look ahead.', True, 'All other analyses work.')
     """
-    from lamina.analyses import all_analyses
+    from lamina.framework.registry import all_analyses
 
     said = [f"{check.name}: {check.said}" for check in passport.failed]
     if passport.failed or not passport.maps:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.analyses import get_analysis
 from lamina.analyses.inputs import REQUIRED
 from lamina.errors import InputError
+from lamina.framework.registry import get_analysis
 
 if TYPE_CHECKING:
     from lamina.analyses.declaration import Analysis, Asked

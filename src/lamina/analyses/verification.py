@@ -28,7 +28,7 @@ def check_findings(result: Result) -> list[str]:
         >>> check_findings(lamina.geometry(TinyEncoder(), texts, samples=10))
         []
     """
-    from lamina.analyses import get_analysis
+    from lamina.framework.registry import get_analysis
 
     wrong = [
         f"{result.analysis}: {problem} ({found.text!r})"

@@ -24,7 +24,7 @@ def describe(
 
     Example: `lamina describe heads`
     """
-    from lamina.analyses import all_analyses, get_analysis
+    from lamina.framework.registry import all_analyses, get_analysis
 
     shown = [each.describe() for each in all_analyses()] if name is None else get_analysis(name).describe()
     print(json.dumps(shown, indent=2, default=str))

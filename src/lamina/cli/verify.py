@@ -172,8 +172,8 @@ def _results(roots: Iterable[Path]) -> _Part:
 
 def _told_wrongly(folder: Path) -> list[str]:
     """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
-    from lamina.analyses import get_analysis, names
     from lamina.analyses.verification import check_findings
+    from lamina.framework.registry import get_analysis, names
     from lamina.results import Result
 
     result = Result.load(folder)

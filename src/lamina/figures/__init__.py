@@ -88,7 +88,7 @@ def _not_drawn(result: Result) -> Mapping[str, str]:
 
 def _drawer(analysis: str) -> ModuleType | None:
     """The module that draws an analysis; altair is slow to import, so only when asked for."""
-    from lamina.analyses import get_analysis, names
+    from lamina.framework.registry import get_analysis, names
 
     own = f"{__name__}.{analysis}"
     if find_spec(own) is not None:

@@ -10,12 +10,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from lamina.analyses import get_analysis
 from lamina.analyses.overview import CHAPTERS, ChapterCard, ability_layers, chapter_of, head_roles
 from lamina.errors import InputError
 from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
 from lamina.findings import Finding, number, p_in_words, strongest_first
+from lamina.framework.registry import get_analysis
 from lamina.result_folder import is_as_saved
 from lamina.results import Provenance, Result
 from lamina.stats.status import Status

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from lamina.analyses import get_analysis, names
 from lamina.errors import LaminaError
+from lamina.framework.registry import get_analysis, names
 from lamina.report.page import Coming, ReportPage
 from lamina.results import Result
 

@@ -28,7 +28,7 @@ def learning_settings(declared: Analysis, limit: int | None) -> dict[str, Any]:
     """The settings of the fine-tuning; with a limit, no more stories than that are learned from, or scored.
 
     Example:
-        >>> from lamina.analyses import get_analysis
+        >>> from lamina.framework.registry import get_analysis
         >>> learning_settings(get_analysis("finetune"), 100)["max_steps"]
         7
     """

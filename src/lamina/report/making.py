@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.analyses import all_analyses
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import CorpusError, FormatError, InputError, ModelError, TaskError
+from lamina.framework.registry import all_analyses
 from lamina.report.growing import GrowingPage
 from lamina.report.learning import FINETUNE, LONGEST, SlowError, announce, in_words, learning_settings, too_slow
 from lamina.report.page import ReportPage

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.analyses import get_analysis
 from lamina.errors import CorpusError, InputError
+from lamina.framework.registry import get_analysis
 from lamina.report.page import write_report
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina import assets
-from lamina.analyses import GROUP
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import DamagedError, InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, hash_file, read_json, sha256_of, write_json
+from lamina.framework.registry import GROUP
 from lamina.report.page import FIGURES
 from lamina.result_folder import HEAD, read_head
 

@@ -67,7 +67,7 @@ class AppState:
     @cached_property
     def analyses(self) -> tuple[Analysis, ...]:
         """Every analysis, in the order of the report; one of another package that cannot be loaded is left out."""
-        from lamina.analyses import get_analysis, names
+        from lamina.framework.registry import get_analysis, names
 
         found = []
         with self.models.importing:

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import binomtest
 
 import lamina
-from lamina.analyses import get_analysis
 from lamina.analyses.behaviour.accuracies import Accuracies
 from lamina.analyses.behaviour.judging import n_grams_of
 from lamina.analyses.behaviour.verdicts import SCORES, Verdicts, score_pairs
@@ -23,6 +22,7 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.figures import captions_of, draw
+from lamina.framework.registry import get_analysis
 from lamina.results import Result
 from tests.language_models import tiny_causal, tiny_masked
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses import all_analyses
 from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.analyses.watching import Watch, watch, watch_together
 from lamina.corpora import corpus_from
@@ -20,6 +19,7 @@ from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.encoders.contract import STATES, Want
 from lamina.errors import InputError, ModelError
+from lamina.framework.registry import all_analyses
 from lamina.results import Result
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses import get_analysis
 from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.behaviour.item_comparison import ALL, Answers, Apart, Asked, Estimate, shared_items
 from lamina.analyses.comparison_findings import Lead, leads_in_words
@@ -18,6 +17,7 @@ from lamina.analyses.inputs import Loaded, TwoModels
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
 from lamina.findings import Source, cell, rows_of
+from lamina.framework.registry import get_analysis
 from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from lamina.analyses import get_analysis
 from lamina.analyses.probing.contenders import tasks_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
+from lamina.framework.registry import get_analysis
 from lamina.result_index import Entry, ResultIndex, using
 from lamina.results import Result
 from lamina.web.api.answers import ERRORS, Typed
