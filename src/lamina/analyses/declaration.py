@@ -86,6 +86,49 @@ class Table:
         object.__setattr__(self, "kept", kept)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What an analysis says of itself; decorates the function that answers the question (as `analysis`)."""
+
+    title: str
+    """A heading."""
+    question: str
+    """What it answers, as a question."""
+    method: str
+    """How, in two sentences."""
+    reads: Reads
+    """What it is called with."""
+    version: int
+    """Raised when the same inputs would give other numbers."""
+    tables: Mapping[str, Table]
+    """What it returns."""
+    chapter: Chapter
+    """Where the report and the app show it."""
+    cites: tuple[str, ...] = ()
+    """Papers, as author and year."""
+    report: Mapping[str, Any] | None = None
+    """The settings with which the default report asks it; None where it does not."""
+    takes: float | None = None
+    """Seconds in the default report of minilm on 2 cores (docs/benchmarks.md): while a report is made, its page says
+    from these how long the rest takes."""
+    charts: str | None = None
+    """The module whose `draw` draws it and whose `CAPTIONS` explain the charts; by default the one in `lamina.figures`
+    with the analysis's name."""
+    example: str = ""
+    """A command to show in its help."""
+    needs: tuple[str, ...] | None = None
+    """What it cannot do without of a model's states, maps, norms or ablation, where the function does not show it: by
+    default maps if it watches them, states otherwise."""
+
+    def __call__(self, function: Callable[..., Any]) -> Analysis:
+        """The function as an analysis."""
+        return Analysis(function, self)
+
+
+analysis = Declaration
+"""The decorator of an analysis's function."""
+
+
 class Overview(NamedTuple):
     """A small table for the terminal: the numbers one looks at first."""
 
@@ -131,22 +174,22 @@ class Analysis:
         ['model', 'layer', 'measure', 'value', 'low', 'high']
     """
 
-    def __init__(self, function: Callable[..., Any], **said: Any) -> None:
+    def __init__(self, function: Callable[..., Any], declaration: Declaration) -> None:
         self.function = function
         self.name: str = function.__name__
-        self.title: str = said["title"]
-        self.question: str = said["question"]
-        self.method: str = said["method"]
-        self.cites: tuple[str, ...] = said["cites"]
-        self.reads: Reads = said["reads"]
-        self.version: int = said["version"]
-        self.tables: Mapping[str, Table] = said["tables"]
-        self.chapter: Chapter = said["chapter"]
-        self.report: Mapping[str, Any] | None = said["report"]
-        self.takes: float | None = said["takes"]
-        self.charts: str = said["charts"] or f"lamina.figures.{self.name}"
-        self.example: str = said["example"]
-        self.needs: tuple[str, ...] | None = said["needs"]
+        self.title = declaration.title
+        self.question = declaration.question
+        self.method = declaration.method
+        self.cites = declaration.cites
+        self.reads = declaration.reads
+        self.version = declaration.version
+        self.tables = declaration.tables
+        self.chapter = declaration.chapter
+        self.report = declaration.report
+        self.takes = declaration.takes
+        self.charts = declaration.charts or f"lamina.figures.{self.name}"
+        self.example = declaration.example
+        self.needs = declaration.needs
         self.__name__, self.__qualname__, self.__module__ = self.name, self.name, function.__module__
         self.__doc__, self.__wrapped__ = function.__doc__, function
         self._findings: Callable[[Result], Iterable[Finding]] | None = None
@@ -312,50 +355,6 @@ class Analysis:
             if name == "dtype" and not isinstance(model, str | Path) and model is not None:
                 raise InputError(f"{self.name}: dtype is for a model given by name; this model is already loaded")
         return self.option_checker.check(chosen)
-
-
-def analysis(
-    *,
-    title: str,
-    question: str,
-    method: str,
-    reads: Reads,
-    version: int,
-    tables: Mapping[str, Table],
-    chapter: Chapter,
-    cites: tuple[str, ...] = (),
-    report: Mapping[str, Any] | None = None,
-    takes: float | None = None,
-    charts: str | None = None,
-    example: str = "",
-    needs: tuple[str, ...] | None = None,
-) -> Callable[[Callable[..., Any]], Analysis]:
-    """Declare a function as an analysis.
-
-    Args:
-        title: a heading.
-        question: what it answers, as a question.
-        method: how, in two sentences.
-        reads: what it is called with.
-        version: raised when the same inputs would give other numbers.
-        tables: what it returns.
-        chapter: where the report and the app show it.
-        cites: papers, as author and year.
-        report: the settings with which the default report asks it; None where it does not.
-        takes: seconds in the default report of minilm on 2 cores (docs/benchmarks.md): while a report is made, its page
-            says from these how long the rest takes.
-        charts: the module whose `draw` draws it and whose `CAPTIONS` explain the charts; by default the one in
-            `lamina.figures` with the analysis's name.
-        example: a command to show in its help.
-        needs: what it cannot do without of a model's states, maps, norms or ablation, where that is not to be seen from
-            the function: by default maps if it watches them, states otherwise.
-    """
-    said = dict(locals())
-
-    def declare(function: Callable[..., Any]) -> Analysis:
-        return Analysis(function, **said)
-
-    return declare
 
 
 def _runtime(places: dict[str, Any]) -> Runtime:
