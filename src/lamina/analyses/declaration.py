@@ -1,6 +1,6 @@
 """An analysis declares itself once; the command, the Python call, the report, the app and the docs come from that.
 
-The function's own signature declares the settings (`samples: Samples = 500`), the decorator says the rest:
+The signature of the function declares the settings (`samples: Samples = 500`), the decorator the rest:
 
     @analysis(title="Heads that find dependencies", question="...", method="...", reads=Treebank(), version=1)
     def heads(encoder: Encoder, corpus: Corpus, *, samples: Samples = 500, seed: Seed = 0) -> Tables: ...
@@ -8,8 +8,8 @@ The function's own signature declares the settings (`samples: Samples = 500`), t
     @heads.finds
     def _findings(result: Result) -> Iterable[Finding]: ...
 
-A function may also ask for a `runtime` (where things lie and run) and a `work` folder (kept until the result is saved).
-One that watches attention maps is a generator: it yields a `Watch`, and the runner makes one pass for all who wait.
+A function may also take a `runtime` (folders, device, engine) and a `work` folder (deleted when the result is saved).
+One that watches attention maps is a generator: it yields a `Watch`, and one pass over the texts serves all that wait.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
 
 Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
 """Where a result is shown; titles and questions are in `lamina.analyses.overview`."""
-Kept = Literal["csv", "parquet"]
+TableFormat = Literal["csv", "parquet"]
 """The format of a saved table, and the suffix of its file."""
 _INJECTED = ("runtime", "work")
 """Parameters that the runner fills in."""
 _PLACES = ("runtime", "store", "device", "engine", "keep", "trust_remote_code", "out", "replace")
-"""Keywords of a call that say where things lie and run, and where the result goes."""
+"""Keywords of a call that say where it runs and where the result goes."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What an analysis gives back; the runner adds provenance and makes it a `Result`."""
+    """What an analysis returns; provenance and findings are added, and it becomes a `Result`."""
 
     tables: Mapping[str, pandas.DataFrame]
     """Table name -> long-form table, with the columns that were declared."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Why something was left out -> how many times."""
     model: Mapping[str, Any] = field(default_factory=dict)
-    """What else provenance should say of the model."""
+    """Further entries of the provenance of the model."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What else provenance should say of the data."""
+    """Further entries of the provenance of the data."""
     seeds: tuple[int, ...] | None = None
-    """The random seeds used; the setting `seed` where not given."""
+    """The random seeds used; by default the setting `seed`."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files that belong to the result, by name."""
     scored: Mapping[str, int] = field(default_factory=dict)
-    """What was scored (a task, dependencies) -> how many targets: too few are a warning. See `sample_size`."""
+    """What was scored (a task, dependencies) -> number of targets; too few give a warning, see `sample_size`."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,16 @@ class Table:
     columns: tuple[str, ...]
     optional: bool = False
     """Whether it is there only with some settings or some data."""
-    kept: Kept = "csv"
-    """As what it is saved: Parquet where there is one row per item."""
+    kept: TableFormat = "csv"
+    """Parquet where there is one row per item."""
 
-    def __init__(self, rows: str, columns: str | Iterable[str], *, optional: bool = False, kept: Kept = "csv") -> None:
+    def __init__(
+        self, rows: str, columns: str | Iterable[str], *, optional: bool = False, kept: TableFormat = "csv"
+    ) -> None:
         """`columns` are names, or one string that separates them by spaces or commas."""
-        named = columns.replace(",", " ").split() if isinstance(columns, str) else columns
+        names = columns.replace(",", " ").split() if isinstance(columns, str) else columns
         object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "columns", tuple(named))
+        object.__setattr__(self, "columns", tuple(names))
         object.__setattr__(self, "optional", optional)
         object.__setattr__(self, "kept", kept)
 
@@ -130,7 +132,7 @@ analysis = Declaration
 
 
 class Overview(NamedTuple):
-    """A small table for the terminal: the numbers one looks at first."""
+    """A small table for the terminal: the numbers to look at first."""
 
     title: str
     columns: tuple[str, ...]
@@ -139,7 +141,7 @@ class Overview(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """One question, ready to be answered."""
+    """An analysis with its inputs loaded and its settings checked, ready to run."""
 
     analysis: Analysis
     loaded: Loaded
@@ -148,12 +150,12 @@ class Asked:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """What provenance records: every setting that counts, and hashes of the files they name."""
+        """What provenance records: every setting that can change the answer, and hashes of the files they name."""
         from lamina.analyses.cache import contents_of
 
         declared = self.analysis.settings
-        counted = {name: _json(value) for name, value in self.settings.items() if declared[name].about.counts}
-        return counted | contents_of(declared, self.settings)
+        recorded = {name: _json(value) for name, value in self.settings.items() if declared[name].about.counts}
+        return recorded | contents_of(declared, self.settings)
 
     @cached_property
     def question(self) -> str:
@@ -198,13 +200,13 @@ class Analysis:
 
     @cached_property
     def settings(self) -> dict[str, Declared]:
-        """Its settings, by name, as the signature declares them."""
+        """Name -> setting, as the signature declares them."""
         return settings_of(self.function, _INJECTED)
 
     @cached_property
     def options(self) -> tuple[Declared, ...]:
-        """The data options of what it reads; a setting of its own takes the place of one of the same name."""
-        return tuple(each for each in self.reads.options if each.name not in self.settings)
+        """The data options of what it reads; a setting of the same name replaces one."""
+        return tuple(option for option in self.reads.options if option.name not in self.settings)
 
     @cached_property
     def checker(self) -> Checker:
@@ -214,20 +216,21 @@ class Analysis:
     @cached_property
     def option_checker(self) -> Checker:
         """Checks data options."""
-        return Checker(self.name, {each.name: each for each in self.options})
+        return Checker(self.name, {option.name: option for option in self.options})
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter
         positional = [
-            kind(each.name, kind.VAR_POSITIONAL if each.many else kind.POSITIONAL_OR_KEYWORD)
-            if each.many or each.default is REQUIRED
-            else kind(each.name, kind.POSITIONAL_OR_KEYWORD, default=each.default)
-            for each in self.reads.given
+            kind(given.name, kind.VAR_POSITIONAL if given.many else kind.POSITIONAL_OR_KEYWORD)
+            if given.many or given.default is REQUIRED
+            else kind(given.name, kind.POSITIONAL_OR_KEYWORD, default=given.default)
+            for given in self.reads.given
         ]
-        keywords = {each.name: each for each in (*self.settings.values(), *self.options)}
+        keywords = {setting.name: setting for setting in (*self.settings.values(), *self.options)}
         named = [
-            kind(name, kind.KEYWORD_ONLY, default=each.default, annotation=each.type) for name, each in keywords.items()
+            kind(name, kind.KEYWORD_ONLY, default=setting.default, annotation=setting.type)
+            for name, setting in keywords.items()
         ]
         places = [kind(name, kind.KEYWORD_ONLY, default=None) for name in _PLACES]
         return inspect.Signature([*positional, *named, *places], return_annotation=Result)
@@ -236,14 +239,14 @@ class Analysis:
         return f"<analysis {self.name}: {self.title}>"
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Result:
-        """Answer the question; with `out`, save the result there, or reuse one that answers it already."""
+        """Answer the question; with `out`, save the result there, or reuse a saved one that answers it already."""
         from lamina.analyses.cache import ask
         from lamina.analyses.runner import run
 
         if self.wants("work") and keywords.get("out") is None:
             raise InputError(f"{self.name} writes files: say where with out=FOLDER")
-        asked, out, replace = self._bound(inputs, keywords)
-        return run(asked) if out is None else ask(asked, Path(out), replace=replace)
+        query, out, replace = self._bound(inputs, keywords)
+        return run(query) if out is None else ask(query, Path(out), replace=replace)
 
     def estimate(self, *inputs: Any, **keywords: Any) -> Cost:
         """What answering would take, without answering."""
@@ -252,7 +255,7 @@ class Analysis:
         return estimate(self._bound(inputs, keywords)[0])
 
     def ask(self, *inputs: Any, **keywords: Any) -> Asked:
-        """The question itself, inputs loaded and settings checked."""
+        """The analysis with its inputs loaded and settings checked, not run."""
         return self._bound(inputs, keywords)[0]
 
     def finds(self, function: Callable[[Result], Iterable[Finding]]) -> Callable[[Result], Iterable[Finding]]:
@@ -261,31 +264,31 @@ class Analysis:
         return function
 
     def costs(self, function: Callable[..., Cost]) -> Callable[..., Cost]:
-        """Decorates the function that says what an answer takes, called as the analysis itself is."""
+        """Decorates the function that estimates the cost; it takes the arguments of the analysis after an `Estimator`."""
         self._costs = function
         return function
 
     def shows(self, function: Callable[[Result], Iterable[Overview | str]]) -> Callable[..., Any]:
-        """Decorates the function that gives what the terminal shows above the findings: small tables, or lines."""
+        """Decorates the function that gives what the terminal prints above the findings: small tables, or lines."""
         self._shows = function
         return function
 
     def overview(self, result: Result) -> Iterable[Overview | str]:
-        """What the terminal shows above the findings."""
+        """What the terminal prints above the findings."""
         return self._shows(result) if self._shows else ()
 
     @property
     def cost_function(self) -> Callable[..., Cost] | None:
-        """What `costs` decorated; None where a trial on a sample of the data tells."""
+        """What `costs` decorated; None if a trial on a sample of the data gives the estimate."""
         return self._costs
 
     def findings(self, result: Result) -> tuple[Finding, ...]:
         """What a result shows, clear findings first, the most important of them at the top."""
         from dataclasses import replace
 
-        found = tuple(self._findings(result)) if self._findings else ()
-        told = Sample.of(result.provenance).told_by(strongest_first(found))
-        return tuple(replace(each, chapter=self.chapter) for each in told)
+        findings = strongest_first(tuple(self._findings(result)) if self._findings else ())
+        with_remarks = Sample.of(result.provenance).told_by(findings)
+        return tuple(replace(finding, chapter=self.chapter) for finding in with_remarks)
 
     def wants(self, name: str) -> bool:
         """Whether the function asks for a `runtime` or a `work` folder."""
@@ -301,7 +304,7 @@ class Analysis:
             "cites": list(self.cites),
             "chapter": self.chapter,
             "version": self.version,
-            "inputs": [_input(each) for each in self.reads.given],
+            "inputs": [_input(given) for given in self.reads.given],
             "data_options": self.option_checker.schema(),
             "settings": self.checker.schema(),
             "tables": {
@@ -318,7 +321,7 @@ class Analysis:
     def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Asked, Any, bool]:
         places = {name: keywords.pop(name) for name in _PLACES if name in keywords}
         given = self._given(inputs, keywords)
-        options = {each.name for each in self.options}
+        options = {option.name for option in self.options}
         chosen = {name: keywords.pop(name) for name in list(keywords) if name in options}
         settings = self.checker.check(keywords)
         runtime = _runtime(places)
@@ -327,24 +330,24 @@ class Analysis:
         return Asked(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))
 
     def _given(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-        """The inputs by name; what is missing or too much is said."""
+        """The inputs by name; an InputError if one is missing, unknown or given twice."""
         expected = self.reads.given
         if len(expected) == 1 and expected[0].many:
             name = expected[0].name
             listed = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], list | tuple) else inputs
             return {name: list(keywords.pop(name, listed))}
-        call = f"lamina.{self.name}({', '.join(each.name for each in expected)}, **settings)"
+        call = f"lamina.{self.name}({', '.join(wanted.name for wanted in expected)}, **settings)"
         if len(inputs) > len(expected):
             raise InputError(f"{self.name} takes {len(expected)} inputs, not {len(inputs)}: {call}")
-        given = dict(zip((each.name for each in expected), inputs, strict=False))
-        for each in expected:
-            if each.name in keywords:
-                if each.name in given:
-                    raise InputError(f"{self.name}: {each.name} is given twice")
-                given[each.name] = keywords.pop(each.name)
-            elif each.name not in given and each.default is REQUIRED:
-                raise InputError(f"{self.name}: {each.name} is missing; call it as {call}")
-        return {each.name: given.get(each.name, each.default) for each in expected}
+        given = dict(zip((wanted.name for wanted in expected), inputs, strict=False))
+        for wanted in expected:
+            if wanted.name in keywords:
+                if wanted.name in given:
+                    raise InputError(f"{self.name}: {wanted.name} is given twice")
+                given[wanted.name] = keywords.pop(wanted.name)
+            elif wanted.name not in given and wanted.default is REQUIRED:
+                raise InputError(f"{self.name}: {wanted.name} is missing; call it as {call}")
+        return {wanted.name: given.get(wanted.name, wanted.default) for wanted in expected}
 
     def _options(self, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
         data, model = given.get("data"), given.get("model")
@@ -364,22 +367,23 @@ def _runtime(places: dict[str, Any]) -> Runtime:
     store, device, engine, keep = (places.pop(name, None) for name in ("store", "device", "engine", "keep"))
     trust = bool(places.pop("trust_remote_code", None))
     if given is not None:
-        parted = trust or any(part is not None for part in (store, device, engine, keep))
-        if not isinstance(given, Runtime) or parted:
+        has_parts = trust or any(part is not None for part in (store, device, engine, keep))
+        if not isinstance(given, Runtime) or has_parts:
             raise InputError("runtime is a lamina.Runtime(store, device, engine); give it or its parts, not both")
         return given
     return Runtime(None if store is None else Path(store), device, engine, trust, keep)
 
 
-def _input(each: Input) -> dict[str, Any]:
-    said = {"name": each.name, "help": each.help, "many": each.many, "required": each.default is REQUIRED}
-    return said if each.default is REQUIRED else said | {"default": each.default}
+def _input(given: Input) -> dict[str, Any]:
+    required = given.default is REQUIRED
+    described = {"name": given.name, "help": given.help, "many": given.many, "required": required}
+    return described if required else described | {"default": given.default}
 
 
 def _json(value: Any) -> Any:
     """A setting as provenance and keys hold it."""
     if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
+        return [_json(item) for item in value]
     if isinstance(value, Result):
         return value.key
     return value.describe() if hasattr(value, "describe") else value
