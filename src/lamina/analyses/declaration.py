@@ -264,7 +264,7 @@ class Analysis:
         return function
 
     def costs(self, function: Callable[..., Cost]) -> Callable[..., Cost]:
-        """Decorates the function that estimates the cost; it takes the arguments of the analysis after an `Estimator`."""
+        """Decorates the function that estimates the cost; called with an `Estimator`, then as the analysis itself."""
         self._costs = function
         return function
 
