@@ -21,10 +21,9 @@ from lamina.analyses.heads.headmap import DivergenceMeter, divergences
 from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import PatternMeter, SurfaceMeter
 from lamina.analyses.heads.trees import Learner, shuffled, static_vectors
-from lamina.analyses.watched import WatchedBatch
-from lamina.analyses.watching import Meter, watch
 from lamina.corpora import load_corpus
 from lamina.encoders import Encoder, load_encoder
+from lamina.framework.watch import Meter, WatchedBatch, watch
 from lamina.probes.parsers import AttentionAndWords
 from lamina.stats.units import halve
 from lamina.types import Text
@@ -148,7 +147,7 @@ def _epoch(encoder: Encoder) -> Bar:
 _WATCH = """
 import resource, sys
 from benchmarks.attention import meters_of
-from lamina.analyses.watching import watch
+from lamina.framework.watch import watch
 from lamina.corpora import load_corpus
 from lamina.encoders import load_encoder
 encoder = load_encoder("minilm", device="cpu")

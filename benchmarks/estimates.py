@@ -73,8 +73,8 @@ def _estimate(name: str, store: Path) -> dict[str, float]:
 
 
 def _answer(name: str, store: Path) -> dict[str, float]:
-    from lamina.analyses.estimate import memory_now
-    from lamina.analyses.runner import run
+    from lamina.framework.estimate import memory_now
+    from lamina.framework.run import run
 
     asked = get_analysis(name).ask(**CALLS[name], store=store, device="cpu")
     work = store / "work"

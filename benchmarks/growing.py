@@ -155,7 +155,7 @@ def parse(folder: Path, *, texts: int) -> Callable[[], object]:
 def watch_heads(_folder: Path, *, texts: int) -> Callable[[], object]:
     """The surface measures of `lamina attention`."""
     from lamina.analyses.heads.surface import SurfaceMeter
-    from lamina.analyses.watching import watch
+    from lamina.framework.watch import watch
 
     encoder, corpus = tiny_bert(), corpus_of(texts)
 

@@ -13,11 +13,11 @@ import mkdocs_gen_files
 import typer.main
 
 import lamina
-from lamina.analyses.declaration import Analysis
 from lamina.assets import cards
 from lamina.cli.main import app
 from lamina.corpora.catalogue import CATALOGUE
 from lamina.corpora.formats import FORMATS
+from lamina.framework.declare import Analysis
 from lamina.framework.registry import all_analyses, get_analysis
 from lamina.tasks import TASKS
 

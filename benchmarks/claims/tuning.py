@@ -15,12 +15,12 @@ from lamina.analyses.cause.prune_saving import RETRAINED
 from lamina.analyses.cause.restore import best_table, effect_table, restore
 from lamina.analyses.cause.restore_layers import Changed, Span
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.declaration import Analysis
 from lamina.analyses.diff import Difference, _tested, changed_layers, diff
 from lamina.analyses.diff import best_table as layers_changed
 from lamina.analyses.finetune import finetune
 from lamina.analyses.similarity import LeftOut, jackknife_draws
 from lamina.analyses.windows import difference_table, windows
+from lamina.framework.declare import Analysis
 from lamina.results import Provenance, Result
 from lamina.stats.family import sign_flip_family
 from lamina.training.objective import Outcome, Sum, contrast_table

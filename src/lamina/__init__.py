@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lamina.activations import ActivationStore, Runtime, extract
-    from lamina.analyses.declaration import Analysis, Table, Tables, analysis
-    from lamina.analyses.estimate import Cost
-    from lamina.analyses.inputs import (
+    from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
+    from lamina.corpora.views import View
+    from lamina.encoders import Activations, Encoder, load_encoder
+    from lamina.encoders.series import Series, load_series
+    from lamina.errors import LaminaError
+    from lamina.findings import Finding, Source, finding
+    from lamina.framework.declare import Analysis, Table, Tables, analysis
+    from lamina.framework.estimate import Cost
+    from lamina.framework.inputs import (
         Documents,
         QuestionSet,
         SavedResults,
@@ -28,13 +34,7 @@ if TYPE_CHECKING:
         Treebank,
         TwoModels,
     )
-    from lamina.analyses.settings import Setting
-    from lamina.corpora import Corpus, Questions, Splits, corpus_from, load_corpus, load_questions, load_splits
-    from lamina.corpora.views import View
-    from lamina.encoders import Activations, Encoder, load_encoder
-    from lamina.encoders.series import Series, load_series
-    from lamina.errors import LaminaError
-    from lamina.findings import Finding, Source, finding
+    from lamina.framework.settings import Setting
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
     from lamina.results import Provenance, Result
@@ -44,37 +44,37 @@ if TYPE_CHECKING:
 _HOME = {
     "ActivationStore": "lamina.activations",
     "Activations": "lamina.encoders",
-    "Analysis": "lamina.analyses.declaration",
+    "Analysis": "lamina.framework.declare",
     "Corpus": "lamina.corpora",
-    "Cost": "lamina.analyses.estimate",
-    "Documents": "lamina.analyses.inputs",
+    "Cost": "lamina.framework.estimate",
+    "Documents": "lamina.framework.inputs",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
     "Finding": "lamina.findings",
     "LaminaError": "lamina.errors",
     "Provenance": "lamina.results",
-    "QuestionSet": "lamina.analyses.inputs",
+    "QuestionSet": "lamina.framework.inputs",
     "Questions": "lamina.corpora",
     "Result": "lamina.results",
     "Runtime": "lamina.activations",
-    "SavedResults": "lamina.analyses.inputs",
+    "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",
     "Series": "lamina.encoders.series",
-    "Sentence": "lamina.analyses.inputs",
-    "Setting": "lamina.analyses.settings",
+    "Sentence": "lamina.framework.inputs",
+    "Setting": "lamina.framework.settings",
     "Source": "lamina.findings",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
-    "Table": "lamina.analyses.declaration",
-    "Tables": "lamina.analyses.declaration",
+    "Table": "lamina.framework.declare",
+    "Tables": "lamina.framework.declare",
     "Task": "lamina.tasks",
     "Text": "lamina.types",
-    "Texts": "lamina.analyses.inputs",
-    "TrainedTexts": "lamina.analyses.inputs",
-    "Treebank": "lamina.analyses.inputs",
-    "TwoModels": "lamina.analyses.inputs",
+    "Texts": "lamina.framework.inputs",
+    "TrainedTexts": "lamina.framework.inputs",
+    "Treebank": "lamina.framework.inputs",
+    "TwoModels": "lamina.framework.inputs",
     "View": "lamina.corpora.views",
-    "analysis": "lamina.analyses.declaration",
+    "analysis": "lamina.framework.declare",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
     "finding": "lamina.findings",

@@ -41,7 +41,7 @@ def progress(what: str, total: float | None = None) -> Iterator[Advance]:
         with _bar(what, total) as advance:
             yield advance
         return
-    shown = {"json": _JsonLines, "lines": _Lines, "none": _Silence}[kind](what, total)
+    shown = {"json": _JsonProgress, "lines": _LineProgress, "none": _SilentProgress}[kind](what, total)
     yield shown.advance
     shown.end()
 
@@ -80,7 +80,7 @@ def _bar(what: str, total: float | None) -> Iterator[Advance]:
         yield advance
 
 
-class _Silence:
+class _SilentProgress:
     """Counts but prints nothing."""
 
     def __init__(self, what: str, total: float | None) -> None:
@@ -97,7 +97,7 @@ class _Silence:
         """The step is done."""
 
 
-class _Lines(_Silence):
+class _LineProgress(_SilentProgress):
     """A line when a step starts and ends, and regular lines in between."""
 
     def __init__(self, what: str, total: float | None) -> None:
@@ -121,7 +121,7 @@ class _Lines(_Silence):
         print(f"{self.what}: {text}", file=sys.stderr, flush=True)
 
 
-class _JsonLines(_Silence):
+class _JsonProgress(_SilentProgress):
     """One JSON object per line: `{"what": ..., "done": ..., "total": ...}`."""
 
     def __init__(self, what: str, total: float | None) -> None:

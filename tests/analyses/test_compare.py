@@ -14,9 +14,9 @@ from sklearn.metrics import f1_score
 
 from lamina.analyses.compare import STATISTICS, compare, in_words, layer_differences
 from lamina.analyses.probing.paired import read_answers
-from lamina.analyses.verification import check_findings
 from lamina.errors import InputError
 from lamina.framework.registry import get_analysis
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 
 from .saved_predictions import LABELS, write_predictions

@@ -12,10 +12,10 @@ from scipy.stats import ttest_rel
 import lamina
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, UNPAIRED, why_unpaired
-from lamina.analyses.verification import check_findings
-from lamina.analyses.watching import watch
 from lamina.corpora import corpus_from
 from lamina.errors import InputError
+from lamina.framework.verify import check_findings
+from lamina.framework.watch import watch
 from lamina.results import Result
 from lamina.stats import drawn_contrast
 from lamina.testing import TinyEncoder

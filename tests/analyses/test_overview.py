@@ -8,11 +8,19 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.declaration import Chapter
 from lamina.analyses.heads.induction import INDUCTION
-from lamina.analyses.overview import ABILITIES, CHAPTERS, _Line, ability_layers, by_chapter, chapter_of, head_roles
+from lamina.analyses.overview import (
+    ABILITIES,
+    CHAPTERS,
+    _AbilityLine,
+    ability_layers,
+    by_chapter,
+    chapter_of,
+    head_roles,
+)
 from lamina.figures.overview import abilities, beside, describe_abilities, roles
 from lamina.figures.theme import BEHAVIOUR_LOOKS
+from lamina.framework.declare import Chapter
 from lamina.framework.registry import all_analyses
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
@@ -63,7 +71,7 @@ def test_layers_that_can_be_the_best_are_those_of_the_results_confidence_set():
         [("m", layer, "all", value, value - 0.1, value + 0.1) for layer, value in enumerate([0.5, 0.8, 0.79, 0.7])],
         columns=["representation", "layer", "class", "value", "low", "high"],
     )
-    line = _Line("Classes", "F1", scores, {}, 0.2, "static vectors", among_best=(1, 2))
+    line = _AbilityLine("Classes", "F1", scores, {}, 0.2, "static vectors", among_best=(1, 2))
     table = pd.DataFrame(line.rows("contextualize"), columns=list(ABILITIES))
     assert table["among_best"].tolist() == [False, True, True, False]
     assert set(zip(table["peak_low"], table["peak_high"], strict=True)) == {(1, 2)}

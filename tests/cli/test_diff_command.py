@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Told
 
-from lamina.analyses.verification import check_findings
 from lamina.cli.main import app
 from lamina.corpora import load_corpus
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.training.provenance import TEXTS, text_hash
 

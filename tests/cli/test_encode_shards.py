@@ -14,8 +14,8 @@ import pytest
 from lamina.activations import ActivationStore, problems, stores
 from lamina.activations.engines.processes import ProcessEngine
 from lamina.activations.shards import read_index
-from lamina.analyses.requests import read_request
 from lamina.errors import InputError
+from lamina.framework.requests import read_request
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "scale.md"
 JOB = re.compile(r"```sbatch\n(.*?)```", re.DOTALL)

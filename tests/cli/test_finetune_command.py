@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import lamina
-from lamina.analyses.verification import check_findings
 from lamina.errors import ModelError
 from lamina.figures.finetune import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.probing.tables import Score
-from lamina.analyses.verification import check_findings
 from lamina.figures import to_svg
 from lamina.figures.order import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from tests.cli.conftest import Done
 from tests.tasks.test_order_making import text

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lamina.analyses.verification import check_findings
 from lamina.cli import main
 from lamina.figures import to_svg
 from lamina.figures.restore import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.verification import check_findings
 from lamina.figures import to_svg
 from lamina.figures.structure import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from tests.cli.conftest import Done
 

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import lamina
-from lamina.analyses.verification import check_findings
 from lamina.cli import main
 from lamina.errors import InputError
 from lamina.figures import to_svg
 from lamina.figures.windows import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.training import finetune as training
 

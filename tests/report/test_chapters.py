@@ -8,10 +8,10 @@ import pytest
 
 from lamina import load_encoder
 from lamina.activations import Runtime
-from lamina.analyses.estimate import Cost
 from lamina.corpora import corpus_from, stories
 from lamina.errors import ModelError
 from lamina.figures import captions_of
+from lamina.framework.estimate import Cost
 from lamina.framework.registry import get_analysis
 from lamina.report import make_report, making
 from lamina.report.making import in_report
@@ -75,7 +75,7 @@ def few_stories(monkeypatch, model_folder, tmp_path):
 
 def test_fine_tuning_is_announced_with_its_time(few_stories, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("LAMINA_PROGRESS", "lines")
-    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: Cost(steps=2, seconds=38))
+    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: Cost(steps=2, seconds=38))
     few_stories("here")
     said = "lamina: fine-tuning {} on stories (2 steps): about 38 s; leave it out with --without finetune"
     name = Result.load(tmp_path / "here" / "results" / "geometry").provenance.model["name"]
@@ -92,7 +92,7 @@ def test_long_fine_tuning_is_left_out_unless_it_is_asked_for(few_stories, monkey
         tried.append(asked.analysis.name)
         return Cost(steps=2, seconds=300)
 
-    monkeypatch.setattr("lamina.analyses.estimate.estimate", slow)
+    monkeypatch.setattr("lamina.framework.estimate.estimate", slow)
     page = unescape(few_stories("unasked").read_text(encoding="utf-8"))
     assert page.count("Answering stories is left out: fine-tuning") == 1
     assert "for it would take about 5 minutes; ask for it with --with finetune." in page
@@ -106,14 +106,14 @@ def test_long_fine_tuning_is_left_out_unless_it_is_asked_for(few_stories, monkey
 
 
 def test_nothing_is_learned_without_answering(few_stories, monkeypatch, tmp_path):
-    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: pytest.fail("nothing is to be estimated"))
+    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: pytest.fail("nothing is to be estimated"))
     page = few_stories("here", without=["answering"]).read_text(encoding="utf-8")
     assert {each.name for each in (tmp_path / "here" / "results").iterdir()} == {"geometry"}
     assert "is left out" not in page
 
 
 def test_a_limit_bounds_what_is_learned_from(few_stories, monkeypatch, tmp_path):
-    monkeypatch.setattr("lamina.analyses.estimate.estimate", lambda asked: Cost(steps=1, seconds=1))
+    monkeypatch.setattr("lamina.framework.estimate.estimate", lambda asked: Cost(steps=1, seconds=1))
     few_stories("here", only=["finetune"], limit=6)
     made = Result.load(tmp_path / "here" / "results" / "finetune").provenance
     assert made.parameters["max_steps"] == 1

@@ -58,7 +58,7 @@ def test_names_are_separated_by_commas_or_options_are_repeated(run, monkeypatch)
 
 
 def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypatch):
-    from lamina.analyses.estimate import Cost
+    from lamina.framework.estimate import Cost
 
     few = {name: get_analysis(name) for name in ("geometry", "finetune")}
     monkeypatch.setattr(making, "in_report", lambda: few)
@@ -70,7 +70,7 @@ def test_a_dry_run_counts_fine_tuning_or_says_that_it_is_left_out(run, monkeypat
 
     monkeypatch.setattr(making._Report, "question", question)
     monkeypatch.setattr(
-        "lamina.analyses.estimate.estimate", lambda asked: Cost(steps=9, seconds=seconds[asked.analysis.name])
+        "lamina.framework.estimate.estimate", lambda asked: Cost(steps=9, seconds=seconds[asked.analysis.name])
     )
     told = run("--dry-run").stdout
     assert "time     about 45 s on this machine" in told

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from lamina.activations.runtime import Runtime
 from lamina.analyses.diff import diff
 from lamina.analyses.finetune import finetune
-from lamina.analyses.models import as_encoder, as_encoders, describe_models
 from lamina.corpora import corpus_from
 from lamina.corpora.views import View
 from lamina.errors import CorpusError, ModelError
+from lamina.framework.inputs import as_encoder, as_encoders, describe_models
 from lamina.result_index import ResultIndex
 from lamina.results import Result
 from lamina.stats.seeds import ENOUGH_SEEDS, draws_over_seeds

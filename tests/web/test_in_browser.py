@@ -13,8 +13,8 @@ import pytest
 
 import lamina
 from lamina import load_corpus
-from lamina.analyses.verification import check_findings
 from lamina.corpora.learning import Splits
+from lamina.framework.verify import check_findings
 from lamina.report.page import write_report
 from lamina.results import Result
 

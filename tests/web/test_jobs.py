@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from lamina.analyses.requests import read_request
+from lamina.framework.requests import read_request
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.web.jobs import Job, Jobs, TooManyJobsError, UnknownJobError, _read_progress

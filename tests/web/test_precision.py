@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.analyses.requests import read_request
 from lamina.errors import InputError
+from lamina.framework.requests import read_request
 from lamina.testing import TinyEncoder
 from lamina.web import Settings, create_app
 from lamina.web.requests import job_request

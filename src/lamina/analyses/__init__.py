@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lamina.errors import InputError
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis
+    from lamina.framework.declare import Analysis
 
 __all__ = ["ANALYSES", "all_analyses", "first_lines", "get_analysis", "names"]
 

@@ -20,13 +20,13 @@ from lamina.analyses.behaviour.item_comparison import (
 )
 from lamina.analyses.comparison_findings import Lead, leads_in_words, unlike_in_words
 from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Compared, Depth, Difference, in_words
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.inputs import SavedResults
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Drawn, Estimate, Sampled, difference_family, resample
-from lamina.analyses.settings import Samples, Seed
 from lamina.findings import Finding, Source, cell, finding, not_tested, number, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.inputs import SavedResults
+from lamina.framework.settings import Samples, Seed
 from lamina.probes.edge import Cut
 from lamina.results import Result
 from lamina.stats.best import best_set

@@ -22,19 +22,18 @@ from lamina.analyses.behaviour.item_changes import (
     changes_shown,
 )
 from lamina.analyses.compare import layer_differences
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.given_data import as_result
-from lamina.analyses.models import describe_models
 from lamina.analyses.probing.probe import probe
-from lamina.analyses.settings import Preset, Samples, Seed, Seeds, Setting, Weights
 from lamina.analyses.similarity import Measured, compare_heads, compare_layer, over_models
-from lamina.analyses.watching import Weighting
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.findings import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import as_result, describe_models
+from lamina.framework.settings import Preset, Samples, Seed, Seeds, Setting, Weights
+from lamina.framework.watch import Weighting
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.best import leads

@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.given_data import as_part
-from lamina.analyses.inputs import FORMAT, LIMIT, MODEL, Input, Loaded, Reads
-from lamina.analyses.models import as_encoder, describe_models, short_name
-from lamina.analyses.settings import Declared, Seed, Setting
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
 from lamina.findings import Finding, Source, cell, finding, number, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.inputs import (
+    FORMAT,
+    LIMIT,
+    MODEL,
+    Input,
+    LoadedInputs,
+    Reads,
+    as_encoder,
+    as_part,
+    describe_models,
+    short_name,
+)
+from lamina.framework.settings import DeclaredSetting, Seed, Setting
 from lamina.results import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import source_of, with_padding
@@ -51,7 +60,7 @@ _SCORED = {
 """Task -> what is counted; questions for all others."""
 
 
-LEARNED = Declared(
+LEARNED = DeclaredSetting(
     "annotation",
     str | None,
     None,
@@ -77,13 +86,13 @@ class TrainingSets(Reads):
     )
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; what may not be scored is refused here."""
         settings = {**self.fixed, **settings}
         task: Task = settings["task"]
@@ -98,7 +107,7 @@ class TrainingSets(Reads):
         sets = apart(as_sets(given["data"], options, settings, encoder))
         refuse_used(source_of(encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
         names = (short_name(given["model"], encoder), Path(sets.name).stem, task)
-        return Loaded((encoder, sets), describe_models((encoder,)), sets.describe(), names)
+        return LoadedInputs((encoder, sets), describe_models((encoder,)), sets.describe(), names)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report has a model learn to answer the stories that lamina makes."""

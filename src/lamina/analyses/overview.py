@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.declaration import Chapter
 from lamina.analyses.probing.findings import best_readings
 from lamina.findings import rows_of
+from lamina.framework.declare import Chapter
 from lamina.results import Result
 from lamina.tasks import title_of
 
@@ -90,7 +90,7 @@ def ability_layers(results: Iterable[Result]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=list(ABILITIES))
 
 
-class _Line(NamedTuple):
+class _AbilityLine(NamedTuple):
     """One ability by layer, before it is compared."""
 
     ability: str
@@ -127,7 +127,7 @@ def _probed(result: Result) -> Iterator[tuple[Any, ...]]:
     """Every task at every layer alone (where only mixed layers were probed, at those up to it)."""
     for read in best_readings(result.tables):
         twin = dict(zip(read.twin_rows["layer"].astype(int), read.twin_rows["value"], strict=True))
-        line = _Line(
+        line = _AbilityLine(
             title_of(read.task), read.metric, read.rows, twin, read.constant, "best constant answer", read.converged,
             read.among_best,
         )  # fmt: skip
@@ -144,7 +144,7 @@ def _in_context(result: Result) -> Iterator[tuple[Any, ...]]:
     scores = overall(result.tables["sclass"], split)
     own = scores[scores["representation"] == result.provenance.model["name"]]
     static = scores[scores["layer"].isna() & ~scores["representation"].str.startswith("P-")]["value"].max()
-    line = _Line(
+    line = _AbilityLine(
         "Semantic classes in context", "micro-F1", own, {}, float(static), "best vectors without context",
         among_best=_best_layers(result.tables.get("best")),
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _best_layers(table: pd.DataFrame | None) -> tuple[int, ...]:
     return tuple(int(layer) for layer in table.loc[table["among_best"].astype(bool), "layer"])
 
 
-def _said_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
+def _predicted_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
     """Whether a layer, through the model's own head, says the piece that is there."""
     lens = result.tables["lens"]
     for name in ("plain", "tuned"):
@@ -171,7 +171,7 @@ def _said_by_lens(result: Result) -> Iterator[tuple[Any, ...]]:
         if baseline is not None:
             constant = float(baseline.loc[baseline["measure"] == "accuracy", "value"].max())
         beside = dict(zip(twin["layer"].astype(int), twin["value"], strict=True))
-        line = _Line(f"Next word, {name} lens", "accuracy", own, beside, constant, "most frequent piece")
+        line = _AbilityLine(f"Next word, {name} lens", "accuracy", own, beside, constant, "most frequent piece")
         yield from line.rows(result.analysis)
 
 
@@ -182,7 +182,7 @@ def _of_lens(table: pd.DataFrame, lens: str) -> pd.DataFrame:
 _READERS: Mapping[str, Callable[[Result], Iterator[tuple[Any, ...]]]] = {
     "probe": _probed,
     "contextualize": _in_context,
-    "lens": _said_by_lens,
+    "lens": _predicted_by_lens,
 }
 """Analysis -> its abilities by layer."""
 

@@ -15,11 +15,11 @@ from lamina.activations import extract
 from lamina.activations.reading import WordVectors
 from lamina.activations.store import Kept, default_kept
 from lamina.analyses.contextualization.occurrences import in_brackets
-from lamina.analyses.watched import to_words
 from lamina.corpora import Corpus
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.encoders.contract import STATES, Want
 from lamina.errors import ModelError
+from lamina.framework.watch import to_words
 from lamina.types import Text
 
 ID = "typed"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pandas as pd
 
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now
 from lamina.analyses.finetune import TrainingSets, learning_of
-from lamina.analyses.settings import Seed, Setting
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
 from lamina.findings import Finding, Source, cell, finding, number, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.settings import Seed, Setting
 from lamina.results import Result
 from lamina.stats.status import SURE, Contrast
 from lamina.training.objective import (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import json
+import sys
+import tomllib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -12,17 +16,21 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lamina import analyses
-from lamina.analyses.requests import NONE
 from lamina.cli.options import DEVICE_HELP, ENGINE_HELP, KEEP_HELP, TRUST_HELP, WORKERS_HELP
 from lamina.errors import InputError
+from lamina.files.reading import parse_json
+from lamina.framework.requests import NONE
+from lamina.lifeline import follow_starter
+from lamina.results import COMMAND
 
 if TYPE_CHECKING:
     from lamina.activations import Engine
     from lamina.activations.engines import EngineName
-    from lamina.analyses.declaration import Analysis, Asked
-    from lamina.analyses.inputs import Input
-    from lamina.analyses.settings import Declared
+    from lamina.framework.declare import Analysis, Query
+    from lamina.framework.inputs import Input
+    from lamina.framework.settings import DeclaredSetting
     from lamina.results import Result
+
 
 _OUT = typer.Option("--out", help="Output folder; by default one under results/ with the question's key in its name.")
 _REPLACE = typer.Option("--replace", help="Overwrite a different result in that folder.")
@@ -80,23 +88,23 @@ class AnalysisCommand(TyperCommand):
         return self.whole.make_context(info_name, args, parent=parent, **extra)
 
 
-def answer(asked: Asked, out: Path | None, *, replace: bool) -> tuple[Path, Result]:
+def answer(asked: Query, out: Path | None, *, replace: bool) -> tuple[Path, Result]:
     """Run an analysis, save the result and print its findings; the default folder's name has the question's key."""
-    from lamina.analyses.cache import ask, default_folder
+    from lamina.framework.cache import ask, default_folder
 
     folder = out or default_folder(asked)
     return folder, ask(asked, folder, replace=replace)
 
 
-def tell(result: Result, folder: Path) -> None:
+def print_result(result: Result, folder: Path) -> None:
     """Print the first numbers, the findings, what was left out, and the folder."""
-    from lamina.cli.tables import Table, print_table
+    from lamina.cli.tables import TextTable, print_table
 
     for shown in analyses.get_analysis(result.analysis).overview(result):
         if isinstance(shown, str):
             print(shown)
         else:
-            print_table(shown.title, Table(shown.columns, shown.rows), ())
+            print_table(shown.title, TextTable(shown.columns, shown.rows), ())
     for finding in result.findings:
         print(f"{finding.status:<6} {finding.text}")
     for warning in result.provenance.warnings:
@@ -137,12 +145,12 @@ def _function(declared: Analysis) -> Callable[..., None]:
         where["engine"] = _engine(declared, places["engine"], places["workers"])
         asked = declared.ask(**named, **values, **where)
         if places["dry_run"]:
-            from lamina.analyses.estimate import estimate
+            from lamina.framework.estimate import estimate
 
             print(estimate(asked))
             return
         folder, result = answer(asked, places["out"], replace=places["replace"])
-        tell(result, folder)
+        print_result(result, folder)
 
     parameters = [
         *(_argument(each) for each in inputs if each.option is None),
@@ -183,7 +191,7 @@ def _named_input(given: Input) -> inspect.Parameter:
     return _parameter(given.name, Annotated[str, typer.Option(given.option, help=given.help)], given.default)
 
 
-def _option(setting: Declared) -> inspect.Parameter:
+def _option(setting: DeclaredSetting) -> inspect.Parameter:
     """A list option can be repeated; numbers and choices may also be separated by commas."""
     about, default = setting.about, setting.default
     how: dict[str, Any] = {"help": about.help, "metavar": about.metavar}
@@ -207,7 +215,7 @@ def _option(setting: Declared) -> inspect.Parameter:
     )
 
 
-def _value(setting: Declared, given: Any) -> Any:
+def _value(setting: DeclaredSetting, given: Any) -> Any:
     """The typed value, converted to the type of the setting."""
     if not setting.many:
         return None if given == NONE and type(None) in get_args(setting.type) else given
@@ -225,3 +233,71 @@ def _value(setting: Declared, given: Any) -> Any:
     except ValueError:
         kind = "whole numbers" if setting.item is int else "numbers"
         raise InputError(f"{setting.option} takes {kind} separated by commas; got {', '.join(given)}") from None
+
+
+# `lamina describe` and `lamina run`: analyses and requests as data.
+
+
+def describe(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="An analysis; all of them by default.")] = None,
+) -> None:
+    """Print an analysis's inputs, settings, tables and version as JSON; settings are a JSON schema.
+
+    Example: `lamina describe heads`
+    """
+    from lamina.framework.registry import all_analyses, get_analysis
+
+    shown = [each.describe() for each in all_analyses()] if name is None else get_analysis(name).describe()
+    print(json.dumps(shown, indent=2, default=str))
+
+
+def run(
+    request: Annotated[
+        Path,
+        typer.Argument(metavar="REQUEST", help="A TOML or JSON file with an analysis, its inputs and settings."),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder; by default the one in the request.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a different result.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the expected cost; compute nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: print the cost as JSON.")] = False,
+) -> None:
+    """Run the analysis in a request file: the same as the analysis's own command.
+
+    A request has `analysis`, its inputs by name (`model`, `data`, ...) and, optionally, `settings`, `out`, `store`,
+    `device` and `keep`. Data is a name or path, or a table with `name` and the data options (`split`, `limit`, ...).
+
+    Example: `lamina run request.toml`
+    """
+    # Jobs of the web app are started this way, and end with their server.
+    follow_starter()
+    from lamina.framework.requests import read_request
+
+    said = read_request(_table(request))
+    wanted = dataclasses.replace(said, out=out or said.out, replace=replace or said.replace)
+    asked = wanted.ask()
+    if dry_run:
+        from lamina.framework.estimate import estimate
+
+        cost = estimate(asked)
+        print(json.dumps(dataclasses.asdict(cost)) if as_json else cost)
+        return
+    told = COMMAND.set(wanted.command)
+    try:
+        folder, result = answer(asked, wanted.out, replace=wanted.replace)
+    finally:
+        COMMAND.reset(told)
+    print_result(result, folder)
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        table = parse_json(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} is neither TOML nor JSON: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply; a request is a table with a few entries") from None
+    return table

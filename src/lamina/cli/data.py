@@ -5,20 +5,193 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamina.cli import options
-from lamina.cli.get_data import get
-from lamina.cli.suites import find_suite, list_suites, show_suite
+from lamina.errors import CorpusError
 
 if TYPE_CHECKING:
+    from lamina.assets import Card
     from lamina.corpora import Corpus
     from lamina.corpora.folders import Holding
     from lamina.corpora.formats import Format
     from lamina.types import Edge, Span, Text
+
+
+# `lamina data get`: fetch or derive corpora by name, or all those of a suite.
+
+
+def get(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names from `lamina data list`, or a suite of tasks: pipeline or qa."),
+    ],
+) -> None:
+    """Get corpora, or those of a suite: size, licence and origin first, then what is missing, then counts."""
+    from lamina import assets
+    from lamina.errors import AssetError, LaminaError
+    from lamina.progress import say
+
+    wanted = _cards(names)
+    for card in wanted:
+        for line in _about(card, assets.held(card.name)):
+            typer.echo(line)
+    typer.echo("")
+    failed: list[str] = []
+    for card in wanted:
+        try:
+            folder = assets.locate(card.name)
+        except LaminaError as error:
+            if len(wanted) == 1:
+                raise
+            # The others may still be had.
+            say(str(error))
+            failed.append(card.name)
+            continue
+        typer.echo(f"{card.name}: {folder}")
+        for line in _contents(card, folder):
+            typer.echo(f"  {line}")
+    if failed:
+        raise AssetError(f"{len(failed)} of {len(wanted)} corpora could not be had: {', '.join(failed)}")
+
+
+def _cards(names: list[str]) -> list[Card]:
+    """The cards of the names, those of suites included, each once."""
+    from lamina import assets
+    from lamina.corpora.stories import STORIES
+    from lamina.errors import CorpusError
+
+    known = assets.cards()
+    wanted: dict[str, Card] = {}
+    for name in names:
+        if name == STORIES:
+            typer.echo(f"{STORIES} is generated and needs no download")
+            continue
+        corpora = (name,) if name in known else _suite_corpora(name)
+        for each in corpora:
+            wanted[each] = assets.find(each)
+        if wanted[corpora[-1]].kind == "model":
+            raise CorpusError(f"{name} is a model, not a corpus; get it with `lamina assets get {name}`")
+    return list(wanted.values())
+
+
+def _suite_corpora(name: str) -> tuple[str, ...]:
+    """The corpora of a suite; an error with close names if there is none."""
+    from difflib import get_close_matches
+
+    from lamina import assets
+    from lamina.analyses.probing.suites import SUITES
+    from lamina.errors import CorpusError
+
+    if name in SUITES:
+        return tuple(dict.fromkeys(SUITES[name].corpora.values()))
+    close = get_close_matches(name, [*SUITES, *assets.cards()], n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else "."
+    raise CorpusError(
+        f"there is no corpus or suite {name!r}{hint} Corpora: `lamina data list`; suites: {', '.join(SUITES)}"
+    )
+
+
+def _about(card: Card, here: Path | None) -> Iterator[str]:
+    """What there is to know before it is fetched."""
+    from lamina.assets.recipes.recipe import Recipe
+
+    state = "on this machine" if here else "to be fetched" if card.sources else "lamina has no source of it"
+    yield f"{typer.style(card.name, bold=True)}  {card.size / 1e6:.1f} MB, {card.licence}  ({state})"
+    yield f"  {card.what}"
+    recipe = next((source for source in card.sources if isinstance(source, Recipe)), None)
+    if recipe is None:
+        yield f"  from {card.origin}"
+        return
+    for origin in recipe.origins:
+        how = ", out of the archive of the whole repository" if origin.archive else ""
+        yield f"  from {origin.page}: {len(origin.files):,} files, {origin.size / 1e6:.1f} MB{how}"
+
+
+def _contents(card: Card, folder: Path) -> Iterator[str]:
+    """What the folder holds: the counts of a derived corpus, else the number and size of the files."""
+    from lamina import assets
+    from lamina.assets.recipes.recipe import counts_in
+
+    if assets.is_cached(card.name) and (counts := counts_in(folder)):
+        yield from counts
+        return
+    files = {path for member in card.members for path in folder.glob(member) if path.is_file()}
+    yield f"{len(files):,} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB"
+
+
+# Test suites by name: BLiMP, SyntaxGym and the like, which are items for language models instead of labelled texts.
+
+_SUITE_WIDTH = 160
+
+
+def find_suite(name: str) -> Card | None:
+    """The card of the suite of this name, or None.
+
+    Example:
+        >>> suite = find_suite("blimp")
+        >>> suite.licence if suite else None
+        'CC BY 4.0'
+        >>> find_suite("ewt") is None
+        True
+    """
+    from lamina.assets import cards
+
+    card = cards().get(name)
+    return card if card is not None and card.kind == "suite" else None
+
+
+def list_suites() -> Iterator[str]:
+    """What `lamina data list` says about suites."""
+    from lamina.assets import cards, held
+
+    for card in cards().values():
+        if card.kind == "suite":
+            here = "on this machine" if held(card.name) else "not on this machine"
+            yield f"{card.name}  ({here})"
+            yield f"  {card.what}"
+            yield f"  from: {card.origin}, {card.licence}"
+
+
+def show_suite(card: Card, limit: int | None) -> Iterator[str]:
+    """What a suite is, where its files are, and the first items of its first file; fetches the suite if needed."""
+    from lamina.assets import locate
+
+    folder = locate(card.name)
+    files = [path for member in card.members for path in sorted(folder.glob(member))]
+    yield f"{card.name}: {card.what}"
+    yield "A test suite for language models, not a corpus of texts with labels: it has no splits and no tasks to probe."
+    yield f"Files: {len(files):,}, in {folder} ({card.licence})"
+    if files:
+        yield f"\n{files[0].relative_to(folder).as_posix()}:"
+        yield from islice(_suite_items(files[0]), limit)
+
+
+def _suite_items(path: Path) -> Iterator[str]:
+    from lamina.files.reading import open_regular, parse_json, read_regular
+
+    if path.suffix == ".json":
+        try:
+            yield from _regions(parse_json(read_regular(path).decode("utf-8-sig")))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise CorpusError(f"{path} is not a SyntaxGym suite ({error}); remove it, or get the suite again") from None
+        return
+    with open_regular(path) as file:
+        for line in file:
+            shown = line.decode("utf-8", errors="replace").strip()
+            yield f"  {shown if len(shown) <= _SUITE_WIDTH else shown[: _SUITE_WIDTH - 3] + '...'}"
+
+
+def _regions(suite: dict[str, Any]) -> Iterator[str]:
+    """The sentences of a SyntaxGym suite, regions separated by bars."""
+    for item in suite["items"]:
+        for condition in item["conditions"]:
+            regions = " | ".join(str(region.get("content", "")) for region in condition["regions"])
+            yield f"  item {item.get('item_number')}, {condition.get('condition_name')}: {regions}"
 
 
 app = typer.Typer(

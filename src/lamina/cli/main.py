@@ -10,7 +10,9 @@ import sys
 import typer
 from safetensors import SafetensorError
 
-from lamina.cli import assets, data, encode, model, report, requests, results, serve, store, verify
+from lamina.cli import analyses as requests
+from lamina.cli import assets, data, model, report, results, serve, store, verify
+from lamina.cli import store as encode
 from lamina.cli.analyses import AnalysisGroup
 from lamina.errors import InputError, LaminaError
 from lamina.files.writing import error_number

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 Cell = str | int
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Columns and rows."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
 
 
-def volumes(counts: Mapping[str, Counts]) -> Table:
+def volumes(counts: Mapping[str, Counts]) -> TextTable:
     """One row per split and annotation: numbers of texts, words, targets and different labels."""
     columns = ("split", "texts", "words", "annotation", "annotated", "targets", "labels")
     rows: list[tuple[Cell, ...]] = []
@@ -28,20 +28,20 @@ def volumes(counts: Mapping[str, Counts]) -> Table:
         for name in count.labels or [""]:
             kinds = len(count.labels.get(name, ()))
             rows.append((split, count.texts, count.words, name, count.annotated[name], count.targets[name], kinds))
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
-def frequencies(counts: Mapping[str, Counts], annotation: str) -> Table:
+def frequencies(counts: Mapping[str, Counts], annotation: str) -> TextTable:
     """One row per label, the most frequent first: how often it occurs in each split."""
     found = {split: count.labels.get(annotation, Counter()) for split, count in counts.items()}
     total = Counter[str]()
     for labels in found.values():
         total.update(labels)
     rows = [(label, *(labels[label] for labels in found.values())) for label, _ in total.most_common()]
-    return Table((annotation, *found), rows)
+    return TextTable((annotation, *found), rows)
 
 
-def print_table(title: str, table: Table, notes: Sequence[str]) -> None:
+def print_table(title: str, table: TextTable, notes: Sequence[str]) -> None:
     """Print the table, with the notes below it."""
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -59,7 +59,7 @@ def print_table(title: str, table: Table, notes: Sequence[str]) -> None:
         console.print(f"made: {note}")
 
 
-def write_csv(path: Path, table: Table) -> None:
+def write_csv(path: Path, table: TextTable) -> None:
     """Write the table as CSV, with a header row."""
     import csv
 

@@ -28,7 +28,7 @@ What = Annotated[
 ]
 
 
-class _Found(NamedTuple):
+class _VerifyProblem(NamedTuple):
     """Something that is damaged or of no use."""
 
     what: str
@@ -46,11 +46,11 @@ class _Found(NamedTuple):
         return "left over" if self.leftover else "told wrongly" if self.told else "damaged"
 
 
-class _Part(NamedTuple):
+class _VerifiedPart(NamedTuple):
     """What was found in one part of what lamina keeps."""
 
     summary: str
-    found: list[_Found]
+    found: list[_VerifyProblem]
 
 
 def verify(
@@ -90,7 +90,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _parts(what: list[str], store: Path | None) -> Iterator[_Part]:
+def _parts(what: list[str], store: Path | None) -> Iterator[_VerifiedPart]:
     from lamina.result_index import usual_folders
 
     folders = [Path(each) for each in what if each not in PARTS]
@@ -109,45 +109,47 @@ def _parts(what: list[str], store: Path | None) -> Iterator[_Part]:
         yield _caches()
 
 
-def _stores(root: Path | None) -> _Part:
+def _stores(root: Path | None) -> _VerifiedPart:
     from lamina.activations import default_root, problems, stores
 
     kept = stores(root)
     if not kept:
-        return _Part(f"store: nothing in {root or default_root()}", [])
+        return _VerifiedPart(f"store: nothing in {root or default_root()}", [])
     by_store = [(each, problem) for each in kept for problem in _of_no_living_process(problems(each))]
     found = []
     for each, problem in by_store:
         if problem.leftover:
-            found.append(_Found(problem.what, each.sweep, leftover=True))
+            found.append(_VerifyProblem(problem.what, each.sweep, leftover=True))
         elif problem.path.suffix in _SHARD:
             again = "`lamina encode ... --repair` encodes its texts again"
-            found.append(_Found(f"{problem.what}; {again}", partial(each.drop, [problem.path])))
+            found.append(_VerifyProblem(f"{problem.what}; {again}", partial(each.drop, [problem.path])))
         else:
-            found.append(_Found(f"{problem.what}; `lamina encode` with its model writes it again", None))
+            found.append(_VerifyProblem(f"{problem.what}; `lamina encode` with its model writes it again", None))
     damaged = [problem.path.suffix for _, problem in by_store if not problem.leftover]
     shards = sum(len(each.shards) for each in kept)
     intact = [f"{shards - damaged.count(suffix):,} of {shards:,} {name}" for suffix, name in _SHARD.items()]
-    return _Part(f"store: {', '.join(intact)} intact", found)
+    return _VerifiedPart(f"store: {', '.join(intact)} intact", found)
 
 
 _SHARD = {".safetensors": "shards", ".arrow": "indexes"}
 
 
-def _runs(root: Path | None) -> _Part:
+def _runs(root: Path | None) -> _VerifiedPart:
     from lamina.analyses.probing.checkpoints import problems
 
     found = [
-        _Found(problem.what, partial(sweep, problem.path.parent), leftover=True)
+        _VerifyProblem(problem.what, partial(sweep, problem.path.parent), leftover=True)
         if problem.leftover
-        else _Found(f"{problem.what}; the next `lamina probe` computes it again", partial(_delete, problem.path))
+        else _VerifyProblem(
+            f"{problem.what}; the next `lamina probe` computes it again", partial(_delete, problem.path)
+        )
         for problem in _of_no_living_process(problems(root))
     ]
     damaged = sum(not each.leftover for each in found)
-    return _Part(f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", found)
+    return _VerifiedPart(f"probing runs: {damaged:,} damaged files" if damaged else "probing runs: intact", found)
 
 
-def _results(roots: Iterable[Path]) -> _Part:
+def _results(roots: Iterable[Path]) -> _VerifiedPart:
     from lamina.result_folder import leftovers
     from lamina.results import check_result
 
@@ -155,25 +157,29 @@ def _results(roots: Iterable[Path]) -> _Part:
     folders = [folder for root in roots for folder in _below(root)]
     results = [folder for folder in folders if (folder / "result.json").exists()]
     damaged = {folder: problems for folder in results if (problems := check_result(folder))}
-    wrong = {folder: told for folder in results if folder not in damaged and (told := _told_wrongly(folder))}
-    found = [_Found(what, None) for problems in damaged.values() for what in problems]
-    found += [_Found(what, None, told=True) for told in wrong.values() for what in told]
+    wrong = {folder: told for folder in results if folder not in damaged and (told := _unsupported_findings(folder))}
+    found = [_VerifyProblem(what, None) for problems in damaged.values() for what in problems]
+    found += [_VerifyProblem(what, None, told=True) for told in wrong.values() for what in told]
     for folder in folders:
         for path, _ in left_behind(folder):
-            found.append(_Found(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True))
+            found.append(
+                _VerifyProblem(f"{path} was left by a run that was stopped", partial(sweep, folder), leftover=True)
+            )
     for work in (work for root in roots for work in leftovers(root)):
         unfinished = f"{work.path} ({work.size / 1e6:,.1f} MB) is unfinished work; the same command continues it"
-        found.append(_Found(unfinished, None, leftover=True))
+        found.append(_VerifyProblem(unfinished, None, leftover=True))
     where = ", ".join(map(str, roots))
     if not results:
-        return _Part(f"results: none in {where}", found)
-    return _Part(f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", found)
+        return _VerifiedPart(f"results: none in {where}", found)
+    return _VerifiedPart(
+        f"results: {len(results) - len(damaged) - len(wrong):,} of {len(results):,} intact in {where}", found
+    )
 
 
-def _told_wrongly(folder: Path) -> list[str]:
+def _unsupported_findings(folder: Path) -> list[str]:
     """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
-    from lamina.analyses.verification import check_findings
     from lamina.framework.registry import get_analysis, names
+    from lamina.framework.verify import check_findings
     from lamina.results import Result
 
     result = Result.load(folder)
@@ -182,13 +188,15 @@ def _told_wrongly(folder: Path) -> list[str]:
     return [f"{folder}: {problem}" for problem in check_findings(result)]
 
 
-def _assets() -> _Part:
+def _assets() -> _VerifiedPart:
     from lamina import assets
 
     kept = [name for name in assets.cards() if (assets.cache_dir() / "assets" / name).is_dir()]
     broken = {name: files for name in kept if (files := assets.damaged(name, now=True))}
     found = [
-        _Found(f"{files[0]} is damaged; `lamina assets get {name}` fetches {name} again", partial(assets.remove, name))
+        _VerifyProblem(
+            f"{files[0]} is damaged; `lamina assets get {name}` fetches {name} again", partial(assets.remove, name)
+        )
         for name, files in broken.items()
     ]
     record = assets.cache_dir() / "hub_hashes.json"
@@ -196,18 +204,20 @@ def _assets() -> _Part:
         if record.exists():
             read_json(record)
     except DamagedError as error:
-        found.append(_Found(f"{error}; delete it to accept the next downloads from the hub", None))
-    return _Part(f"assets: {len(kept) - len(broken):,} of {len(kept):,} intact", found)
+        found.append(_VerifyProblem(f"{error}; delete it to accept the next downloads from the hub", None))
+    return _VerifiedPart(f"assets: {len(kept) - len(broken):,} of {len(kept):,} intact", found)
 
 
-def _caches() -> _Part:
+def _caches() -> _VerifiedPart:
     from lamina.corpora.caching import caches, damaged_caches
     from lamina.encoders.gguf_files import conversions, damaged_conversions
 
     kept = len(caches()) + len(conversions())
     damaged = [*damaged_caches(), *damaged_conversions()]
-    found = [_Found(f"{path} is damaged; it is made again when needed", partial(_delete, path)) for path in damaged]
-    return _Part(f"parsed corpora and converted models: {kept - len(found):,} of {kept:,} intact", found)
+    found = [
+        _VerifyProblem(f"{path} is damaged; it is made again when needed", partial(_delete, path)) for path in damaged
+    ]
+    return _VerifiedPart(f"parsed corpora and converted models: {kept - len(found):,} of {kept:,} intact", found)
 
 
 def _below(root: Path) -> Iterator[Path]:

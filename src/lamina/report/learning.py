@@ -11,8 +11,8 @@ from lamina.errors import ModelError
 from lamina.progress import say
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis, Asked
-    from lamina.analyses.estimate import Cost
+    from lamina.framework.declare import Analysis, Query
+    from lamina.framework.estimate import Cost
 
 FINETUNE = "finetune"
 """The analysis whose model the chapter looks at."""
@@ -49,7 +49,7 @@ def in_minutes(seconds: float) -> str:
     return f"about {max(1, round(seconds))} s" if seconds < 100 else f"about {round(seconds / 60)} minutes"
 
 
-def too_slow(asked: Asked, cost: Cost) -> str:
+def too_slow(asked: Query, cost: Cost) -> str:
     """Why fine-tuning is left out, and how to ask for it."""
     return (
         f"Answering stories is left out: fine-tuning {asked.loaded.model['name']} for it would take "
@@ -57,7 +57,7 @@ def too_slow(asked: Asked, cost: Cost) -> str:
     )
 
 
-def in_words(asked: Asked, cost: Cost) -> str:
+def in_words(asked: Query, cost: Cost) -> str:
     """What is about to be done, and how to do without."""
     return (
         f"fine-tuning {asked.loaded.model['name']} on stories ({cost.steps:,} steps): {in_minutes(cost.seconds)}; "
@@ -65,13 +65,13 @@ def in_words(asked: Asked, cost: Cost) -> str:
     )
 
 
-def announce(asked: Asked, folder: Path, *, wanted: bool) -> None:
+def announce(asked: Query, folder: Path, *, wanted: bool) -> None:
     """Say how long the fine-tuning takes; raise SlowError where that is too long and nobody wants it.
 
     Nothing is said of one that is done already.
     """
-    from lamina.analyses.cache import saved
-    from lamina.analyses.estimate import estimate
+    from lamina.framework.cache import saved
+    from lamina.framework.estimate import estimate
 
     if saved(asked, folder) is not None:
         return

@@ -20,11 +20,11 @@ from lamina.report.up_to_date import RECORD, inputs_key, page_up_to_date, record
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime
-    from lamina.analyses.declaration import Analysis, Asked
-    from lamina.analyses.estimate import Cost
-    from lamina.analyses.inputs import Precision
     from lamina.corpora import Corpus
     from lamina.encoders import Encoder
+    from lamina.framework.declare import Analysis, Query
+    from lamina.framework.estimate import Cost
+    from lamina.framework.inputs import Precision
     from lamina.results import Result
 
 _FULL: Precision = "float32"
@@ -220,7 +220,7 @@ def estimate_report(
     model: Any, data: Any, *, only: Sequence[str] | None, options: dict[str, Any], runtime: Runtime | None = None
 ) -> ReportCost:
     """What all analyses of a report would take, one after the other."""
-    from lamina.analyses.estimate import Cost, estimate
+    from lamina.framework.estimate import Cost, estimate
 
     names = choose(only, options.get("without"))
     if isinstance(model, list):
@@ -297,8 +297,8 @@ class _Report:
     ) -> _Report:
         """With texts to score, and texts to learn from where there are any."""
         from lamina.activations import Runtime
-        from lamina.analyses.models import as_encoder
         from lamina.corpora.held import held
+        from lamina.framework.inputs import as_encoder
 
         where = runtime or Runtime()
         if options.get("dtype", _FULL) != _FULL and not isinstance(model, str | Path):
@@ -371,9 +371,9 @@ class _Report:
         """Where the results on the page are saved, in its order."""
         return [self._folder(name) for name in in_report() if name in self._made]
 
-    def question(self, name: str, tuned: Callable[[], Encoder] | None = None) -> Asked:
+    def question(self, name: str, tuned: Callable[[], Encoder] | None = None) -> Query:
         """One analysis with the settings of a report."""
-        from lamina.analyses.inputs import QuestionSet
+        from lamina.framework.inputs import QuestionSet
 
         declared = in_report()[name]
         if isinstance(declared.reads, QuestionSet):
@@ -437,15 +437,15 @@ class _Report:
 
     def _watch_together(self, names: Sequence[str]) -> None:
         """All analyses that watch maps, in one pass; what fails is asked again alone, and then says why."""
-        questions: dict[str, Asked] = {}
+        questions: dict[str, Query] = {}
         for name in names:
             with suppress(InputError):
                 questions[name] = self.question(name)
         with suppress(InputError):
             self._answer(questions)
 
-    def _answer(self, questions: dict[str, Asked]) -> None:
-        from lamina.analyses.cache import ask_together
+    def _answer(self, questions: dict[str, Query]) -> None:
+        from lamina.framework.cache import ask_together
 
         folders = [self._folder(name) for name in questions]
         answers = ask_together(list(questions.values()), folders, replace=self._replace)
@@ -470,7 +470,7 @@ class _Report:
 
 def _learned() -> set[str]:
     """The analyses that fine-tune, or look at a fine-tuned model."""
-    from lamina.analyses.inputs import QuestionSet
+    from lamina.framework.inputs import QuestionSet
 
     known = in_report().values()
     return {each.name for each in known if each.name == FINETUNE or isinstance(each.reads, QuestionSet)}
@@ -482,8 +482,8 @@ def _watches(name: str) -> bool:
 
 def _read(data: Any, options: Mapping[str, Any]) -> tuple[Corpus, Corpus | None]:
     """Texts to score, and texts to learn from where there are any."""
-    from lamina.analyses.given_data import as_corpus, as_splits
     from lamina.corpora import Corpus
+    from lamina.framework.inputs import as_corpus, as_splits
 
     texts = as_corpus(data, options, options["split"])
     if options["split"] not in ("dev", "test") or isinstance(data, Corpus):

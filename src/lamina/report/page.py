@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from lamina.analyses.passport_notes import passport_notes
 from lamina.errors import ResultError
 from lamina.figures import chart_script, colour_tokens, drawing_script, smaller_svg
 from lamina.files.reading import read_regular
 from lamina.files.writing import write_error, write_text
+from lamina.framework.passports import passport_notes
 from lamina.report.chapters import (
     Figure,
     Part,

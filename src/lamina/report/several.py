@@ -40,7 +40,7 @@ def folder_names(models: Sequence[Any]) -> list[str]:
         >>> folder_names(["minilm", "data/growing_bert"])
         ['minilm', 'growing_bert']
     """
-    from lamina.analyses.cache import safe_name
+    from lamina.framework.cache import safe_name
 
     named = [safe_name(Path(str(each if isinstance(each, str | Path) else each.name)).name) for each in models]
     twice = sorted({each for each in named if named.count(each) > 1})
@@ -99,6 +99,6 @@ def write_several(
 
 
 def _compare(results: Sequence[Result], folder: Path, *, replace: bool) -> Result:
-    from lamina.analyses.cache import ask
+    from lamina.framework.cache import ask
 
     return ask(get_analysis("compare").ask(list(results)), folder, replace=replace)

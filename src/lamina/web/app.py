@@ -31,7 +31,7 @@ from lamina.web.requests import UnfitRequestError
 from lamina.web.settings import Settings
 
 if TYPE_CHECKING:
-    from lamina.analyses.inputs import Precision
+    from lamina.framework.inputs import Precision
 
 
 class View(NamedTuple):

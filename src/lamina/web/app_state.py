@@ -20,9 +20,9 @@ from lamina.web.models import Models
 from lamina.web.settings import Settings
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis
     from lamina.encoders import Encoder
     from lamina.encoders.passports import Examined
+    from lamina.framework.declare import Analysis
 
 
 class TooLongError(InputError):

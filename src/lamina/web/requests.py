@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import InputError
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis
-    from lamina.analyses.inputs import Input
-    from lamina.analyses.requests import Request
-    from lamina.analyses.settings import Declared
+    from lamina.framework.declare import Analysis
+    from lamina.framework.inputs import Input
+    from lamina.framework.requests import Request
+    from lamina.framework.settings import DeclaredSetting
     from lamina.web.app_state import AppState
 
 STORIES = "stories"
@@ -64,7 +64,7 @@ def default_data(app: AppState, given: Input) -> str:
 
 def job_request(app: AppState, table: Mapping[str, Any]) -> Request:
     """The request that a job runs: checked, allowed, and with its own result folder."""
-    from lamina.analyses.requests import read_request
+    from lamina.framework.requests import read_request
 
     if not app.settings.folders:
         raise InputError("there is no folder to write to; start the server with one: lamina serve results")
@@ -120,8 +120,8 @@ def _source(app: AppState, given: Input, name: str) -> str:
 
 def _refuse_unfit(app: AppState, request: Request) -> None:
     """An error if a model's passport refuses what the analysis needs; the models of several seeds say so themselves."""
-    from lamina.analyses.passports import needs_of
     from lamina.encoders.passports import refuse_needs
+    from lamina.framework.passports import needs_of
 
     models = [each.name for each in request.analysis.reads.given if each.kind == "model"]
     for name in models:
@@ -136,7 +136,7 @@ def _with_model_options(app: AppState, request: Request) -> Mapping[str, Any]:
     return {name: value for name, value in own.items() if value != usual[name]} | dict(request.options)
 
 
-def _without_files(app: AppState, analysis: Analysis, declared: Declared, value: Any) -> Any:
+def _without_files(app: AppState, analysis: Analysis, declared: DeclaredSetting, value: Any) -> Any:
     """What can name files, may here name models and data of this server, test suites, and its own default."""
     if not declared.about.file or value is None:
         return value
@@ -153,7 +153,7 @@ def _without_files(app: AppState, analysis: Analysis, declared: Declared, value:
 
 def _folder(root: Path, request: Request) -> Path:
     """The same folder for the same request, always inside the root."""
-    from lamina.analyses.cache import safe_name
+    from lamina.framework.cache import safe_name
 
     # Of the whole request: models of the same name in different places have different folders.
     key = hashlib.sha256(json.dumps(request.table(), sort_keys=True).encode()).hexdigest()[:_KEY]

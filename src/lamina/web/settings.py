@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lamina.errors import InputError
 
 if TYPE_CHECKING:
-    from lamina.analyses.inputs import Precision
+    from lamina.framework.inputs import Precision
 
 EXAMPLE = "The old man the boats while the keys to the cabinet are on the table ."
 """The example sentence: words whose part of speech is ambiguous at first."""

@@ -44,13 +44,13 @@ from lamina.analyses.behaviour.cloze_scores import (
     estimates,
     with_mean,
 )
-from lamina.analyses.verification import check_findings
 from lamina.corpora.cloze import Cloze
 from lamina.corpora.lm_diagnostics import Completion, Diagnostics, Negation, RolePair
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
 from lamina.encoders.candidates import Rated
 from lamina.encoders.language_model import language_model
 from lamina.encoders.slots import Slot
+from lamina.framework.verify import check_findings
 from lamina.types import Text
 from tests.language_models import tiny_causal, tiny_masked
 

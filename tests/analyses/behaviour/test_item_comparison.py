@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest, permutation_test
 
 from lamina.analyses.compare import compare
-from lamina.analyses.verification import check_findings
 from lamina.errors import InputError
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 
 GROUPS = {"agreement": 40, "islands": 10}

@@ -19,7 +19,6 @@ from lamina.analyses.behaviour.lens_positions import draw_positions
 from lamina.analyses.behaviour.lens_readings import read_layers
 from lamina.analyses.behaviour.lens_suites import above, read_lens_suite, suite_tables
 from lamina.analyses.behaviour.lens_tokens import token_table
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
@@ -28,6 +27,7 @@ from lamina.encoders.slots import Slot, fill
 from lamina.errors import InputError, ModelError
 from lamina.figures import to_svg
 from lamina.figures.lens import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Text

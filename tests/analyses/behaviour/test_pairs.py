@@ -13,8 +13,6 @@ import lamina
 from lamina.analyses.behaviour.accuracies import Accuracies
 from lamina.analyses.behaviour.judging import n_grams_of
 from lamina.analyses.behaviour.verdicts import SCORES, Verdicts, score_pairs
-from lamina.analyses.declaration import Overview
-from lamina.analyses.verification import check_findings
 from lamina.corpora.formula_parser import parse
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair, pairs_from
 from lamina.corpora.syntaxgym import RegionItem, RegionSuites
@@ -22,7 +20,9 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.figures import captions_of, draw
+from lamina.framework.declare import Overview
 from lamina.framework.registry import get_analysis
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from tests.language_models import tiny_causal, tiny_masked
 

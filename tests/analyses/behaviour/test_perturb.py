@@ -15,7 +15,6 @@ from lamina.analyses.behaviour.perturb_items import Items, beyond, changes, scor
 from lamina.analyses.behaviour.perturb_probes import train_reader
 from lamina.analyses.behaviour.perturb_targets import Drawing, loss_items, some_pairs
 from lamina.analyses.behaviour.perturbations import Perturbation, Written, order_of, plan
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question
@@ -24,6 +23,7 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.loading import encoder_from
 from lamina.errors import CorpusError, ModelError, TaskError
 from lamina.figures.perturb import CAPTIONS, draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

@@ -14,11 +14,11 @@ from lamina.analyses.behaviour.said_relations import relation_data
 from lamina.analyses.behaviour.said_scores import NOT_ABOVE, Curve, first, gains
 from lamina.analyses.behaviour.said_tasks import RELATION, TREEBANK_TASKS, Marked
 from lamina.analyses.behaviour.said_words import Items, vocabularies
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.pararel import Fact, Pattern, Relation, Relations
 from lamina.encoders.language_model import language_model
 from lamina.figures.said import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked

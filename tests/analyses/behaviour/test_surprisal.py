@@ -13,7 +13,6 @@ import lamina
 from lamina.analyses.behaviour.ngrams import NGrams
 from lamina.analyses.behaviour.surprisal import more_bits
 from lamina.analyses.behaviour.word_surprisals import Scores, Words, counted_by, folds_case
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage
@@ -21,6 +20,7 @@ from lamina.encoders.scoring import score
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.findings import rows_of
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

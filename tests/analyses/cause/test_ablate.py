@@ -19,7 +19,6 @@ from lamina.analyses.cause.ablate_effects import AGREEMENT, CONTRASTS, EFFECTS, 
 from lamina.analyses.cause.ablate_findings import tell_findings
 from lamina.analyses.cause.ablate_parts import DRAWS, Part, planned
 from lamina.analyses.cause.targets import Scores, Target
-from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.encoders.edits import Edit
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -27,6 +26,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.types import Text
 from tests.language_models import tiny_causal

@@ -33,13 +33,13 @@ from lamina.analyses.cause.erase_effects import (
 from lamina.analyses.cause.erase_findings import tell_findings
 from lamina.analyses.cause.loss import Loss
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import CorpusError, TaskError
 from lamina.findings import Source, rows_of
+from lamina.framework.verify import check_findings
 from lamina.probes.leace import Eraser
 from lamina.results import Provenance, Result
 from lamina.types import Edge, Span, Text

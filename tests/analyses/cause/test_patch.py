@@ -42,7 +42,6 @@ from lamina.analyses.cause.patch_questions import (
     turned_tables,
 )
 from lamina.analyses.cause.patching import Places, put_in
-from lamina.analyses.verification import check_findings
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
 from lamina.encoders.heads_on_states import head_on_states
@@ -51,6 +50,7 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.encoders.loading import encoder_from
 from lamina.encoders.rows import Row
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.tasks.scoring import best
 from lamina.training.answering import Answerer, answerer_of

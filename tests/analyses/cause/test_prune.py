@@ -32,7 +32,6 @@ from lamina.analyses.cause.prune_orders import Order, harm, importance, orders, 
 from lamina.analyses.cause.prune_saving import Point, save_point
 from lamina.analyses.cause.some_items import SomeItems, halved, same_items
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -41,6 +40,7 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
 from lamina.findings import Finding
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts
 from lamina.types import Text

@@ -16,11 +16,11 @@ import lamina
 from lamina.analyses.cause.restore import best_table, effect_table, restore
 from lamina.analyses.cause.restore_layers import Changed, Span
 from lamina.analyses.cause.restore_transfer import linear_heads
-from lamina.analyses.verification import check_findings
 from lamina.corpora.questions import make_question
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.figures.restore import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.training.classes import Classifying
 from lamina.training.objective import Item, Outcome, Sum, means, text_of

@@ -26,11 +26,11 @@ from lamina.analyses.cause.roles_heads import Role, roles_of
 from lamina.analyses.cause.roles_targets import asked_of
 from lamina.analyses.cause.targets import Scores
 from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
-from lamina.analyses.verification import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
 from lamina.findings import rows_of
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted

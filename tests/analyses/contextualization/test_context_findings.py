@@ -20,8 +20,8 @@ from lamina.analyses.contextualization.tables import (
     contrast_rows,
     contrast_table,
 )
-from lamina.analyses.verification import check_findings
 from lamina.findings import Finding
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.stats.units import Units
 

@@ -14,9 +14,9 @@ from lamina.analyses.contextualization.answers import PRESETS, Setup, answer
 from lamina.analyses.contextualization.contextualize import contextualize
 from lamina.analyses.contextualization.finetuning import attention_similarity, load_finetuned
 from lamina.analyses.contextualization.words_in_context import find_words
-from lamina.analyses.verification import check_findings
 from lamina.encoders.passports import passport_of
 from lamina.errors import FormatError, InputError, ModelError
+from lamina.framework.verify import check_findings
 from lamina.probes.mlp import load_probes
 from lamina.results import Result
 from lamina.testing import TinyEncoder

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lamina.analyses.contextualization import neighbours as module
 from lamina.analyses.contextualization.neighbours import nearest, neighbours
 from lamina.analyses.contextualization.occurrences import read_words, sentences
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Corpus
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.framework.verify import check_findings
 from lamina.results import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

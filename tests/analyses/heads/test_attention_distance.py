@@ -12,10 +12,10 @@ import pytest
 
 import lamina
 from lamina.analyses.heads.attention_distance import DISTANCE, DistanceMeter
-from lamina.analyses.verification import check_findings
-from lamina.analyses.watching import watch
 from lamina.corpora import corpus_from
 from lamina.figures import captions_of, draw
+from lamina.framework.verify import check_findings
+from lamina.framework.watch import watch
 from lamina.results import Provenance, Result
 from lamina.stats.units import BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder

@@ -14,9 +14,8 @@ from scipy.spatial.distance import jensenshannon
 
 from lamina.analyses.heads import headmap as module
 from lamina.analyses.heads.headmap import DIVERGENCES, SMOOTHING, DivergenceMeter, closeness, divergences, most_alike
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import watch
 from lamina.encoders import Tokens
+from lamina.framework.watch import WatchedBatch, WatchedText, watch
 from lamina.stats.units import BY_DOCUMENT, BY_TEXT
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Text
@@ -77,7 +76,7 @@ def seen(text: Text, *heads: list[list[float]]) -> WatchedBatch:
     """Of a model of one block."""
     maps = torch.tensor([heads])
     tokens = Tokens(np.arange(maps.shape[-1]), np.arange(maps.shape[-1]))
-    return WatchedBatch.of([Watched(text, tokens, maps)])
+    return WatchedBatch.of([WatchedText(text, tokens, maps)])
 
 
 ME, OTHER = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]

@@ -20,8 +20,8 @@ from lamina.analyses.heads.relations import (
     relations_table,
 )
 from lamina.analyses.heads.surface import SURFACE
-from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import Tokens
+from lamina.framework.watch import WatchedBatch, WatchedText
 from lamina.stats.units import halve
 from lamina.types import Edge, Span, Text
 
@@ -64,7 +64,7 @@ def named(draw: np.random.Generator, shares: np.ndarray, documents: int) -> list
     """Head and relation of every name that is given."""
     texts = treebank(draw, documents)
     meter = RelationMeter(len(shares), relations_of(texts), halve(texts, 0), samples=2, seed=0)
-    meter.update(WatchedBatch.of([Watched(text, tokens_of(text), maps_of(text, draw, shares)) for text in texts]))
+    meter.update(WatchedBatch.of([WatchedText(text, tokens_of(text), maps_of(text, draw, shares)) for text in texts]))
     best = best_table(meter, relations_table(meter, len(shares)))
     found = behaviours(pd.DataFrame(columns=list(SURFACE)), best)
     return [(int(row.head), str(row.what)) for row in found.itertuples(index=False)]
@@ -130,7 +130,7 @@ def coreference_heads(draw: np.random.Generator, shares: list[float]) -> list[in
         maps = torch.full((1, len(shares), 5, 5), 0.01)
         for head, share in enumerate(shares):
             maps[0, head, 4, meant if draw.random() < share else 3] = 1
-        meter.update(WatchedBatch.of([Watched(text, tokens_of(text), maps / maps.sum(-1, keepdim=True))]))
+        meter.update(WatchedBatch.of([WatchedText(text, tokens_of(text), maps / maps.sum(-1, keepdim=True))]))
     found = behaviours(pd.DataFrame(columns=list(SURFACE)), coref=best_antecedents(meter, len(shares)))
     return [int(row.head) for row in found.itertuples(index=False) if row.what == "pronoun"]
 

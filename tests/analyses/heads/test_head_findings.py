@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.declaration import Analysis
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.corefheads import BESIDE, corefheads
 from lamina.analyses.heads.head_means import LAYERS
@@ -18,7 +17,8 @@ from lamina.analyses.heads.headmap import DIVERGENCES, headmap, likeness
 from lamina.analyses.heads.heads import heads
 from lamina.analyses.heads.relations import BEST, kind_of
 from lamina.analyses.heads.surface import SURFACE
-from lamina.analyses.verification import check_findings
+from lamina.framework.declare import Analysis
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 
 NAN = float("nan")

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from lamina.analyses.heads.heads import heads
 from lamina.analyses.heads.relations import DIRECTIONS, OFFSETS, RelationMeter, most_attended, relations_of
-from lamina.analyses.verification import check_findings
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import watch
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
+from lamina.framework.verify import check_findings
+from lamina.framework.watch import WatchedBatch, WatchedText, watch
 from lamina.stats.units import CHOOSING, SCORED, Halves, halve
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -328,6 +327,6 @@ def test_words_from_the_first_piece_or_from_all_are_two_questions():
 def test_a_meter_keeps_sums_and_nothing_of_a_text():
     meter = RelationMeter(2, {"nsubj": 1, "all": 1}, Halves(frozenset(), "text"), samples=5, seed=0)
     text = Text("t", ("Dogs", "bark"), edges={"dep": (dep("root", 1, 1),)})
-    watched = Watched(text, Painted({"t": MAPS}).tokenize(text), torch.rand(1, 2, 4, 4))
+    watched = WatchedText(text, Painted({"t": MAPS}).tokenize(text), torch.rand(1, 2, 4, 4))
     meter.update(WatchedBatch.of([watched]))
     assert meter.sums().counts.tolist() == [0, 0]

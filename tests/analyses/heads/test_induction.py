@@ -11,9 +11,9 @@ import torch
 import lamina
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.induction import COPY, INDUCTION, InductionMeter, induction_heads, sequences_of
-from lamina.analyses.verification import check_findings
-from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import SPECIAL, Tokens
+from lamina.framework.verify import check_findings
+from lamina.framework.watch import WatchedBatch, WatchedText
 from lamina.testing import TinyEncoder
 from lamina.types import Text
 from tests.language_models import tiny_causal
@@ -93,7 +93,7 @@ def test_the_share_is_that_of_the_token_after_the_copy():
     maps[0, 0, 7, 5] = 0.9
     tokens = Tokens(np.array([1, 4, 5, 6, 7, 5, 6, 7]), np.array([SPECIAL, 0, 1, 2, 3, 4, 5, 6]))
     meter = InductionMeter(3)
-    meter.update(WatchedBatch.of([Watched(Text("repeated 0", tuple("xabcabc")), tokens, maps)]))
+    meter.update(WatchedBatch.of([WatchedText(Text("repeated 0", tuple("xabcabc")), tokens, maps)]))
     assert meter.values("repeated").item() == pytest.approx(0.4)
     assert meter.copies().item() == pytest.approx(0.2)
     assert meter.uniform == pytest.approx((1 / 6 + 1 / 7) / 2)

@@ -17,8 +17,8 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from lamina.analyses.heads.surface import PATTERNS, patterns_of
-from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import Tokens
+from lamina.framework.watch import WatchedBatch, WatchedText
 from lamina.types import Span, Text
 
 FOLDER = Path(__file__).parent / "labelled_maps"
@@ -38,7 +38,7 @@ def labelled() -> pd.DataFrame:
             segments = tuple(Span(start, end) for start, end in each["segments"])
             tokens = Tokens(np.array(each["ids"], np.int32), np.array(each["word_of_piece"], np.int32))
             weights = torch.from_numpy(maps[f"{row.map:03d}"]).float()[None, None]
-            watched = Watched(Text(each["text"], tuple(each["words"]), segments), tokens, weights)
+            watched = WatchedText(Text(each["text"], tuple(each["words"]), segments), tokens, weights)
             batch = WatchedBatch.of([watched])
             found, told = patterns_of(batch, frozenset(model["punctuation"]), causal=model["causal"])
             assert told.all()

@@ -11,9 +11,8 @@ from lamina.analyses.heads.attention_distance import DistanceMeter
 from lamina.analyses.heads.headmap import SMOOTHING, DivergenceMeter
 from lamina.analyses.heads.relations import RelationMeter, relations_of
 from lamina.analyses.heads.surface import ENOUGH, MEASURES, PATTERNS, STRONG, PatternMeter, SurfaceMeter
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import Meter, watch
 from lamina.encoders import SPECIAL
+from lamina.framework.watch import Meter, WatchedBatch, WatchedText, watch
 from lamina.stats.units import Halves
 from lamina.types import Edge, Span, Text
 
@@ -81,13 +80,13 @@ def test_words_of_a_batch_are_summed_to_and_averaged_from(batch: WatchedBatch):
             assert not found[at, :, :, size:].any()
 
 
-def roles(watched: Watched, punctuation: set[int]) -> tuple[np.ndarray, np.ndarray]:
+def roles(watched: WatchedText, punctuation: set[int]) -> tuple[np.ndarray, np.ndarray]:
     special = watched.tokens.words == SPECIAL
     special[0] = False
     return special, np.isin(watched.tokens.ids, list(punctuation))
 
 
-def measured(watched: Watched, punctuation: set[int]) -> np.ndarray:
+def measured(watched: WatchedText, punctuation: set[int]) -> np.ndarray:
     """[measure, block, head] of one text, by the definitions of the measures."""
     maps = watched.maps.double().numpy()
     separators, signs = roles(watched, punctuation)
@@ -122,7 +121,7 @@ def test_surface_measures_are_those_of_single_texts(real_encoder, batch: Watched
     assert meter.measured().baseline[MEASURES.index("to_separator")] == pytest.approx(np.mean(uniform), rel=1e-5)
 
 
-def pattern(watched: Watched, punctuation: set[int]) -> np.ndarray | None:
+def pattern(watched: WatchedText, punctuation: set[int]) -> np.ndarray | None:
     """[block, head] The pattern of each map of one text, cell by cell."""
     separators, signs = roles(watched, punctuation)
     size = len(separators)

@@ -16,14 +16,14 @@ from safetensors.torch import load_file
 
 from lamina.analyses.heads.parse import DISTANCE, ONLY, PROBES, RANDOM, WORDS, contrasts, parse
 from lamina.analyses.heads.trees import NOBODY, RIGHT, UnitHits, gold_tree, picked, to_sentence, word_vectors
-from lamina.analyses.verification import check_findings
-from lamina.analyses.watched import Watched
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.encoders.contract import STATES, Want
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, ModelError
+from lamina.framework.verify import check_findings
+from lamina.framework.watch import WatchedText
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -210,7 +210,7 @@ MAPS = torch.tensor(
 def test_what_words_give_to_special_tokens(rows, expected: list[list[float]]):
     tokens = Tokens(np.arange(5), np.array([SPECIAL, 0, 0, 1, SPECIAL]))
     static = StaticEncoder(["unkind", "dogs"], np.eye(2, dtype=np.float32), name="own")
-    made = to_sentence(Watched(Text("t", ("unkind", "dogs")), tokens, MAPS, rows), static, causal=False)
+    made = to_sentence(WatchedText(Text("t", ("unkind", "dogs")), tokens, MAPS, rows), static, causal=False)
     torch.testing.assert_close(made.special[..., 0], torch.tensor(expected, dtype=torch.float32))
     torch.testing.assert_close(made.vectors, torch.eye(2))
     assert made.maps.shape == (2, 2, 1)
@@ -220,7 +220,7 @@ def test_a_decoder_without_separators_has_its_first_token_in_their_place():
     maps = torch.tensor([[1.0, 0.0], [0.25, 0.75]])[None, None]
     tokens = Tokens(np.arange(2), np.array([0, 1]))
     static = StaticEncoder(["a", "b"], np.eye(2, dtype=np.float32), name="own")
-    made = to_sentence(Watched(Text("t", ("a", "b")), tokens, maps), static, causal=True)
+    made = to_sentence(WatchedText(Text("t", ("a", "b")), tokens, maps), static, causal=True)
     assert made.special[..., 0].tolist() == [[1.0, 1.0], [0.25, 0.25]]
 
 

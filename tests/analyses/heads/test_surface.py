@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from lamina.analyses.heads.surface import MEASURES, PATTERNS, PatternMeter, SurfaceMeter, uniform_maps
-from lamina.analyses.watched import Watched, WatchedBatch
 from lamina.encoders import SPECIAL
+from lamina.framework.watch import WatchedBatch, WatchedText
 from lamina.testing import TinyEncoder
 from lamina.types import Span, Text
 
@@ -27,11 +27,11 @@ def uniform_map(size: int, *, causal: bool) -> torch.Tensor:
     return uniform_maps(torch.ones(1, size, dtype=torch.bool), causal=causal)[0, 0]
 
 
-def seen(text: Text, rows: torch.Tensor) -> Watched:
-    return Watched(text, TinyEncoder().tokenize(text), rows[None, None].float())
+def seen(text: Text, rows: torch.Tensor) -> WatchedText:
+    return WatchedText(text, TinyEncoder().tokenize(text), rows[None, None].float())
 
 
-def measured(*watched: Watched, causal: bool = False) -> dict[str, tuple[float, float]]:
+def measured(*watched: WatchedText, causal: bool = False) -> dict[str, tuple[float, float]]:
     """Measure -> its value and its baseline."""
     meter = SurfaceMeter(one_headed(causal=causal), samples=50)
     meter.update(WatchedBatch.of(watched))
@@ -40,7 +40,7 @@ def measured(*watched: Watched, causal: bool = False) -> dict[str, tuple[float, 
     return {row.measure: (row.value, row.baseline) for row in table.itertuples()}
 
 
-def pattern(*watched: Watched, causal: bool = False) -> dict[str, float]:
+def pattern(*watched: WatchedText, causal: bool = False) -> dict[str, float]:
     meter = PatternMeter(one_headed(causal=causal), samples=50)
     meter.update(WatchedBatch.of(watched))
     table = meter.table()
@@ -89,7 +89,7 @@ def test_a_uniform_map_gives_exactly_the_baseline(causal: bool):
 
 def test_means_are_over_texts_not_over_tokens_and_without_texts_that_lack_a_separator():
     bare = seen(Text("u", ("go", "on")), torch.eye(4))
-    bare = Watched(bare.text, bare.tokens._replace(words=np.array([0, 0, 1, 1])), bare.maps)
+    bare = WatchedText(bare.text, bare.tokens._replace(words=np.array([0, 0, 1, 1])), bare.maps)
     found = measured(seen(TEXT, MAP), bare)
     assert found["to_self"][0] == pytest.approx((1.25 / 4 + 1) / 2)
     assert found["to_separator"] == pytest.approx((1.25 / 4, 1 / 4))
@@ -102,7 +102,7 @@ def test_a_decoder_has_a_past_to_look_at_and_no_separators_that_its_first_token_
     tokens = TinyEncoder().tokenize(text)
     tokens = tokens._replace(ids=tokens.ids[1:-1], words=tokens.words[1:-1])
     rows = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1.0]])
-    found = measured(Watched(text, tokens, rows[None, None]), causal=True)
+    found = measured(WatchedText(text, tokens, rows[None, None]), causal=True)
     uniform = (1 + 1 / 2 + 1 / 3) / 3
     assert found["to_first"] == pytest.approx((0.5, uniform))
     assert all(math.isnan(number) for name in found if "separator" in name for number in found[name])

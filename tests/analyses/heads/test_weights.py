@@ -12,14 +12,13 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import Watch, watch, watch_together
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders import SPECIAL, Activations, Tokens
 from lamina.encoders.contract import STATES, Want
 from lamina.errors import InputError, ModelError
 from lamina.framework.registry import all_analyses
+from lamina.framework.watch import Watch, WatchedBatch, WatchedText, watch, watch_together
 from lamina.results import Result
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
@@ -50,7 +49,7 @@ class Sink(TinyEncoder):
 
 class Keeper:
     def __init__(self) -> None:
-        self.seen: dict[str, Watched] = {}
+        self.seen: dict[str, WatchedText] = {}
 
     def update(self, batch: WatchedBatch) -> None:
         self.seen |= {watched.text.id: watched for watched in batch.singly}

@@ -23,11 +23,11 @@ from lamina.analyses.probing.order_changes import (
     middle,
 )
 from lamina.analyses.probing.tables import Score
-from lamina.analyses.verification import check_findings
 from lamina.corpora import Splits
 from lamina.corpora.learning import divide
 from lamina.encoders import Activations
 from lamina.findings import Finding
+from lamina.framework.verify import check_findings
 from lamina.probes.span_means import SpanMeans
 from lamina.probes.targets import find_targets
 from lamina.results import Result

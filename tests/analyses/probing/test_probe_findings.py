@@ -10,7 +10,7 @@ import pytest
 
 import lamina
 from lamina import Finding, Result
-from lamina.analyses.verification import check_findings
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance
 
 NAN = float("nan")

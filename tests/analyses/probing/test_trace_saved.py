@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lamina.analyses.declaration import Overview
 from lamina.analyses.probing.ambiguity import Trace
 from lamina.analyses.probing.decisions import SavedPredictions
 from lamina.analyses.probing.trace import trace
 from lamina.errors import InputError, ResultError
+from lamina.framework.declare import Overview
 from lamina.results import Provenance, Result
 
 TAGS = ("NOUN", "VERB", "X")

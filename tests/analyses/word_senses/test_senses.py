@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.verification import check_findings
 from lamina.analyses.word_senses.scores import BEST, DIFFERENCES, Pair, Scores, best_rows, drawn_rows, paired_rows
 from lamina.analyses.word_senses.static import averaged_contexts
 from lamina.analyses.word_senses.targets import annotations_of, read_targets
@@ -19,6 +18,7 @@ from lamina.corpora import Splits, corpus_from
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import CorpusError, InputError
 from lamina.figures.senses import draw
+from lamina.framework.verify import check_findings
 from lamina.results import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text

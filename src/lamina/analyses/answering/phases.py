@@ -49,11 +49,6 @@ from lamina.analyses.answering.streaming import (
     phase_lines,
 )
 from lamina.analyses.answering.streaming import plan_questions as plan_questions
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, time_call
-from lamina.analyses.inputs import QuestionSet
-from lamina.analyses.models import each_of
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
@@ -69,6 +64,10 @@ from lamina.findings import (
     percent,
     rows_of,
 )
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.inputs import QuestionSet, each_of
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.family import sign_flip_family

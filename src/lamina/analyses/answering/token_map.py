@@ -15,16 +15,16 @@ from jaxtyping import Bool, Float
 
 from lamina.analyses.answering.groups import LEFT_OUT, MOST, STABLE, TIMES, Clusters, best_clusters, ordinary
 from lamina.analyses.answering.roles import CUT, SILENT, Judged, Roles, is_cut, judged, roles_of
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.inputs import OneQuestion
-from lamina.analyses.settings import Seed, Setting
 from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
 from lamina.findings import Finding, Source, cell, layers_in_words, not_tested, number
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import OneQuestion
+from lamina.framework.settings import Seed, Setting
 from lamina.results import Result
 from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen

@@ -46,9 +46,6 @@ from lamina.analyses.behaviour.cloze_scores import (
     with_mean,
 )
 from lamina.analyses.behaviour.inputs import SpokenSuite
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import load_corpus
 from lamina.corpora.cloze import Clozes, read_cloze
 from lamina.corpora.lm_diagnostics import Diagnostics
@@ -58,6 +55,9 @@ from lamina.encoders.candidates import Spelling
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 
 Suite = Clozes | Diagnostics | Relations

@@ -8,8 +8,8 @@ from typing import Any
 from lamina.analyses.behaviour.cloze_own import CHOICE
 from lamina.analyses.behaviour.cloze_relations import FREQUENCIES, OBJECTS
 from lamina.analyses.behaviour.cloze_scores import ALL, CHANCE, MOST_FREQUENT, NEGATION, PIECES, TWIN
-from lamina.analyses.declaration import Overview
 from lamina.findings import Finding, Source, cell, finding, percent, rows_of
+from lamina.framework.declare import Overview
 from lamina.results import Result
 from lamina.stats.status import Contrast
 

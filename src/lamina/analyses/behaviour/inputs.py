@@ -7,11 +7,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from lamina.analyses.given_data import as_corpus, as_splits
-from lamina.analyses.inputs import MODEL, MODEL_OPTIONS, Input, Loaded, Reads, Texts, TrainedTexts, model_and
-from lamina.analyses.models import as_encoder, describe_models, kind_of, short_name
-from lamina.analyses.settings import Declared, Setting
 from lamina.errors import CorpusError, InputError
+from lamina.framework.inputs import (
+    MODEL,
+    MODEL_OPTIONS,
+    Input,
+    LoadedInputs,
+    Reads,
+    Texts,
+    TrainedTexts,
+    as_corpus,
+    as_encoder,
+    as_splits,
+    describe_models,
+    kind_of,
+    model_and,
+    short_name,
+)
+from lamina.framework.settings import DeclaredSetting, Setting
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -58,7 +71,7 @@ class SpokenTexts(Texts):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; a model without a head is refused before texts are read."""
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
@@ -79,14 +92,14 @@ class SpokenSplits(TrainedTexts):
     speaks: ClassVar[bool] = True
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         said = f"What is scored: dev, test, or all; of all, baselines learn from the training texts of {self.default}."
-        return (Declared("split", str, self.split, Setting(said)), *super().options[1:])
+        return (DeclaredSetting("split", str, self.split, Setting(said)), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; a model without a head is refused before texts are read."""
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
@@ -122,7 +135,7 @@ class SpokenSuite(Reads):
     """Name or path, and the data options -> the suite."""
     known: tuple[str, ...] = field(kw_only=True)
     """Names of suites that can be given."""
-    more: tuple[Declared, ...] = ()
+    more: tuple[DeclaredSetting, ...] = ()
     """Data options of its own."""
     sampled: ClassVar[bool] = False
     speaks: ClassVar[bool] = True
@@ -134,13 +147,13 @@ class SpokenSuite(Reads):
         return (MODEL, Input("suite", said, default=self.known[0], option="--suite", kind="suite", named=self.known))
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (*self.more, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; a model without a head is refused before the suite is read."""
         encoder = as_encoder(given["model"], options, runtime)
         model = speaking(encoder)
@@ -149,7 +162,7 @@ class SpokenSuite(Reads):
             suite = self.read(suite, options)
         elif not hasattr(suite, "describe"):
             raise InputError(f"a suite is a name or a path; got {kind_of(suite)}")
-        return Loaded(
+        return LoadedInputs(
             (encoder, suite), model, suite.describe(), (short_name(given["model"], encoder), Path(suite.name).stem)
         )
 

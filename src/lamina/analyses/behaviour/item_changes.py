@@ -12,20 +12,20 @@ import pandas as pd
 from lamina.analyses.behaviour.inputs import SpokenSuite, speaking
 from lamina.analyses.behaviour.item_comparison import ALL, Answers, Apart, Asked, Estimate, shared_items
 from lamina.analyses.comparison_findings import Lead, leads_in_words
-from lamina.analyses.declaration import Overview
-from lamina.analyses.inputs import Loaded, TwoModels
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
 from lamina.findings import Source, cell, rows_of
+from lamina.framework.declare import Overview
+from lamina.framework.inputs import LoadedInputs, TwoModels
 from lamina.framework.registry import get_analysis
 from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
-    from lamina.analyses.declaration import Analysis
-    from lamina.analyses.estimate import Cost
     from lamina.encoders import Encoder
     from lamina.findings import Finding
+    from lamina.framework.declare import Analysis
+    from lamina.framework.estimate import Cost
 
 ASKED = ("pairs", "cloze")
 """The analyses that both models are asked, and the settings of `diff` that name their suites."""
@@ -76,7 +76,7 @@ class TwoSpeakers(TwoModels):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         suites = {name: settings[name] for name in ASKED if settings.get(name) is not None}
         if not suites and settings.get("items") is not None:

@@ -18,9 +18,6 @@ from lamina.analyses.behaviour.lens_readings import Lens, Readings, intervals_of
 from lamina.analyses.behaviour.lens_suites import SUITE_TEST, LensSuite, read_lens_suite, suite_tables
 from lamina.analyses.behaviour.lens_tokens import every_token, token_table
 from lamina.analyses.behaviour.lens_tuning import SELECTION, Learning, tuned_lens
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits, divide
 from lamina.encoders import Encoder
@@ -29,6 +26,9 @@ from lamina.encoders.lens import ending_of
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.errors import CorpusError
 from lamina.findings import Finding, cell, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.probes.translators import BATCH, Translators
 from lamina.results import Result
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from lamina.analyses.behaviour.lens_positions import draw_positions
-from lamina.analyses.kept_runs import run_folder
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders.lens import layer_states
 from lamina.errors import CorpusError, DamagedError
 from lamina.files.checking import load_tensors, save_tensors
+from lamina.framework.cache import run_folder
 from lamina.probes.translators import Examples, Translators, fit_translators
 from lamina.progress import progress, say
 

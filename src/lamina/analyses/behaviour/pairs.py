@@ -22,9 +22,6 @@ from lamina.analyses.behaviour.judging import (
     sentences_of,
 )
 from lamina.analyses.behaviour.verdicts import SCORES
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.agreement_pairs import DEFAULT as TREEBANK
 from lamina.corpora.agreement_pairs import agreement_pairs
 from lamina.corpora.minimal_pairs import ALL, MinimalPairs
@@ -35,6 +32,9 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.scoring import Masking
 from lamina.errors import CorpusError, InputError
 from lamina.findings import Finding, Source, cell, finding, percent, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.stats.family import Contrasts
 from lamina.stats.status import Contrast, status_of
@@ -78,14 +78,18 @@ def _read(suite: str | Path, options: Mapping[str, Any]) -> MinimalPairs | Regio
 
 
 _OPTIONS = (
-    Declared(
+    DeclaredSetting(
         "corpus",
         str,
         TREEBANK,
         Setting(f"The treebank of which --suite {AGREEMENT} is made, by name or path.", file=True),
     ),
-    Declared("split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")),
-    Declared("skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")),
+    DeclaredSetting(
+        "split", str, ALL, Setting(f"Its part of which --suite {AGREEMENT} is made: train, dev, test or all.")
+    ),
+    DeclaredSetting(
+        "skip_equal", bool, False, Setting("Leave out pairs whose two sentences are equal, and count them.")
+    ),
 )
 
 

@@ -48,10 +48,7 @@ from lamina.analyses.behaviour.perturb_targets import (
     some_texts,
 )
 from lamina.analyses.behaviour.perturbations import HOWS, How, Lexicon, plan
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.probing.planning import Plan, training_cost
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import MinimalPairs, Pair
@@ -62,6 +59,9 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.stats.units import unit_of
 from lamina.types import Text

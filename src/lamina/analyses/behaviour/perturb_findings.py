@@ -12,8 +12,8 @@ from lamina.analyses.behaviour.perturb_answers import QA
 from lamina.analyses.behaviour.perturb_probes import BY_WORD, PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import Perturbation
-from lamina.analyses.declaration import Overview
 from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
+from lamina.framework.declare import Overview
 from lamina.results import Result
 from lamina.stats.status import Contrast
 

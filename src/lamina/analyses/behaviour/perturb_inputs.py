@@ -11,9 +11,6 @@ from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import QA, has_span_head, span_answerer
 from lamina.analyses.behaviour.perturb_probes import PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS
-from lamina.analyses.given_data import as_corpus, as_splits
-from lamina.analyses.inputs import Loaded, TrainedTexts, chosen_view, model_and
-from lamina.analyses.models import as_encoder
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import scored_split
@@ -22,6 +19,7 @@ from lamina.corpora.question_sets import Questions, load_questions
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import has_language_model
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_corpus, as_encoder, as_splits, chosen_view, model_and
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -40,7 +38,7 @@ class PerturbedTexts(TrainedTexts):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; a model without the head that a target needs is refused before texts are read."""
         asked = settings["targets"]
         _refuse_unknown(asked)

@@ -18,16 +18,16 @@ from lamina.analyses.behaviour.said_relations import relation_data
 from lamina.analyses.behaviour.said_scores import LATER, NOT_ABOVE, TaskScores, layer_rows
 from lamina.analyses.behaviour.said_tasks import RELATION, TITLES, TREEBANK_TASKS, TaskName
 from lamina.analyses.behaviour.said_words import Data, Items, Vocabulary, vocabularies
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now
-from lamina.analyses.inputs import Loaded
-from lamina.analyses.settings import Declared, Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits, divide
 from lamina.corpora.pararel import Relations
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
 from lamina.findings import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now
+from lamina.framework.inputs import LoadedInputs
+from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.probes.translators import Translators
 from lamina.results import Result
 from lamina.stats.status import Contrast
@@ -60,17 +60,17 @@ class SpokenFacts(SpokenSplits):
     """A language model, texts to learn from and to score, and facts."""
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         said = (
             f"Facts for the task {RELATION}: {FACTS} (left out where it is not on this machine), or a folder in its "
             "layout. Use `none` to leave the task out."
         )
-        return (*super().options, Declared("facts", str | None, FACTS, Setting(said, file=True)))
+        return (*super().options, DeclaredSetting("facts", str | None, FACTS, Setting(said, file=True)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Any
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 

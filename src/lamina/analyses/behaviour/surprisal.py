@@ -26,9 +26,6 @@ from lamina.analyses.behaviour.word_surprisals import (
     read_words,
     scored_by,
 )
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import language_model
@@ -36,6 +33,9 @@ from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, cell, finding, number, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.status import Contrast

@@ -25,14 +25,14 @@ from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
 from lamina.analyses.cause.importance import IMPORTANCE, importance_rows
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.targets import Target
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Edit, Interventions
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 
 _TRIED = 16

@@ -12,8 +12,8 @@ from lamina.analyses.cause.ablate_parts import RANDOM
 from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.declaration import Overview
 from lamina.findings import Finding, Source, best_in_words, cell, finding, not_tested, number, p_in_words, rows_of
+from lamina.framework.declare import Overview
 from lamina.results import Result
 from lamina.stats.status import SURE, Contrast
 

@@ -16,10 +16,6 @@ from lamina.analyses.cause.asking import HEADS, Material, chosen_targets
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.tagged import CLASSES_OF_TEXTS, TAGS
-from lamina.analyses.given_data import as_result
-from lamina.analyses.inputs import Loaded, TrainedTexts, chosen_view, model_and
-from lamina.analyses.models import as_encoder
-from lamina.analyses.settings import Declared, Setting
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
@@ -30,6 +26,8 @@ from lamina.encoders.heads_on_states import head_on_states
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import has_language_model
 from lamina.errors import InputError, LaminaError
+from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
+from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.progress import say
 from lamina.results import Result
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
@@ -67,14 +65,14 @@ class CauseInputs(TrainedTexts):
     """
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         said = "What is asked about: dev, test, or all, which leaves no texts for probes to learn from."
-        return (Declared("split", str, self.split, Setting(said)), *super().options[1:])
+        return (DeclaredSetting("split", str, self.split, Setting(said)), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; what model and data cannot give is said before anything is measured."""
         asked = settings.get("targets")
         encoder = as_encoder(given["model"], options, runtime)

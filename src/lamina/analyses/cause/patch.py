@@ -23,9 +23,6 @@ from lamina.analyses.cause.patch_questions import (
     find_pairs,
     measure_turns,
 )
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.corpora.minimal_pairs import MinimalPairs
 from lamina.corpora.question_sets import Questions
 from lamina.corpora.questions import Question
@@ -35,6 +32,9 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.training.provenance import refuse_seen
 

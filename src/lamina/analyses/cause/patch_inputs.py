@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import has_span_head, span_answerer
-from lamina.analyses.given_data import as_questions
-from lamina.analyses.inputs import Loaded, QuestionSet, chosen_view
-from lamina.analyses.models import as_encoder, describe_models, short_name
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
 from lamina.corpora.question_sets import Questions
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import has_language_model
 from lamina.errors import InputError, ModelError
+from lamina.framework.inputs import (
+    LoadedInputs,
+    QuestionSet,
+    as_encoder,
+    as_questions,
+    chosen_view,
+    describe_models,
+    short_name,
+)
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -39,7 +45,7 @@ class PatchInputs(QuestionSet):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; a model without the head that the data needs is refused before the data is read."""
         encoder = as_encoder(given["model"], options, runtime)
         data, suite = given["data"], settings["suite"]
@@ -60,7 +66,7 @@ class PatchInputs(QuestionSet):
         prints = [each["fingerprint"] for each in about.values()]
         data_said = {"name": " and ".join(names), "split": "", **about, "fingerprint": fingerprint_of(*prints)}
         short = (short_name(given["model"], encoder), *(Path(name).stem for name in names))
-        return Loaded((encoder, questions, pairs), spoken or describe_models((encoder,)), data_said, short)
+        return LoadedInputs((encoder, questions, pairs), spoken or describe_models((encoder,)), data_said, short)
 
     def _asked(self, data: Any, options: Mapping[str, Any], encoder: Encoder) -> Questions | None:
         if not has_span_head(encoder):

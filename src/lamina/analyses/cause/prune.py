@@ -30,15 +30,15 @@ from lamina.analyses.cause.prune_orders import (
 from lamina.analyses.cause.prune_saving import RETRAINED, files_of, lessons, named_point, retrained, save_point
 from lamina.analyses.cause.some_items import SomeItems, halved
 from lamina.analyses.cause.targets import Scores
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.sample_size import LEAST_DOCUMENTS
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import refuse_unsavable
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.sample_size import LEAST_DOCUMENTS
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.training.retraining import Schooling
 

@@ -28,13 +28,13 @@ from lamina.analyses.cause.restore_layers import (
     unchanged,
 )
 from lamina.analyses.cause.restore_transfer import has_linear_head, linear_heads, some_items
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.layer_weights import layer_weights
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.results import Result
 from lamina.stats.best import leads
 from lamina.training.attention import WindowedEncoder

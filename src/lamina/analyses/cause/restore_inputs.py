@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lamina.analyses.finetune import LEARNED, as_sets
-from lamina.analyses.inputs import FORMAT, LIMIT, Input, Loaded, Reads
-from lamina.analyses.models import as_encoder, describe_models, short_name
-from lamina.analyses.settings import Declared, Setting
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.layer_weights import layer_weights, refuse_unlike
 from lamina.errors import CorpusError, LaminaError, ModelError
+from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
+from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.training.heads import source_of, with_padding
 from lamina.training.objective import text_of
 from lamina.training.provenance import refuse_used
@@ -53,13 +52,13 @@ class TunedModel(Reads):
     )
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         tuned = Tuned.of(as_encoder(given["model"], {}, runtime))
         before = _before(tuned, given["before"], runtime)
@@ -71,7 +70,7 @@ class TunedModel(Reads):
         model |= {"fingerprint": weights, "task": tuned.task, "before": before.describe()}
         names = (short_name(given["model"], tuned.encoder), Path(sets.name).stem, tuned.task)
         data = {**sets.describe(), "as_tuned": tuned.is_from(before, sets)}
-        return Loaded((tuned, before, sets), model, data, names)
+        return LoadedInputs((tuned, before, sets), model, data, names)
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report is of a model that need not be tuned."""

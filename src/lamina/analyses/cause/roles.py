@@ -18,15 +18,15 @@ from lamina.analyses.cause.roles_findings import describe, tell_findings
 from lamina.analyses.cause.roles_heads import Role, roles_of
 from lamina.analyses.cause.roles_inputs import RoleInputs
 from lamina.analyses.cause.roles_targets import LEAST_LINKS, Asked, asked_of, measured
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
-from lamina.analyses.watching import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.framework.watch import refuse_without_maps
 from lamina.results import Result
 
 _TRIED = 16

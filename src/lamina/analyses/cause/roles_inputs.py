@@ -11,12 +11,11 @@ from lamina.analyses.behaviour.pairs import AGREEMENT
 from lamina.analyses.behaviour.perturb_answers import has_span_head
 from lamina.analyses.cause.answers import QA
 from lamina.analyses.cause.inputs import CauseInputs
-from lamina.analyses.inputs import Loaded
-from lamina.analyses.models import as_encoder, short_name
 from lamina.corpora.agreement_pairs import agreement_pairs
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
 from lamina.encoders.language_model import has_language_model
 from lamina.errors import CorpusError, LaminaError
+from lamina.framework.inputs import LoadedInputs, as_encoder, short_name
 from lamina.progress import say
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class RoleInputs(CauseInputs):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; texts without anything that heads could find are refused."""
         encoder = as_encoder(given["model"], options, runtime)
         suite = None

@@ -67,16 +67,16 @@ from lamina.analyses.contextualization.tables import (
 )
 from lamina.analyses.contextualization.vectors import Workspace
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext, find_words
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
 from lamina.findings import Finding, cell
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.progress import say
 from lamina.results import Result
 

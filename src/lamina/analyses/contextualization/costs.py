@@ -15,11 +15,11 @@ from lamina.analyses.contextualization.answers import Amounts, Setup
 from lamina.analyses.contextualization.finetuning import Finetuned
 from lamina.analyses.contextualization.representations import RANDOM_WIDTH
 from lamina.analyses.contextualization.words_in_context import SPLITS, WordsInContext
-from lamina.analyses.estimate import Cost, Estimator, memory_now, time_call
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import skipgram_epochs, train_skipgram
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.probes.mlp import ClassProbe, Examples, Vectors, train
 
 _TIMED_BATCHES = 8

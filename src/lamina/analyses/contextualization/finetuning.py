@@ -30,11 +30,11 @@ from lamina.analyses.contextualization.tables import (
     contrast_rows,
     contrast_table,
 )
-from lamina.analyses.watching import fit
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.passports import passport_of
 from lamina.errors import InputError, ModelError
+from lamina.framework.watch import fit
 from lamina.progress import progress
 from lamina.stats.intervals import interval
 from lamina.training.attention import WindowedEncoder

@@ -28,16 +28,16 @@ from lamina.analyses.contextualization.senses import (
     plane,
     separation,
 )
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator, time_call
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Annotation, Seed, Setting
 from lamina.corpora import Corpus
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import AssetError, ModelError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, time_call
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Annotation, Seed, Setting
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.best import best_set

@@ -25,11 +25,11 @@ from lamina.activations.residence import device_of
 from lamina.activations.write_through import Keep, stored_too
 from lamina.analyses.contextualization.kept_vectors import FORMAT, HeldVectors, OccurrenceVectors
 from lamina.analyses.contextualization.words_in_context import WordsInContext
-from lamina.analyses.kept_runs import run_folder
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import SPECIAL, Encoder
 from lamina.encoders.contract import Packed
 from lamina.errors import DiskFullError, ModelError
+from lamina.framework.cache import run_folder
 from lamina.probes.mlp import InMemory, Source
 from lamina.progress import progress, say
 from lamina.types import Span, Text

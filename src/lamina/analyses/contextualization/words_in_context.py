@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from lamina.analyses.watching import fit
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
+from lamina.framework.watch import fit
 from lamina.training.provenance import is_among
 from lamina.types import Span, Text
 

@@ -13,9 +13,9 @@ from lamina.analyses.heads.behaviours import BEHAVIOURS, DIFFERENCE, LEAD, is_ah
 from lamina.analyses.heads.coreference import BASELINES
 from lamina.analyses.heads.look import Chosen, reach, see, standing_out
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
-from lamina.analyses.watching import Weighting
 from lamina.encoders import Encoder
 from lamina.findings import rows_of
+from lamina.framework.watch import Weighting
 from lamina.results import Result
 from lamina.stats.status import SURE
 

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.heads.behaviours import FIRST, LEAD, digits_of
 from lamina.analyses.heads.head_means import LAYERS, HeadMeans, head_table, layer_table
 from lamina.analyses.heads.induction import (
@@ -28,15 +26,25 @@ from lamina.analyses.heads.induction import (
     sequences_of,
 )
 from lamina.analyses.heads.surface import MEASURES, SHARE_OF_TEXTS, SURFACE, UNTOLD, PatternMeter, SurfaceMeter
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Samples, Seed, Setting, Weights
-from lamina.analyses.watched import roles_of
-from lamina.analyses.watching import CUT, Watch, Watching, first_token, fit, punctuation_ids, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import HOW, Gradients, OwnLoss
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, cell, finding, number, percent, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Samples, Seed, Setting, Weights
+from lamina.framework.watch import (
+    CUT,
+    Watch,
+    Watching,
+    first_token,
+    fit,
+    punctuation_ids,
+    refuse_without_maps,
+    roles_of,
+)
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.bootstrap import DRAWS, draws_table

@@ -9,18 +9,17 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 
-from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.head_means import UnitRows
 from lamina.analyses.heads.surface import uniform_maps
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Samples, Seed, Weights
-from lamina.analyses.watched import WatchedBatch
-from lamina.analyses.watching import Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, finding, number, rows_of
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Samples, Seed, Weights
+from lamina.framework.watch import Watch, WatchedBatch, Watching, refuse_without_maps
 from lamina.results import Result
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals

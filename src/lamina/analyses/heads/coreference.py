@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.watched import WatchedBatch
+from lamina.framework.watch import WatchedBatch
 from lamina.stats.units import Halves, UnitSums
 from lamina.types import Span, Text
 
@@ -246,7 +246,7 @@ class CorefMeter:
 
     Example:
         >>> from lamina.stats.units import halve
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Edge, Span, Text
         >>> chains = (Edge(("c1",), Span(0, 1)), Edge(("c1",), Span(2, 3)))

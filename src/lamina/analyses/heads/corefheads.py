@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.heads.behaviours import LEAD, is_ahead
 from lamina.analyses.heads.coreference import ALL, BASELINES, KINDS, Among, CorefHits, CorefMeter, anaphors
-from lamina.analyses.inputs import Documents
-from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
-from lamina.analyses.watching import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import with_unique_ids
 from lamina.encoders import SPECIAL, Encoder
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, finding, percent, rows_of
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Documents
+from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
+from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
 from lamina.results import Result
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from lamina.analyses.heads.relations import DIRECTIONS, dependencies, most_attended, relations_of, targets_of
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import Weighting, watch
 from lamina.encoders import Encoder
+from lamina.framework.watch import WatchedBatch, WatchedText, Weighting, watch
 from lamina.results import Result
 from lamina.types import Text
 
@@ -183,7 +182,7 @@ class _Examples:
         for watched in batch.singly:
             self._look(watched)
 
-    def _look(self, watched: Watched) -> None:
+    def _look(self, watched: WatchedText) -> None:
         maps, text = watched.words.maps, watched.text
         answers, edges = most_attended(maps), _edges(text)
         for kind, heads in self._heads.items():

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.heads.behaviours import LEAD, Found, behaviours, digits_of, named
 from lamina.analyses.heads.coreference import CorefMeter
 from lamina.analyses.heads.corefheads import best_table as best_antecedents
@@ -21,14 +20,14 @@ from lamina.analyses.heads.heads import relation_findings
 from lamina.analyses.heads.induction import REPEATED, InductionMeter, induction_table, sequences_of
 from lamina.analyses.heads.relations import BEST, RelationMeter, best_table, relations_of, relations_table
 from lamina.analyses.heads.surface import SurfaceMeter
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Length, Samples, Seed, Weights
-from lamina.analyses.watched import WatchedBatch
-from lamina.analyses.watching import Meter, Watch, Watching, refuse_without_maps
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, ModelError
 from lamina.findings import Finding, Source, finding, number, rows_of
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Length, Samples, Seed, Weights
+from lamina.framework.watch import Meter, Watch, WatchedBatch, Watching, refuse_without_maps
 from lamina.results import Result
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
@@ -70,7 +69,7 @@ class DivergenceMeter:
     """Sums, over all tokens of all texts, the divergence (in nats) between every two heads.
 
     Example:
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = DivergenceMeter(TinyEncoder(), samples=50)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])

@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.heads.behaviours import LEAD, OFTEN
 from lamina.analyses.heads.relations import (
     ALL,
@@ -26,15 +25,25 @@ from lamina.analyses.heads.relations import (
     relations_of,
     relations_table,
 )
-from lamina.analyses.inputs import Treebank
-from lamina.analyses.sample_size import LEAST_TARGETS
-from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
-from lamina.analyses.watched import From, Watched, WatchedBatch
-from lamina.analyses.watching import Watch, Watching, Weighting, first_token, refuse_without_maps, watch
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.findings import Finding, Source, Worth, finding, not_tested, percent, rows_of
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Treebank
+from lamina.framework.sample_size import LEAST_TARGETS
+from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
+from lamina.framework.watch import (
+    From,
+    Watch,
+    WatchedBatch,
+    WatchedText,
+    Watching,
+    Weighting,
+    first_token,
+    refuse_without_maps,
+    watch,
+)
 from lamina.results import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import halve
@@ -109,7 +118,7 @@ class _Drawer:
         for watched in batch.singly:
             self._draw(watched)
 
-    def _draw(self, watched: Watched) -> None:
+    def _draw(self, watched: WatchedText) -> None:
         words, special = watched.words
         for text_id, shown in self._shown:
             if text_id != watched.text.id:

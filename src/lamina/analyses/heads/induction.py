@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 
 from lamina.analyses.heads.behaviours import ENOUGH, LEAD, is_ahead
-from lamina.analyses.watched import WatchedBatch
 from lamina.encoders import SPECIAL, Encoder
+from lamina.framework.watch import WatchedBatch
 from lamina.stats.family import sign_flip_family
 from lamina.stats.intervals import student_interval
 from lamina.types import Text
@@ -105,7 +105,7 @@ class InductionMeter:
     """For every sequence and head: attention from the second half to the token after the copy, and to the copy.
 
     Example:
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import TinyEncoder
         >>> encoder = TinyEncoder(causal=True)
         >>> made = sequences_of(encoder, 3, seed=0)

@@ -12,16 +12,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.declaration import Table, Tables, analysis
 from lamina.analyses.heads.surface import SurfaceMeter
-from lamina.analyses.inputs import Sentence
-from lamina.analyses.settings import Setting, Weights
-from lamina.analyses.watched import Watched, WatchedBatch, to_words
-from lamina.analyses.watching import Meter, Weighting, refuse_without_maps, watch
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
 from lamina.findings import Finding, Source, not_tested, number, rows_of
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Sentence
+from lamina.framework.settings import Setting, Weights
+from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
 from lamina.results import Result
 from lamina.types import Text
 
@@ -75,7 +74,7 @@ def see(
     *,
     most: int | None = None,
     weights: Weighting = "attention",
-) -> Watched:
+) -> WatchedText:
     """Every head's attention on one sentence, shown to the meters too.
 
     Args:
@@ -105,7 +104,7 @@ def see(
 class _Keeper:
     """Keeps the one text there is."""
 
-    watched: Watched
+    watched: WatchedText
 
     def update(self, batch: WatchedBatch) -> None:
         (self.watched,) = batch.singly
@@ -173,7 +172,7 @@ def units_of(encoder: Encoder, text: Text, tokens: Tokens, level: Level) -> Unit
     return Units(names, np.cumsum(starts) - 1, special[starts])
 
 
-def reach(watched: Watched) -> Float[np.ndarray, "block head"]:
+def reach(watched: WatchedText) -> Float[np.ndarray, "block head"]:
     """How far each head looks: the mean of a word's largest weight on words more than one away.
 
     Example:

@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from lamina.activations import Runtime, default_root
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.trees import (
     HELD_BYTES,
@@ -28,16 +26,17 @@ from lamina.analyses.heads.trees import (
     shuffled,
     static_vectors,
 )
-from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.settings import Rows, Samples, Seed, Setting, Weights
-from lamina.analyses.watched import From
-from lamina.analyses.watching import Weighting, refuse_without_maps, watch
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import told
 from lamina.findings import Finding, Source, cell, finding, percent, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import TrainedTexts
+from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
+from lamina.framework.watch import From, Weighting, refuse_without_maps, watch
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
 from lamina.results import Result, answer_key, question_key
 from lamina.stats.family import sign_flip_family

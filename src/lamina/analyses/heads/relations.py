@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD, OFTEN, is_ahead
-from lamina.analyses.watched import Arriving, WatchedBatch
+from lamina.framework.watch import PendingNumbers, WatchedBatch
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
@@ -136,7 +136,7 @@ class RelationMeter:
 
     Example:
         >>> from lamina.stats.units import halve
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import TinyEncoder
         >>> from lamina.types import Span
         >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
@@ -155,7 +155,7 @@ class RelationMeter:
         # Of each relation: hits of every direction and head, hits of every baseline, dependencies.
         self._systems = len(DIRECTIONS) * heads + len(BASELINES) + 1
         self._sums = UnitSums(len(self.relations) * self._systems, halves)
-        self._arriving: tuple[Arriving, Targets, Sequence[Text]] | None = None
+        self._arriving: tuple[PendingNumbers, Targets, Sequence[Text]] | None = None
         self._samples, self._seed = samples, seed
 
     def update(self, batch: WatchedBatch) -> None:
@@ -163,7 +163,7 @@ class RelationMeter:
         targets = targets_of(batch.texts, self._columns)
         if not len(targets.heads):
             return
-        found = Arriving(self._found(batch, targets))
+        found = PendingNumbers(self._found(batch, targets))
         # Counted when the next batch comes, so that the device need not wait for the counting.
         self._count()
         self._arriving = found, targets, batch.texts

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from lamina.analyses.heads.behaviours import LEAD
 from lamina.analyses.heads.head_means import HeadMeans, Means, head_table, layer_table
-from lamina.analyses.watched import TokenRoles, WatchedBatch
-from lamina.analyses.watching import punctuation_ids
 from lamina.encoders import Encoder
+from lamina.framework.watch import TokenRoles, WatchedBatch, punctuation_ids
 from lamina.stats.units import BY_DOCUMENT, Unit
 
 MEASURES = (
@@ -44,7 +43,7 @@ class SurfaceMeter:
     """A mean over a text's tokens, then over texts, for each measure and head, with a bootstrap over documents.
 
     Example:
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = SurfaceMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])
@@ -192,7 +191,7 @@ class PatternMeter:
     """Of how many texts each head's map is of each pattern, with a bootstrap over documents.
 
     Example:
-        >>> from lamina.analyses.watching import watch
+        >>> from lamina.framework.watch import watch
         >>> from lamina.testing import SAMPLE_TEXTS, TinyEncoder
         >>> meter = PatternMeter(TinyEncoder(), samples=100)
         >>> skipped = watch(TinyEncoder(), SAMPLE_TEXTS, [meter])

@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Int
 
 from lamina import assets
 from lamina.analyses.heads.relations import most_attended
-from lamina.analyses.watched import Watched, WatchedBatch, roles_of
 from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import ModelError
+from lamina.framework.watch import WatchedBatch, WatchedText, roles_of
 from lamina.probes.parsers import ROOT, AttentionAndWords, AttentionOnly, ParserProbe, Sentence
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.units import BY_DOCUMENT, Halves, Unit, UnitSums
@@ -148,7 +148,7 @@ def word_vectors(encoder: Encoder, text: Text) -> Float[torch.Tensor, "word widt
     return _means(made.states[:, 0], made.tokens.words)
 
 
-def to_sentence(watched: Watched, vectors: Encoder, *, causal: bool) -> Sentence:
+def to_sentence(watched: WatchedText, vectors: Encoder, *, causal: bool) -> Sentence:
     """A watched text as probes see it."""
     maps = watched.words.maps.flatten(0, 1)
     roles = roles_of(watched.tokens, (), causal=causal)
@@ -207,7 +207,7 @@ class Learner:
         for watched in batch.singly:
             self._hold(watched)
 
-    def _hold(self, watched: Watched) -> None:
+    def _hold(self, watched: WatchedText) -> None:
         heads = torch.from_numpy(gold_tree(watched.text).heads)
         if bool((heads == UNKNOWN).all()):
             return
@@ -261,7 +261,7 @@ class HeadChoice:
         for watched in batch.singly:
             self._count(watched)
 
-    def _count(self, watched: Watched) -> None:
+    def _count(self, watched: WatchedText) -> None:
         tree = gold_tree(watched.text)
         maps = with_mean(watched)
         self._heads += (picked(maps) == tree.heads)[..., tree.scored].sum(-1)
@@ -284,7 +284,7 @@ class HeadChoice:
         return Choice(number, bool(column), float(among[column, at]) / of if of else float("nan"))
 
 
-def with_mean(watched: Watched) -> Float[torch.Tensor, "map word word"]:
+def with_mean(watched: WatchedText) -> Float[torch.Tensor, "map word word"]:
     """Every head's map between words, and after them their mean."""
     maps = watched.words.maps.flatten(0, 1)
     return torch.cat([maps, maps.mean(0, keepdim=True)])
@@ -364,7 +364,7 @@ class Scorer:
         for watched in batch.singly:
             self._score(watched)
 
-    def _score(self, watched: Watched) -> None:
+    def _score(self, watched: WatchedText) -> None:
         tree = gold_tree(watched.text)
         self.lone += len(tree.heads) == 1
         self.empty += not tree.scored.any()
@@ -406,7 +406,7 @@ class Scorer:
         in the scores of words, and of the first token and separators in the root's."""
         return {name: mean.value for name, mean in self._weighed.items()}
 
-    def _parse(self, watched: Watched, tree: Tree) -> list[_Parsed]:
+    def _parse(self, watched: WatchedText, tree: Tree) -> list[_Parsed]:
         size = len(tree.heads)
         place = np.arange(size)
         said = [_Parsed(right_branching(size), -np.abs(place[:, None] - place).astype(float))] * self._baseline

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.kept_runs import run_folders
 from lamina.errors import DamagedError
 from lamina.files.checking import Problem, hash_file, load_tensors, matches, read_json, save_tensors
+from lamina.framework.cache import run_folders
 from lamina.probes.bank import Learned
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from lamina.analyses.given_data import as_result
 from lamina.analyses.probing.probe import seen_by_probes
 from lamina.analyses.typed_sentence import ID, encode_sentence
 from lamina.encoders import Activations, Encoder
 from lamina.errors import ModelError, ResultError, SpanError, TaskError
+from lamina.framework.inputs import as_result
 from lamina.probes.edge import SavedProbes, predict
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets

@@ -10,8 +10,6 @@ import pandas as pd
 
 from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
 from lamina.analyses.probing.order_changes import (
     CONSTANT,
     TWIN,
@@ -33,8 +31,6 @@ from lamina.analyses.probing.running import Setup
 from lamina.analyses.probing.suites import Source
 from lamina.analyses.probing.summary import Summary
 from lamina.analyses.probing.tables import Control, Probed, Score, Training, make_tables
-from lamina.analyses.settings import Samples, Seed, Seeds, Setting
-from lamina.analyses.settings import Twin as TwinSetting
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
@@ -50,6 +46,10 @@ from lamina.findings import (
     rows_of,
 )
 from lamina.findings import Source as Place
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.settings import Samples, Seed, Seeds, Setting
+from lamina.framework.settings import Twin as TwinSetting
 from lamina.results import Result
 from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units

@@ -8,14 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.analyses.given_data import as_splits
-from lamina.analyses.inputs import Loaded, TrainedTexts, model_and
-from lamina.analyses.models import as_encoder
-from lamina.analyses.settings import Declared, Setting
 from lamina.corpora.corpus import Corpus, fingerprint_of
 from lamina.corpora.learning import Splits, load_splits
 from lamina.corpora.morphology import load_treebank
 from lamina.errors import LaminaError
+from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_splits, model_and
+from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.tasks.clauses import FEATURES
 from lamina.types import Edge, Span, Text
 
@@ -35,14 +33,14 @@ class OrderTexts(TrainedTexts):
     split: str = BOTH
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         said = Setting(f"What is scored: dev, test, or {BOTH}, which has more sentences for rare tasks.")
-        return (Declared("split", str, self.split, said), *super().options[1:])
+        return (DeclaredSetting("split", str, self.split, said), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         splits = treebank_splits(given["data"], options)
         return model_and(as_encoder(given["model"], options, runtime), splits, given["model"])

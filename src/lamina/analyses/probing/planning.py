@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from lamina.activations import extract
-from lamina.analyses.estimate import Cost, Estimator, time_call
 from lamina.analyses.probing.asked_tasks import check_learnable, choose_tasks
 from lamina.analyses.probing.breakdown import DISTANCES, FREQUENCIES
 from lamina.analyses.probing.mdl import block_ends
@@ -27,6 +26,7 @@ from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError, TaskError
+from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.probes.bank import Group, Schedule, train
 from lamina.probes.edge import Cut, EdgeProbes
 from lamina.probes.streams import Stream

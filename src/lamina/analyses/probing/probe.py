@@ -11,9 +11,6 @@ import pandas as pd
 
 from lamina.activations import Runtime
 from lamina.activations.engines import RunsTasks
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.kept_runs import run_folder
 from lamina.analyses.probing.ambiguity import WORDS, Trace
 from lamina.analyses.probing.breakdown import Part
 from lamina.analyses.probing.checkpoints import TaskRun, kept_run, probes_path, together
@@ -27,7 +24,6 @@ from lamina.analyses.probing.running import Setup, States
 from lamina.analyses.probing.suites import ProbedTexts, Source, probes_of
 from lamina.analyses.probing.summary import BestLayer, Order, Reading, Step, Summary
 from lamina.analyses.probing.tables import Control, Mixing, Probed, Score, Training, make_tables
-from lamina.analyses.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
@@ -35,6 +31,10 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.cache import run_folder
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.probes.bank import Schedule
 from lamina.results import Result, answer_key, question_key
 from lamina.tasks import Task, describe_task

@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.analyses.given_data import as_splits
-from lamina.analyses.inputs import VIEW, Loaded, TrainedTexts, chosen_view, model_and
-from lamina.analyses.models import as_encoders, describe_models, short_name
-from lamina.analyses.settings import Declared
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import known_splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError, LaminaError
+from lamina.framework.inputs import (
+    VIEW,
+    LoadedInputs,
+    TrainedTexts,
+    as_encoders,
+    as_splits,
+    chosen_view,
+    describe_models,
+    model_and,
+    short_name,
+)
+from lamina.framework.settings import DeclaredSetting
 from lamina.tasks import Task, get_task
 from lamina.training.seed_folders import seed_folders
 
@@ -99,13 +107,13 @@ class ProbedTexts(TrainedTexts):
     seeds = True
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (*super().options, *VIEW.values())
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         suite, asked = settings["suite"], settings["tasks"]
         shown = {**options, "view": chosen_view(options, *_tuned(given["model"]))}
@@ -113,7 +121,7 @@ class ProbedTexts(TrainedTexts):
             splits = as_splits(given["data"], shown)
             encoders = as_encoders(given["model"], options, runtime)
             one = model_and(encoders, splits, given["model"])
-            return Loaded((encoders, (Source(splits, asked),)), one.model, one.data, one.names)
+            return LoadedInputs((encoders, (Source(splits, asked),)), one.model, one.data, one.names)
         if given["data"] != self.default:
             raise InputError(f"the suite {suite} has its own corpora; give --suite or --corpus, not both")
         sources = _sources(suite, asked, shown)
@@ -126,7 +134,7 @@ class ProbedTexts(TrainedTexts):
             "corpora": corpora,
         }
         names = (short_name(given["model"], encoders[0]), suite)
-        return Loaded((encoders, sources), describe_models(encoders), data, names)
+        return LoadedInputs((encoders, sources), describe_models(encoders), data, names)
 
 
 def _tuned(model: Any) -> tuple[Encoder | Path, ...]:

@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.given_data import as_result
-from lamina.analyses.inputs import Input, Loaded, Reads, Sentence
-from lamina.analyses.models import as_encoder, describe_models
 from lamina.analyses.probing.ambiguity import WORDS, Trace, trace_rows, words_table
 from lamina.analyses.probing.decisions import saved_predictions, saved_words
 from lamina.analyses.probing.live import Marked, SentenceTracer
@@ -24,13 +20,15 @@ from lamina.analyses.probing.revisions import (
     revision_findings,
     revision_tables,
 )
-from lamina.analyses.settings import Declared, Samples, Seed, Setting
 from lamina.analyses.typed_sentence import ID
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
 from lamina.findings import Finding, cell, rows_of
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_encoder, as_result, describe_models
+from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
 from lamina.results import Result
 from lamina.types import Span
 
@@ -48,13 +46,13 @@ class ProbedSentence(Reads):
     )
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return Sentence().options
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         probed, sentence, model = as_result(given["result"]), given["sentence"], given["model"]
         if probed.analysis != "probe":
@@ -67,7 +65,7 @@ class ProbedSentence(Reads):
                 raise InputError("--model and --mark are for a sentence of your own; give one, in quotes")
             data = {**about.corpus, "fingerprint": fingerprint_of(probed.key), "probes": probed.key}
             names = (Path(str(about.model["name"])).name, Path(str(about.corpus["name"])).stem)
-            return Loaded((probed, None, None), about.model, data, names)
+            return LoadedInputs((probed, None, None), about.model, data, names)
         if model is None:
             raise InputError("a sentence of your own has to be encoded: name the model that was probed with --model")
         words = split_words(sentence).words if isinstance(sentence, str) else tuple(sentence)
@@ -76,7 +74,7 @@ class ProbedSentence(Reads):
         encoder = as_encoder(model, options, runtime)
         data = {"name": "a typed sentence", "split": "", "words": list(words), "probes": probed.key}
         data["fingerprint"] = fingerprint_of(probed.key, words)
-        return Loaded((probed, words, encoder), describe_models((encoder,)), data, (Path(encoder.name).name,))
+        return LoadedInputs((probed, words, encoder), describe_models((encoder,)), data, (Path(encoder.name).name,))
 
 
 @analysis(

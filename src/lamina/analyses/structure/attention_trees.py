@@ -15,10 +15,9 @@ from lamina.analyses.structure.arborescences import arborescence, directed_from,
 from lamina.analyses.structure.gold import GoldTree, smallest_tree
 from lamina.analyses.structure.probing import chain_distances
 from lamina.analyses.structure.scores import Intervals, Tally
-from lamina.analyses.watched import Watched, WatchedBatch
-from lamina.analyses.watching import watch
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.framework.watch import WatchedBatch, WatchedText, watch
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
 from lamina.stats.family import sign_flip_family
 from lamina.stats.units import Units
@@ -151,7 +150,7 @@ def both_ways(maps: Float[np.ndarray, "map word word"]) -> Float[np.ndarray, "2 
     return np.stack([maps.transpose(0, 2, 1), maps])
 
 
-def with_layers(watched: Watched) -> Float[np.ndarray, "map word word"]:
+def with_layers(watched: WatchedText) -> Float[np.ndarray, "map word word"]:
     """Every head's map between words, then every layer's mean."""
     maps = watched.words.maps.float()
     return torch.cat([maps.flatten(0, 1), maps.mean(1)]).numpy()
@@ -223,7 +222,7 @@ class _Scorer:
             if len(watched.text.words) == len(tree):
                 self._score(watched, tree)
 
-    def _score(self, watched: Watched, tree: GoldTree) -> None:
+    def _score(self, watched: WatchedText, tree: GoldTree) -> None:
         gold = plain(tree)
         self.seen.add(tree.key)
         if len(gold.kept) < 2:
@@ -246,7 +245,7 @@ class _Scorer:
         if gold.root is not None:
             self.counts.add(place, GIVEN, key, hits(arborescence(scores, gold.root), gold, given=True))
 
-    def _parsed(self, watched: Watched, gold: Plain, key: str) -> None:
+    def _parsed(self, watched: WatchedText, gold: Plain, key: str) -> None:
         if self._vectors is None:
             return
         sentence = to_sentence(watched, self._vectors, causal=self._encoder.causal_maps)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.declaration import Overview
 from lamina.analyses.structure.attention_trees import BEST, COMBINED, OFFSET, RIGHT, WITHOUT
 from lamina.analyses.structure.scores import (
     CHAIN,
@@ -33,6 +32,7 @@ from lamina.findings import (
     percent,
     rows_of,
 )
+from lamina.framework.declare import Overview
 from lamina.results import Result
 from lamina.stats.status import SURE, Contrast
 

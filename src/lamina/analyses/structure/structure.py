@@ -10,10 +10,6 @@ from typing import Annotated, Any
 import pandas as pd
 
 from lamina.activations import Runtime
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.analyses.structure.attention_trees import (
     CHOSEN,
     TREE_CONTRASTS,
@@ -37,11 +33,15 @@ from lamina.analyses.structure.scores import (
     contrast_rows,
 )
 from lamina.analyses.structure.words import Trees, read_trees
-from lamina.analyses.watching import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import TrainedTexts
+from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.framework.watch import refuse_without_maps
 from lamina.probes.structural import PAPER, Group, StructuralSchedule
 from lamina.results import Result
 

@@ -12,10 +12,6 @@ import torch
 from jaxtyping import Float
 
 from lamina.activations import Runtime
-from lamina.analyses.declaration import Overview, Table, Tables, analysis
-from lamina.analyses.estimate import Cost, Estimator
-from lamina.analyses.inputs import TrainedTexts
-from lamina.analyses.settings import Samples, Seed, Setting, Twin
 from lamina.analyses.word_senses.clusters import (
     Agreement,
     Clustered,
@@ -67,6 +63,10 @@ from lamina.corpora import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
 from lamina.findings import Finding
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.inputs import TrainedTexts
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
 from lamina.results import Result
 from lamina.stats.intervals import interval

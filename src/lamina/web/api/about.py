@@ -105,7 +105,7 @@ class ModelVerdict(BaseModel):
 @router.get("/models/{name:path}", responses={code: ERRORS[code] for code in (400, 404, 429, 503)})
 def model(app: State, name: Annotated[str, Path(max_length=1000)]) -> ModelVerdict:
     """A model's card and passport; a model that was never examined is loaded for it."""
-    from lamina.analyses.passports import refused_analyses, verdict
+    from lamina.framework.passports import refused_analyses, verdict
 
     examined = app.examined(name)
     passport = examined.passport

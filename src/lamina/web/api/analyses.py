@@ -12,8 +12,8 @@ from lamina.web.app_state import AppState, State
 from lamina.web.requests import allowed_data, default_data, is_job
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis
-    from lamina.analyses.inputs import Input
+    from lamina.framework.declare import Analysis
+    from lamina.framework.inputs import Input
 
 router = APIRouter(prefix="/analyses", tags=["analyses"], responses={code: ERRORS[code] for code in (401, 403)})
 

@@ -18,7 +18,7 @@ from lamina.web.app_state import AppState, BusyError, State
 from lamina.web.requests import is_job, job_request
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis
+    from lamina.framework.declare import Analysis
 
 router = APIRouter(tags=["overview"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 429, 503)})
 
@@ -167,7 +167,7 @@ def unmeasured(app: State, name: ModelName) -> list[Unmeasured]:
 
 def _refused(app: AppState, name: str, analyses: list[Analysis]) -> dict[str, str]:
     """Analysis -> why this model cannot be asked it."""
-    from lamina.analyses.passports import refused_analyses
+    from lamina.framework.passports import refused_analyses
 
     passport = app.examined(name).passport
     silent = [each.name for each in analyses if each.reads.speaks and passport.language_head is None]

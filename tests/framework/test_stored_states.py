@@ -13,9 +13,9 @@ import torch
 
 import lamina
 from lamina import Edge, Runtime, Span, Text, corpus_from
-from lamina.analyses.declaration import Tables
 from lamina.analyses.similarity import compare_layer
 from lamina.corpora import Corpus
+from lamina.framework.declare import Tables
 from lamina.probes.streams import Stream
 from lamina.probes.targets import find_targets
 from lamina.tasks import Task
@@ -83,7 +83,7 @@ def test_probes_see_the_same_batches(resident: int | None, corpus: Corpus, tmp_p
 
 
 def test_a_command_and_a_request_can_say_it() -> None:
-    from lamina.analyses.requests import read_request
+    from lamina.framework.requests import read_request
 
     said = read_request({"analysis": "geometry", "model": "minilm", "keep": False})
     assert said.command == "lamina geometry minilm --no-keep"

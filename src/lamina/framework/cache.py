@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
-from lamina.analyses.declaration import Asked
-from lamina.analyses.runner import run_together
-from lamina.analyses.settings import Declared
+from filelock import FileLock, Timeout
+
+from lamina.activations import default_root
 from lamina.corpora.caching import contents_sha256
 from lamina.errors import ResultError
-from lamina.files.writing import write_error
+from lamina.files.writing import sweep, told, write_error
+from lamina.framework.declare import Query
+from lamina.framework.run import run_together
+from lamina.framework.settings import DeclaredSetting
 from lamina.progress import say
 from lamina.result_folder import question_of, work_folder
 from lamina.results import Result, answer_key, read_head, refuse_other
 
 
-def ask(asked: Asked, folder: Path, *, replace: bool = False) -> Result:
+def ask(asked: Query, folder: Path, *, replace: bool = False) -> Result:
     """The result saved in `folder` where it answers exactly this; otherwise the answer is computed and saved there."""
     return ask_together([asked], [folder], replace=replace)[0]
 
 
-def ask_together(questions: Sequence[Asked], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
+def ask_together(questions: Sequence[Query], folders: Sequence[Path], *, replace: bool = False) -> list[Result]:
     """Several questions at once: those not answered yet share passes over attention maps."""
     found = {at: saved(asked, folder) for at, (asked, folder) in enumerate(zip(questions, folders, strict=True))}
     missing = [at for at, result in found.items() if result is None]
@@ -48,7 +53,7 @@ def ask_together(questions: Sequence[Asked], folders: Sequence[Path], *, replace
     return [result for result in found.values() if result is not None]
 
 
-def saved(asked: Asked, folder: Path) -> Result | None:
+def saved(asked: Query, folder: Path) -> Result | None:
     """The answer that lies in `folder`, where it is one to this very question by this version of the analysis."""
     try:
         same = read_head(folder).get("key") == answer_key(asked.question, asked.analysis.version)
@@ -57,13 +62,13 @@ def saved(asked: Asked, folder: Path) -> Result | None:
         return None
 
 
-def default_folder(asked: Asked, root: Path = Path("results")) -> Path:
+def default_folder(asked: Query, root: Path = Path("results")) -> Path:
     """Where a result goes when nobody says where: the name carries a short key of the question."""
     parts = [asked.analysis.name, *asked.loaded.names, asked.question[:8]]
     return root / "-".join(filter(None, map(safe_name, parts)))
 
 
-def contents_of(declared: Mapping[str, Declared], settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def contents_of(declared: Mapping[str, DeclaredSetting], settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Hashes of the files that settings name; nothing where they name none."""
     named = [
         name
@@ -76,7 +81,7 @@ def contents_of(declared: Mapping[str, Declared], settings: Mapping[str, Any]) -
     return {"contents": found} if found else {}
 
 
-def _say_outdated(asked: Asked, folder: Path) -> None:
+def _say_outdated(asked: Query, folder: Path) -> None:
     try:
         head = read_head(folder)
     except ResultError:
@@ -92,7 +97,7 @@ def _say_outdated(asked: Asked, folder: Path) -> None:
         say(f"{folder} {older if old < new else 'is damaged'} and is replaced")
 
 
-def _work_folder(asked: Asked, folder: Path) -> Path | None:
+def _work_folder(asked: Query, folder: Path) -> Path | None:
     """A hidden folder beside the result, kept until it is saved, so that a run that was stopped continues."""
     if not asked.analysis.wants("work"):
         return None
@@ -122,3 +127,61 @@ def safe_name(part: str) -> str:
 
 def _listed(value: str | Sequence[str] | None) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or ()
+
+
+# Folders of runs that are kept, so that one that was stopped continues.
+
+_LOCK = "lock"
+
+
+@contextmanager
+def run_folder(key: str, root: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """The folder of a run, for one process at a time; a second one waits, and finds what the first one kept."""
+    folder = _under(root) / key[:32]
+    lock = FileLock(folder / _LOCK)
+    with told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        sweep(folder)
+        yield folder
+    finally:
+        lock.release()
+        if [path.name for path in folder.iterdir()] == [_LOCK]:
+            # Nothing came of it, so nothing is left of it.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def clean_runs(root: str | os.PathLike[str] | None, before: float | None) -> Iterator[tuple[Path, int, bool]]:
+    """Make room among kept runs: (folder, bytes freed, whether all of it went); runs in progress are left alone.
+
+    Half-written files go in any case, whole runs where nothing was written since `before` (seconds since 1970). A
+    folder where nothing has to go need not be writable.
+    """
+    for folder in run_folders(root):
+        # Looked at before the lock is taken: taking it is not writing.
+        files = [path for path in folder.iterdir() if path.name != _LOCK]
+        newest = max((path.stat().st_mtime for path in files), default=0.0)
+        old = not files or (before is not None and newest <= before)
+        gone = files if old else [path for path in files if path.suffix == ".tmp"]
+        if not old and not gone:
+            continue
+        try:
+            with told(folder), FileLock(folder / _LOCK, timeout=0):
+                freed = sum(path.stat().st_size for path in gone)
+                for path in gone:
+                    path.unlink()
+                if old:
+                    shutil.rmtree(folder)
+        except Timeout:
+            continue
+        yield folder, freed, old
+
+
+def run_folders(root: str | os.PathLike[str] | None) -> list[Path]:
+    """The folders of all kept runs."""
+    return sorted(path for path in _under(root).glob("*") if path.is_dir())
+
+
+def _under(root: str | os.PathLike[str] | None) -> Path:
+    return Path(default_root() if root is None else root) / "probes"

@@ -22,12 +22,12 @@ import torch
 from lamina.activations import ActivationStore, ReadActivations
 from lamina.activations.runtime import Runtime
 from lamina.activations.store import default_kept
-from lamina.analyses.declaration import Asked
-from lamina.analyses.runner import run
 from lamina.corpora import Corpus, Questions, Splits
 from lamina.corpora.question_sets import questions_from
 from lamina.encoders import Encoder
 from lamina.errors import InputError
+from lamina.framework.declare import Query
+from lamina.framework.run import run
 from lamina.progress import VARIABLE
 from lamina.types import Text
 
@@ -96,7 +96,7 @@ class Cost:
         return "\n".join(f"{name:<8} {value}" for name, value in said)
 
 
-def estimate(asked: Asked) -> Cost:
+def estimate(asked: Query) -> Cost:
     """What answering would take."""
     estimator = Estimator(asked)
     with _silent():
@@ -106,7 +106,7 @@ def estimate(asked: Asked) -> Cost:
 
 
 @dataclass
-class _Encoded:
+class _EncodingTime:
     """What encoding took."""
 
     seconds: float = 0.0
@@ -118,7 +118,7 @@ class _Encoded:
 class _TimedRuntime(Runtime):
     """Keeps apart what encoding takes."""
 
-    encoded: _Encoded = field(default_factory=_Encoded)
+    encoded: _EncodingTime = field(default_factory=_EncodingTime)
 
     def extract(self, encoder: Encoder, corpus: Corpus) -> ReadActivations:
         """See `Runtime.extract`."""
@@ -131,7 +131,7 @@ class _TimedRuntime(Runtime):
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _TrialRun:
     """What one run on a sample took."""
 
     tokens: int
@@ -142,7 +142,7 @@ class _Trial:
     encoders: Mapping[str, Encoder]
 
 
-class _Made(NamedTuple):
+class _StatesPlan(NamedTuple):
     """What is encoded, and where its states go."""
 
     tokens: int
@@ -157,7 +157,7 @@ class _Made(NamedTuple):
 class Estimator:
     """Counts the data of one question, and times small parts of the work."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Query) -> None:
         self._asked = asked
         self.runtime = asked.runtime
         arguments = asked.loaded.arguments
@@ -246,7 +246,7 @@ class Estimator:
             for _ in self._encoder.encode(list(islice(self._texts(), _WARM_UP))):
                 pass
 
-    def _try(self, data: Corpus | Splits, tokens: int) -> _Trial:
+    def _try(self, data: Corpus | Splits, tokens: int) -> _TrialRun:
         """A run on about so many tokens of each part of the data; more of them where so few cannot be answered."""
         _, there = self.count()
         while True:
@@ -266,7 +266,7 @@ class Estimator:
                 took = time.perf_counter() - start
             sampled = sum(self._size(text) for corpus in _corpora(sample) for text in corpus)
             encoded = runtime.encoded
-            return _Trial(sampled, took - encoded.seconds, encoded.seconds, encoded.tokens, encoded.encoders)
+            return _TrialRun(sampled, took - encoded.seconds, encoded.seconds, encoded.tokens, encoded.encoders)
 
     def _asked_data(self) -> Corpus | Splits | None:
         return next((each for each in self._asked.loaded.arguments if isinstance(each, Corpus | Splits)), None)
@@ -295,17 +295,17 @@ class Estimator:
             missing[fingerprint] = sum(len(encoder.tokenize(text).ids) for text in texts)
         return missing
 
-    def _made(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _Made:
+    def _made(self, tokens: int, missing: Mapping[str, int], encoders: Mapping[str, Encoder]) -> _StatesPlan:
         """What is encoded, and where it goes: `tokens` of each encoder, of which some are `missing` in its store."""
         if not encoders:
-            return _Made(0, 0, 0, ())
+            return _StatesPlan(0, 0, 0, ())
         size = {each: self._token_bytes(encoder) for each, encoder in encoders.items()}
         need, complete = tokens * sum(size.values()), not any(missing.values())
         chosen = self.runtime.residence(next(iter(encoders.values())), need, complete=complete)
         # What is held is encoded whole: finding some of the texts in a store would take longer.
         encoded = sum(missing.values()) if chosen.device is None or complete else tokens * len(encoders)
         disk = sum(missing[each] * size[each] for each in encoders) if chosen.stored else 0
-        return _Made(encoded, need if chosen.device == "cpu" else 0, disk, (chosen.why,))
+        return _StatesPlan(encoded, need if chosen.device == "cpu" else 0, disk, (chosen.why,))
 
     def _token_bytes(self, encoder: Encoder) -> int:
         """Size of one token's states, all layers together, as a store has or would have them."""
@@ -348,7 +348,7 @@ def memory_now() -> int:
     return held * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
-def _line(small: _Trial, large: _Trial) -> tuple[float, float]:
+def _line(small: _TrialRun, large: _TrialRun) -> tuple[float, float]:
     """Seconds per token, and seconds whatever the size."""
     if large.tokens <= small.tokens:
         return large.seconds / max(1, large.tokens), 0.0

@@ -21,19 +21,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lamina.analyses.inputs import REQUIRED, Input, Loaded, Reads
-from lamina.analyses.passports import refuse_unfit
-from lamina.analyses.sample_size import Sample
-from lamina.analyses.settings import Checker, Declared, settings_of
 from lamina.errors import InputError
 from lamina.findings import Finding, strongest_first
+from lamina.framework.inputs import REQUIRED, Input, LoadedInputs, Reads
+from lamina.framework.passports import refuse_unfit
+from lamina.framework.sample_size import Sample
+from lamina.framework.settings import Checker, DeclaredSetting, settings_of
 from lamina.results import Result
 
 if TYPE_CHECKING:
     import pandas
 
     from lamina.activations.runtime import Runtime
-    from lamina.analyses.estimate import Cost
+    from lamina.framework.estimate import Cost
 
 Chapter = Literal["layers", "abilities", "heads", "words", "answering"]
 """Where a result is shown; titles and questions are in `lamina.analyses.overview`."""
@@ -140,18 +140,18 @@ class Overview(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """An analysis with its inputs loaded and its settings checked, ready to run."""
 
     analysis: Analysis
-    loaded: Loaded
+    loaded: LoadedInputs
     settings: Mapping[str, Any]
     runtime: Runtime
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """What provenance records: every setting that can change the answer, and hashes of the files they name."""
-        from lamina.analyses.cache import contents_of
+        from lamina.framework.cache import contents_of
 
         declared = self.analysis.settings
         recorded = {name: _json(value) for name, value in self.settings.items() if declared[name].about.counts}
@@ -199,12 +199,12 @@ class Analysis:
         self._shows: Callable[[Result], Iterable[Overview | str]] | None = None
 
     @cached_property
-    def settings(self) -> dict[str, Declared]:
+    def settings(self) -> dict[str, DeclaredSetting]:
         """Name -> setting, as the signature declares them."""
         return settings_of(self.function, _INJECTED)
 
     @cached_property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """The data options of what it reads; a setting of the same name replaces one."""
         return tuple(option for option in self.reads.options if option.name not in self.settings)
 
@@ -240,8 +240,8 @@ class Analysis:
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Result:
         """Answer the question; with `out`, save the result there, or reuse a saved one that answers it already."""
-        from lamina.analyses.cache import ask
-        from lamina.analyses.runner import run
+        from lamina.framework.cache import ask
+        from lamina.framework.run import run
 
         if self.wants("work") and keywords.get("out") is None:
             raise InputError(f"{self.name} writes files: say where with out=FOLDER")
@@ -250,11 +250,11 @@ class Analysis:
 
     def estimate(self, *inputs: Any, **keywords: Any) -> Cost:
         """What answering would take, without answering."""
-        from lamina.analyses.estimate import estimate
+        from lamina.framework.estimate import estimate
 
         return estimate(self._bound(inputs, keywords)[0])
 
-    def ask(self, *inputs: Any, **keywords: Any) -> Asked:
+    def ask(self, *inputs: Any, **keywords: Any) -> Query:
         """The analysis with its inputs loaded and settings checked, not run."""
         return self._bound(inputs, keywords)[0]
 
@@ -318,7 +318,7 @@ class Analysis:
             },
         }
 
-    def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Asked, Any, bool]:
+    def _bound(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Query, Any, bool]:
         places = {name: keywords.pop(name) for name in _PLACES if name in keywords}
         given = self._given(inputs, keywords)
         options = {option.name for option in self.options}
@@ -327,7 +327,7 @@ class Analysis:
         runtime = _runtime(places)
         loaded = self.reads.load(given, self._options(given, chosen), settings, runtime)
         refuse_unfit(self, settings, loaded.arguments)
-        return Asked(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))
+        return Query(self, loaded, settings, runtime), places.get("out"), bool(places.get("replace"))
 
     def _given(self, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         """The inputs by name; an InputError if one is missing, unknown or given twice."""

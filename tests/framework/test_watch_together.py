@@ -10,17 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.analyses.declaration import Asked
 from lamina.analyses.heads.attention import attention
 from lamina.analyses.heads.headmap import headmap
 from lamina.analyses.heads.heads import heads
-from lamina.analyses.runner import run, run_together
-from lamina.analyses.watched import WatchedBatch
-from lamina.analyses.watching import CUT, TOO_LONG, UNKNOWN, Watch, watch, watch_together
 from lamina.corpora import corpus_from
 from lamina.encoders import Activations, Tokens
 from lamina.encoders.passports import passport_of
 from lamina.errors import CorpusError, ModelError
+from lamina.framework.declare import Query
+from lamina.framework.run import run, run_together
+from lamina.framework.watch import CUT, TOO_LONG, UNKNOWN, Watch, WatchedBatch, watch, watch_together
 from lamina.testing import SAMPLE_TEXTS, TinyEncoder
 from lamina.types import Edge, Span, Text
 
@@ -175,7 +174,7 @@ def expect_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame]) ->
 
 
 @pytest.fixture
-def questions() -> tuple[Counting, list[Asked]]:
+def questions() -> tuple[Counting, list[Query]]:
     encoder, corpus = Counting(), corpus_from(treebank(), name="own")
     asked = [
         heads.ask(encoder, corpus, samples=20),
@@ -186,7 +185,7 @@ def questions() -> tuple[Counting, list[Asked]]:
     return encoder, asked
 
 
-def test_analyses_that_share_a_pass_answer_as_alone(questions: tuple[Counting, list[Asked]]):
+def test_analyses_that_share_a_pass_answer_as_alone(questions: tuple[Counting, list[Query]]):
     encoder, asked = questions
     together = run_together(asked)
     assert len(encoder.encoded) == 40
@@ -200,7 +199,7 @@ def test_analyses_that_share_a_pass_answer_as_alone(questions: tuple[Counting, l
         expect_same(dict(result.tables), dict(alone.tables))
 
 
-def test_the_order_of_texts_and_batches_changes_nothing(questions: tuple[Counting, list[Asked]]):
+def test_the_order_of_texts_and_batches_changes_nothing(questions: tuple[Counting, list[Query]]):
     _, asked = questions
     other = Counting(backwards=True)
     for each in asked:
@@ -208,7 +207,7 @@ def test_the_order_of_texts_and_batches_changes_nothing(questions: tuple[Countin
         expect_same(dict(run(each).tables), dict(run(turned).tables))
 
 
-def test_a_question_that_cannot_be_asked_ends_all(questions: tuple[Counting, list[Asked]]):
+def test_a_question_that_cannot_be_asked_ends_all(questions: tuple[Counting, list[Query]]):
     encoder, asked = questions
     lonely = heads.ask(encoder, corpus_from(treebank(1), name="lonely"))
     with pytest.raises(CorpusError, match="one text only"):

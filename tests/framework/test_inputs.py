@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses.given_data import as_corpus, as_splits
 from lamina.corpora import Corpus, Splits, corpus_from
 from lamina.errors import CorpusError, InputError, LaminaError, ModelError
+from lamina.framework.inputs import as_corpus, as_splits
 from lamina.testing import TinyEncoder
 
 SENTENCES = [

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from lamina.analyses.given_data import SCORED, as_corpus, as_questions, as_result, as_splits
-from lamina.analyses.models import as_encoder, as_encoders, describe_models, each_of, kind_of, short_name
-from lamina.analyses.passport_notes import passports_in
-from lamina.analyses.settings import Declared, Setting
 from lamina.errors import CorpusError, InputError, ModelError
+from lamina.framework.passports import passports_in
+from lamina.framework.settings import DeclaredSetting, Setting
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
@@ -22,6 +21,247 @@ if TYPE_CHECKING:
     from lamina.corpora.question_sets import Questions
     from lamina.corpora.views import View
     from lamina.encoders import Encoder
+    from lamina.results import Result
+
+
+# The models that an analysis reads: by name, by folder, or in memory; one, or one per seed of a fine-tuning.
+
+
+def as_encoder(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
+    """An encoder out of a name, a folder, an encoder, or a model with its tokenizer; examined, if it was not yet."""
+    from lamina.encoders.passports import passport_of
+
+    encoder = _loaded(model, options, runtime)
+    passport_of(encoder)
+    return encoder
+
+
+def _loaded(model: Any, options: Mapping[str, Any], runtime: Runtime) -> Encoder:
+    from lamina.encoders import Encoder, load_encoder
+
+    chat = bool(options.get("chat"))
+    if isinstance(model, Encoder):
+        if chat and "chat" not in model.origin:
+            raise ModelError(f"{model.name} is already loaded without its chat template; load it with chat=True")
+        return model
+    if isinstance(model, str | Path):
+        _refuse_seeds(Path(model))
+        return load_encoder(
+            str(model),
+            device=runtime.device,
+            dtype=options.get("dtype", "float32"),
+            chat=chat,
+            trust_remote_code=runtime.trust_remote_code,
+        )
+    if isinstance(model, tuple) and len(model) == 2:
+        return load_encoder(model, chat=chat)
+    raise ModelError(
+        f"a model is a name, a folder, an Encoder or a pair (model, tokenizer) of transformers; got {kind_of(model)}"
+    )
+
+
+def _refuse_seeds(folder: Path) -> None:
+    from lamina.training.seed_folders import seed_folders
+
+    if (seeds := seed_folders(folder)) and not (folder / "config.json").exists():
+        raise ModelError(
+            f"{folder} holds the models of {len(seeds)} seeds, and one model is needed here; name one of them, such as "
+            f"{seeds[0]}"
+        )
+
+
+def as_encoders(model: Any, options: Mapping[str, Any], runtime: Runtime) -> tuple[Encoder, ...]:
+    """One encoder per seed, of a folder that `lamina finetune --seeds` wrote or of a list of models; one of any other.
+
+    The encoders of a folder have its name: what is measured is the mean over them.
+    """
+    from lamina.training.provenance import ABOUT, folder_of
+    from lamina.training.seed_folders import refuse_unlike, seed_folders
+
+    if isinstance(model, str | Path):
+        folders = seed_folders(model)
+        refuse_unlike(folders)
+        encoders = tuple(as_encoder(folder, options, runtime) for folder in folders)
+        for encoder in encoders:
+            encoder.name = Path(model).resolve().name
+        return encoders or (as_encoder(model, options, runtime),)
+    if not isinstance(model, list) or not model:
+        return (as_encoder(model, options, runtime),)
+    encoders = tuple(as_encoder(each, options, runtime) for each in model)
+    if len({each.layers for each in encoders}) > 1:
+        raise ModelError("the models of a list are seeds of one fine-tuning; these differ in their number of layers")
+    homes = [folder_of(each) for each in encoders]
+    refuse_unlike([home for home in homes if home is not None and (home / ABOUT).is_file()])
+    return encoders
+
+
+def each_of(encoder: Encoder | Sequence[Encoder]) -> tuple[Encoder, ...]:
+    """One encoder, or one per seed, as a sequence.
+
+    Example:
+        >>> from lamina.testing import TinyEncoder
+        >>> tiny = TinyEncoder()
+        >>> each_of(tiny) == each_of([tiny]) == (tiny,)
+        True
+    """
+    return tuple(encoder) if isinstance(encoder, Sequence) else (encoder,)
+
+
+def describe_models(encoders: Sequence[Encoder]) -> dict[str, Any]:
+    """What provenance says of a model: that of the first seed; of several, a fingerprint over all, and each of them."""
+    from lamina.corpora.corpus import fingerprint_of
+    from lamina.training.provenance import folder_of
+
+    first = _described(encoders[0])
+    if len(encoders) == 1:
+        return first
+    homes = [folder_of(each) for each in encoders]
+    named = [each.name if home is None else home.name for each, home in zip(encoders, homes, strict=True)]
+    seeds = [{**_described(each), "name": name} for each, name in zip(encoders, named, strict=True)]
+    return {**first, "fingerprint": fingerprint_of([each.fingerprint for each in encoders]), "seeds": seeds}
+
+
+def _described(encoder: Encoder) -> dict[str, Any]:
+    from lamina.encoders.passports import passport_of, summary
+
+    return {**encoder.describe(), "passport": summary(passport_of(encoder))}
+
+
+def short_name(model: Any, encoder: Encoder) -> str:
+    """For a folder's name."""
+    return Path(model).name if isinstance(model, str | Path) else Path(encoder.name).name
+
+
+def kind_of(value: Any) -> str:
+    """What was given instead of what was asked for, in a word.
+
+    Example:
+        >>> kind_of(3), kind_of(None), kind_of(["a"])
+        ('3', 'nothing (None)', 'list')
+    """
+    shown = json.dumps(value)[:60] if isinstance(value, int | float | bool | None) else type(value).__name__
+    return "nothing (None)" if value is None else shown
+
+
+# The data that an analysis reads: by name, by path, or in memory.
+
+SCORED = "scored"
+"""In place of a split of questions: the one that fine-tuning scores."""
+_AS_READ = ("unit", "format", "annotation", "limit", "view")
+"""Options of data given by name or path: how it is read."""
+
+
+def as_corpus(data: Any, options: Mapping[str, Any], split: str = "dev") -> Corpus:
+    """Texts out of a name, a path, a corpus, (train, dev), splits by name, or a table."""
+    from lamina.corpora import Corpus, corpus_from, load_corpus
+    from lamina.corpora.learning import Splits
+
+    asked = {name: options[name] for name in ("split", *_AS_READ) if name in options}
+    if isinstance(data, str | Path):
+        return load_corpus(data, **{"split": split, **asked})
+    if isinstance(data, Splits):
+        found = data.train if asked.get("split") == "train" else data.scored
+    elif isinstance(data, Corpus):
+        found = data
+    elif _is_pair(data):
+        found = as_splits(data, options).scored
+    elif isinstance(data, Mapping):
+        found = as_part(data, str(asked.get("split", split)))
+    elif _is_table(data):
+        found = corpus_from(data, name="data", split=str(asked.get("split", split)))
+    else:
+        raise InputError(
+            "data is a name, a path, a Corpus, (train, dev), a dict of splits, a datasets.DatasetDict, or a list of "
+            f"texts; got {kind_of(data)}"
+        )
+    limit = asked.get("limit")
+    return found if limit is None else found.take(limit)
+
+
+def as_splits(data: Any, options: Mapping[str, Any]) -> Splits:
+    """Texts to learn from and texts to score; where only one set is given, it is split by document."""
+    from lamina.corpora import Corpus
+    from lamina.corpora.learning import Splits, load_splits, split_by_document
+
+    asked = {name: options[name] for name in _AS_READ if name in options}
+    scored = str(options.get("split", "dev"))
+    if isinstance(data, Splits):
+        return data
+    if isinstance(data, str | Path):
+        return load_splits(data, scored, **asked)
+    if _is_pair(data):
+        return Splits(*(_as_part(part, name) for part, name in zip(data, ("train", scored), strict=True)))
+    if isinstance(data, Mapping) and any(name in data for name in ("train", "training")):
+        return Splits(as_part(data, "train"), as_part(data, scored))
+    corpus = data if isinstance(data, Corpus) else as_corpus(data, options, scored)
+    return split_by_document(corpus, scored)
+
+
+def as_questions(data: Any, options: Mapping[str, Any], view: View | None = None) -> Questions:
+    """Questions out of a name, a path, or a set of questions; those that are named are shown in a view."""
+    from lamina.corpora.loading import scored_split
+    from lamina.corpora.question_sets import Questions, load_questions
+
+    if isinstance(data, Questions):
+        return data
+    if not isinstance(data, str | Path):
+        raise InputError(f"questions are a name, a path or what load_questions gives; got {kind_of(data)}")
+    split = options["split"]
+    if split == SCORED:
+        split = scored_split(data, options["format"])
+    return load_questions(data, split, format=options["format"], limit=options["limit"], view=view)
+
+
+def as_result(given: Any) -> Result:
+    """A result out of a folder or a result."""
+    from lamina.results import Result
+
+    if isinstance(given, Result):
+        return given
+    if not isinstance(given, str | Path):
+        raise InputError(f"a result is a folder or what an analysis returned; got {kind_of(given)}")
+    return Result.load(given)
+
+
+_SYNONYMS = {"dev": ("dev", "validation", "valid", "val"), "train": ("train", "training")}
+
+
+def as_part(data: Mapping[str, Any], split: str) -> Corpus:
+    """One split of data that is given by split; a missing one is an error."""
+    if split == "all" and len(data) == 1:
+        return _as_part(next(iter(data.values())), "all")
+    for name in _SYNONYMS.get(split, (split,)):
+        if name in data:
+            return _as_part(data[name], split)
+    raise CorpusError(f"there is no split {split!r} in what was given; it has: {', '.join(map(str, data)) or 'none'}")
+
+
+def _as_part(data: Any, split: str) -> Corpus:
+    from lamina.corpora import Corpus, corpus_from
+
+    if isinstance(data, Corpus):
+        return data
+    if not _is_table(data):
+        raise InputError(f"a split is a Corpus, a datasets.Dataset, a table or a list of texts; got {kind_of(data)}")
+    return corpus_from(data, name="data", split=split)
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether it is (train, dev): two sets of texts, not two texts."""
+    return isinstance(data, tuple) and len(data) == 2 and all(_is_texts(each) for each in data)
+
+
+def _is_texts(data: Any) -> bool:
+    from lamina.corpora import Corpus
+
+    if isinstance(data, Corpus) or hasattr(data, "columns") or hasattr(data, "column_names"):
+        return True
+    return isinstance(data, list) and bool(data) and not isinstance(data[0], str)
+
+
+def _is_table(data: Any) -> bool:
+    return isinstance(data, list | tuple) or hasattr(data, "columns") or hasattr(data, "column_names")
+
 
 REQUIRED = inspect.Parameter.empty
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -47,7 +287,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedInputs:
     """Inputs, ready to be read."""
 
     arguments: tuple[Any, ...]
@@ -80,48 +320,48 @@ _TEXTS = Input(
 )
 
 MODEL_OPTIONS = (
-    Declared("dtype", Precision, "float32", Setting("What the model computes in.")),
-    Declared(
+    DeclaredSetting("dtype", Precision, "float32", Setting("What the model computes in.")),
+    DeclaredSetting(
         "chat",
         bool,
         False,
         Setting("Put each text as the user's message into the chat template of the model's tokenizer."),
     ),
 )
-FORMAT = Declared(
+FORMAT = DeclaredSetting(
     "format",
     str | None,
     None,
     Setting("The format of a file or folder, detected by default; table:text=COLUMN,label=COLUMN for columns."),
 )
-ANNOTATION = Declared(
+ANNOTATION = DeclaredSetting(
     "annotation",
     str | None,
     None,
     Setting("A name for the only annotation of the data, or OLD=NEW,... for some of them."),
 )
-LIMIT = Declared("limit", int | None, None, Setting("Take only the first N texts.", min=1))
+LIMIT = DeclaredSetting("limit", int | None, None, Setting("Take only the first N texts.", min=1))
 _SHOWN = "by default as the model was fine-tuned"
 VIEW = {
-    "setting": Declared(
+    "setting": DeclaredSetting(
         "setting",
         Literal["distractor", "support"] | None,
         None,
         Setting(f"HotpotQA: with distractors, or the supporting facts alone; {_SHOWN}."),
     ),
-    "max_words": Declared(
+    "max_words": DeclaredSetting(
         "max_words",
         int | None,
         None,
         Setting(f"HotpotQA: drop paragraphs of distractors until so many words are left; {_SHOWN}.", min=1),
     ),
-    "babi": Declared(
+    "babi": DeclaredSetting(
         "babi_view",
         Literal["span", "classification"] | None,
         None,
         Setting(f"bAbI: append the possible answers (span), or leave the story as it is; {_SHOWN}."),
     ),
-    "tasks": Declared(
+    "tasks": DeclaredSetting(
         "babi_tasks",
         Sequence[int] | None,
         None,
@@ -132,15 +372,15 @@ VIEW = {
 
 
 def _split(default: str, help: str = "train, dev, test or all; a missing split is made by document and recorded."):
-    return Declared("split", str, default, Setting(help))
+    return DeclaredSetting("split", str, default, Setting(help))
 
 
-def _unit(default: str | None) -> Declared:
+def _unit(default: str | None) -> DeclaredSetting:
     kind = str if default else str | None
     said = "What becomes one text: sentence, document, or window:N (at most N words)."
     if default is None:
         said += " By default document where there are chains of mentions, otherwise sentence."
-    return Declared("unit", kind, default, Setting(said))
+    return DeclaredSetting("unit", kind, default, Setting(said))
 
 
 class Reads(ABC):
@@ -156,7 +396,7 @@ class Reads(ABC):
     """Whether the model is asked for words, which takes a language-model head."""
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """Which part of the data, in which form."""
         return ()
 
@@ -173,7 +413,7 @@ class Reads(ABC):
         options: Mapping[str, Any],
         settings: Mapping[str, Any],
         runtime: Runtime,
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """Load what was named; objects that are given are taken as they are."""
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
@@ -193,13 +433,13 @@ class Texts(Reads):
     inputs: ClassVar = (MODEL, _TEXTS)
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (_split(self.split), _unit(self.unit), FORMAT, ANNOTATION, LIMIT, *MODEL_OPTIONS)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         texts = self._texts(given["data"], options)
         for annotation, called in self.carrying.items():
@@ -251,13 +491,13 @@ class TrainedTexts(Texts):
     """A model, texts to learn from and texts to score."""
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (_split(self.split, "What is scored: dev or test."), *super().options[1:])
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         texts = as_splits(given["data"], options)
         return model_and(as_encoder(given["model"], options, runtime), texts, given["model"])
@@ -285,13 +525,13 @@ class TwoModels(Texts):
     )
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return (*super().options, *VIEW.values())
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 
@@ -304,7 +544,7 @@ class TwoModels(Texts):
         fingerprint = fingerprint_of(*(each["fingerprint"] for each in sides))
         about = {"name": f"{a[0].name} and {b[0].name}", "fingerprint": fingerprint, "a": sides[0], "b": sides[1]}
         short = [short_name(given[name], each[0]) for name, each in (("model", a), ("other", b))]
-        return Loaded((a, b, texts), about, texts.describe(), (*short, Path(texts.name).stem, options["split"]))
+        return LoadedInputs((a, b, texts), about, texts.describe(), (*short, Path(texts.name).stem, options["split"]))
 
     def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
         """A report is of one model."""
@@ -328,7 +568,7 @@ class QuestionSet(Reads):
     )
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         help = (
             f"train, dev, test, all or {SCORED}: what a model tuned on this data is scored on (test; dev, where only "
@@ -338,7 +578,7 @@ class QuestionSet(Reads):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`; questions are shown as they were shown to the model when it was fine-tuned."""
         from lamina.training.answering import refuse_unfit
 
@@ -365,17 +605,17 @@ class OneQuestion(QuestionSet):
     sampled: ClassVar[bool] = False
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         typed = (
-            Declared("question", str | None, None, Setting("Instead of data: a question of your own ...")),
-            Declared("context", str | None, None, Setting("... about this context.")),
+            DeclaredSetting("question", str | None, None, Setting("Instead of data: a question of your own ...")),
+            DeclaredSetting("context", str | None, None, Setting("... about this context.")),
         )
         return (*super().options, *typed)
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         question, context = options["question"], options["context"]
         if (question is None) != (context is None):
@@ -400,13 +640,13 @@ class Sentence(Reads):
     inputs: ClassVar = (MODEL, Input("sentence", "A sentence, in quotes.", metavar="SENTENCE"))
 
     @property
-    def options(self) -> tuple[Declared, ...]:
+    def options(self) -> tuple[DeclaredSetting, ...]:
         """See `Reads.options`."""
         return MODEL_OPTIONS
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 
@@ -416,7 +656,9 @@ class Sentence(Reads):
             raise InputError(f"a sentence is text or a list of words; got {kind_of(sentence)}")
         encoder = as_encoder(given["model"], options, runtime)
         about = {"name": "a typed sentence", "fingerprint": fingerprint_of("sentence", sentence), "split": ""}
-        return Loaded((encoder, sentence), describe_models((encoder,)), about, (short_name(given["model"], encoder),))
+        return LoadedInputs(
+            (encoder, sentence), describe_models((encoder,)), about, (short_name(given["model"], encoder),)
+        )
 
 
 @dataclass(frozen=True)
@@ -435,7 +677,7 @@ class SavedResults(Reads):
 
     def load(
         self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
-    ) -> Loaded:
+    ) -> LoadedInputs:
         """See `Reads.load`."""
         from lamina.corpora.corpus import fingerprint_of
 
@@ -447,15 +689,15 @@ class SavedResults(Reads):
         texts = " and ".join(dict.fromkeys(str(each.get("name", "")) for each in data))
         fingerprint = fingerprint_of([each.get("fingerprint", "") for each in data])
         shorts = tuple(Path(name).name for name in names)
-        return Loaded((results,), about, {"name": texts, "fingerprint": fingerprint}, shorts)
+        return LoadedInputs((results,), about, {"name": texts, "fingerprint": fingerprint}, shorts)
 
 
-def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model: Any) -> Loaded:
+def model_and(encoder: Encoder | Sequence[Encoder], data: Corpus | Splits, model: Any) -> LoadedInputs:
     """A model, as it was given and as it was loaded, and the data it reads."""
     encoders = each_of(encoder)
     about = data.describe()
     names = (short_name(model, encoders[0]), Path(data.name).stem, str(about.get("split", "")))
-    return Loaded((encoder, data), describe_models(encoders), about, names)
+    return LoadedInputs((encoder, data), describe_models(encoders), about, names)
 
 
 def chosen_view(options: Mapping[str, Any], *models: Encoder | Path) -> View:

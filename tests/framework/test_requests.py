@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lamina.analyses.requests import read_request
 from lamina.errors import InputError
+from lamina.framework.requests import read_request
 
 
 def test_a_request_names_what_the_command_names() -> None:

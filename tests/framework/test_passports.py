@@ -8,11 +8,11 @@ from html import unescape
 import pytest
 
 import lamina
-from lamina.analyses.passports import needs_of
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders.passport import Check
 from lamina.encoders.passports import passport_of, summary
 from lamina.errors import ModelError
+from lamina.framework.passports import needs_of
 from lamina.framework.registry import all_analyses
 from lamina.report import make_report
 from lamina.results import Result

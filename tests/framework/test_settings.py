@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 import pytest
 
-from lamina.analyses.settings import Checker, Samples, Seed, Setting, settings_of
 from lamina.errors import InputError
+from lamina.framework.settings import Checker, Samples, Seed, Setting, settings_of
 from lamina.results import Provenance, Result
 
 

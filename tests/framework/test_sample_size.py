@@ -11,9 +11,9 @@ import pytest
 import lamina
 from lamina import Edge, Result, Span, Text, corpus_from
 from lamina.analyses.heads.relations import BEST
-from lamina.analyses.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.figures import captions_for
 from lamina.findings import Finding
+from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
 from lamina.results import Provenance
 from lamina.testing import TinyEncoder
 

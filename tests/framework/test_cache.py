@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 import lamina
-from lamina.analyses import runner
-from lamina.analyses.cache import ask, default_folder
-from lamina.analyses.declaration import Table, Tables, analysis
-from lamina.analyses.inputs import Texts
-from lamina.analyses.settings import Seed, Setting
 from lamina.corpora import Corpus, corpus_from
 from lamina.encoders import Encoder
 from lamina.errors import InputError, ResultError
+from lamina.framework import run as runner
+from lamina.framework.cache import ask, default_folder
+from lamina.framework.declare import Table, Tables, analysis
+from lamina.framework.inputs import Texts
+from lamina.framework.settings import Seed, Setting
 from lamina.results import Result, read_head
 from lamina.testing import TinyEncoder
 

@@ -5,22 +5,313 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, count, islice
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.declaration import Tables
-from lamina.analyses.watched import From, WatchedBatch
-from lamina.encoders import SPECIAL, Activations, Encoder
+from lamina.encoders import SPECIAL, Activations, Encoder, Tokens
 from lamina.encoders.contract import MapBatch, Want
 from lamina.encoders.values import weigh_by_norm
 from lamina.errors import ModelError
+from lamina.framework.declare import Tables
 from lamina.progress import progress
 from lamina.types import Edge, Span, Text, text_key
+
+# What meters are shown: every head's attention on many texts, on the device where the model ran.
+
+From = Literal["mean", "first"]
+"""How the rows of a split word become one: the mean of its pieces, or (the paper's released code) the first piece."""
+PADDING = -2
+"""In place of a word or an id, where a text of a batch has no token."""
+
+
+class TokenRoles(NamedTuple):
+    """Tokens by what they are; a token may be in several."""
+
+    separators: Bool[Tensor, "*text token"]
+    """Whether it is a special token other than the first token ([SEP], </s>)."""
+    punctuation: Bool[Tensor, "*text token"]
+    """Whether it is a full stop or a comma."""
+
+
+def roles_of(tokens: Tokens, punctuation: Collection[int], *, causal: bool) -> TokenRoles:
+    """The roles of a text's tokens. A decoder without separators has its first token in their place: its sink.
+
+    Example:
+        >>> tokens = Tokens(np.array([101, 7, 5, 102]), np.array([SPECIAL, 0, 1, SPECIAL]))
+        >>> roles_of(tokens, {5}, causal=False).separators.tolist()
+        [False, False, False, True]
+    """
+    ids, words = (torch.from_numpy(each)[None] for each in (tokens.ids, tokens.words))
+    return TokenRoles(*(each[0] for each in _roles(ids, words, punctuation, causal=causal)))
+
+
+def _roles(
+    ids: Int[Tensor, "text token"], words: Int[Tensor, "text token"], punctuation: Collection[int], *, causal: bool
+) -> TokenRoles:
+    first = torch.zeros_like(words, dtype=torch.bool)
+    first[:, 0] = True
+    separators = (words == SPECIAL) & ~first
+    if causal:
+        separators = torch.where(separators.any(1, keepdim=True), separators, first)
+    signs = torch.zeros_like(first)
+    for sign in punctuation:
+        signs |= ids == sign
+    return TokenRoles(separators, signs)
+
+
+class WordPlaces(NamedTuple):
+    """Which tokens are the pieces of which words, in a batch of texts."""
+
+    first: Int[Tensor, "text word"]
+    """The token of each word's first piece; 0 where a text has no such word."""
+    sizes: Int[Tensor, "text word"]
+    """Pieces of each word; 0 where a text has no such word."""
+    rest: tuple[Int[Tensor, " piece"], Int[Tensor, " piece"], Int[Tensor, " piece"]]
+    """Of every piece that is not a word's first: its text, its token, and the token of the word's first piece."""
+
+
+def word_places(words: Int[np.ndarray, "text token"], device: torch.device | None = None) -> WordPlaces:
+    """Where words are; the pieces of a word are neighbours, other tokens have a negative number.
+
+    Example:
+        >>> found = word_places(np.array([[SPECIAL, 0, 0, 1]]))
+        >>> found.first.tolist(), found.sizes.tolist(), [each.tolist() for each in found.rest]
+        ([[1, 3]], [[2, 1]], [[0], [2], [1]])
+    """
+    inside = words >= 0
+    starts = inside.copy()
+    starts[:, 1:] &= words[:, 1:] != words[:, :-1]
+    first, sizes = (np.zeros((len(words), words.max() + 1), np.int64) for _ in range(2))
+    text, token = np.nonzero(starts)
+    first[text, words[text, token]] = token
+    text, token = np.nonzero(inside)
+    np.add.at(sizes, (text, words[text, token]), 1)
+    text, token = np.nonzero(inside & ~starts)
+    one, two, three = (_on(each, device) for each in (text, token, first[text, words[text, token]]))
+    return WordPlaces(_on(first, device), _on(sizes, device), (one, two, three))
+
+
+class PendingNumbers:
+    """Numbers on their way from a device to this machine's memory; only reading them waits for them.
+
+    Example:
+        >>> PendingNumbers(torch.arange(3)).numpy().tolist()
+        [0, 1, 2]
+    """
+
+    def __init__(self, there: Tensor) -> None:
+        self._arrived: torch.cuda.Event | None = None
+        if there.device.type != "cuda":
+            self._here = there.cpu()
+            return
+        self._here = torch.empty(there.shape, dtype=there.dtype, pin_memory=True)
+        self._here.copy_(there, non_blocking=True)
+        self._arrived = torch.cuda.Event()
+        self._arrived.record(torch.cuda.current_stream(there.device))
+
+    def numpy(self) -> np.ndarray:
+        """The numbers, once they are here."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return self._here.numpy()
+
+
+def _on(values: np.ndarray, device: torch.device | None) -> Tensor:
+    return torch.from_numpy(values).to(device)
+
+
+def from_words(
+    maps: Float[Tensor, "text head token token"], places: WordPlaces, rows: From
+) -> Float[Tensor, "text head token token"]:
+    """Maps in which the row of a word's first piece is that of the word: the mean over its pieces, or its own."""
+    text, token, first = places.rest
+    merged = maps.clone()
+    if rows == "mean" and len(text):
+        by_row = merged.transpose(1, 2)
+        by_row.index_put_((text, first), by_row[text, token], accumulate=True)
+        pieces = maps.new_ones(maps.shape[0], maps.shape[-1]).index_put_(
+            (text, first), maps.new_ones(len(text)), accumulate=True
+        )
+        merged /= pieces[:, None, :, None]
+    return merged
+
+
+def between_words(
+    maps: Float[Tensor, "text head token token"], places: WordPlaces, rows: From
+) -> Float[Tensor, "text head word word"]:
+    """Attention between words: to a word, the sum over its pieces; 0 from and to words that a text does not have."""
+    text, token, first = places.rest
+    merged = from_words(maps, places, rows)
+    if len(text):
+        by_column = merged.permute(0, 3, 1, 2)
+        by_column.index_put_((text, first), by_column[text, token], accumulate=True)
+    # Most words are one piece: those of all words' first pieces are the cells that remain.
+    size = places.first.shape[1]
+    cells = (places.first[:, :, None] * maps.shape[-1] + places.first[:, None]).view(-1, 1, size * size)
+    found = merged.flatten(2).gather(2, cells.expand(-1, maps.shape[1], -1)).unflatten(2, (size, size))
+    there = (places.sizes > 0).to(maps.dtype)
+    return found.mul_((there[:, :, None] * there[:, None])[:, None])
+
+
+class WordMaps(NamedTuple):
+    """Attention from word (row) to word (column); a row and its `special` sum to 1."""
+
+    maps: Float[Tensor, "block head word word"]
+    """Of words alone."""
+    special: Float[Tensor, "block head word"]
+    """What each word gives to all special tokens together."""
+
+
+def to_words(
+    maps: Float[Tensor, "block head token token"], words: Int[np.ndarray, " token"], rows: From = "mean"
+) -> WordMaps:
+    """Attention to a split word is the sum over its pieces; attention from it the mean over them.
+
+    Example:
+        >>> maps = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])[None, None]
+        >>> to_words(maps, np.array([SPECIAL, 0, 0])).maps.squeeze().item()
+        0.5
+    """
+    places = word_places(words[None], maps.device)
+    one = maps.flatten(0, 1)[None]
+    to_special = from_words(one, places, rows)[..., torch.from_numpy(words == SPECIAL).to(maps.device)].sum(-1)
+    special = to_special[..., places.first[0]]
+    return WordMaps(*(each[0].unflatten(0, maps.shape[:2]) for each in (between_words(one, places, rows), special)))
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedText:
+    """One text and every head's attention on it, in this machine's memory."""
+
+    text: Text
+    """As encoded: cut where it was too long."""
+    tokens: Tokens
+    """Its pieces, special tokens included."""
+    maps: Float[Tensor, "block head token token"]
+    """Attention from (row) to (column), weighted as was asked."""
+    rows: From = "mean"
+    """How rows of split words become one."""
+
+    @cached_property
+    def words(self) -> WordMaps:
+        """The maps between words."""
+        return to_words(self.maps, self.tokens.words, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedBatch:
+    """Some texts and every head's attention on them, on the device where the model ran.
+
+    Maps are as large as the longest text, and 0 from and to what is padding in another. What is the same for all
+    meters is worked out once.
+
+    Example:
+        >>> text = Text("a", ("Dogs", "bark"))
+        >>> tokens = Tokens(np.array([1, 7, 8, 2]), np.array([SPECIAL, 0, 1, SPECIAL]))
+        >>> batch = WatchedBatch.of([WatchedText(text, tokens, torch.rand(3, 2, 4, 4))])
+        >>> len(batch.maps), tuple(batch.maps[0].shape), tuple(batch.words[0].shape), batch.sizes.tolist()
+        (3, (1, 2, 4, 4), (1, 2, 2, 2), [4])
+    """
+
+    texts: tuple[Text, ...]
+    tokens: tuple[Tokens, ...]
+    maps: tuple[Float[Tensor, "text head token token"], ...]
+    """Of every block: attention from (row) to (column), weighted as was asked."""
+    rows: From = "mean"
+    """How rows of split words become one."""
+
+    @classmethod
+    def of(cls, watched: Sequence[WatchedText]) -> WatchedBatch:
+        """Single texts together."""
+        longest = max(each.maps.shape[-1] for each in watched)
+        blocks, heads = watched[0].maps.shape[:2]
+        maps = watched[0].maps.new_zeros(blocks, len(watched), heads, longest, longest)
+        for at, each in enumerate(watched):
+            maps[:, at, :, : each.maps.shape[-1], : each.maps.shape[-1]] = each.maps
+        texts, tokens = tuple(each.text for each in watched), tuple(each.tokens for each in watched)
+        return cls(texts, tokens, maps.unbind(), watched[0].rows)
+
+    @cached_property
+    def singly(self) -> tuple[WatchedText, ...]:
+        """The texts one by one, copied to this machine's memory: for what cannot be done where the maps are."""
+        found = []
+        for at, (text, tokens) in enumerate(zip(self.texts, self.tokens, strict=True)):
+            size = len(tokens.ids)
+            maps = torch.stack([block[at, :, :size, :size] for block in self.maps]).cpu()
+            found.append(WatchedText(text, tokens, maps, self.rows))
+        return tuple(found)
+
+    @cached_property
+    def groups(self) -> tuple[Float[Tensor, "text head token token"], ...]:
+        """The maps of all heads, in the order of blocks, in pieces that are reduced fastest.
+
+        On a CPU a piece is a block, which stays in its cache; elsewhere all are one, since starting work costs most.
+        """
+        return self.maps if self.device.type == "cpu" else (torch.cat(self.maps, 1),)
+
+    @cached_property
+    def received(self) -> tuple[Float[Tensor, "text head token"], ...]:
+        """What each token gets from all tokens together, of every group."""
+        return tuple(group.sum(-2) for group in self.groups)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the maps are."""
+        return self.maps[0].device
+
+    @cached_property
+    def sizes(self) -> Int[Tensor, " text"]:
+        """Tokens of each text."""
+        return torch.tensor([len(each.ids) for each in self.tokens], device=self.device)
+
+    @cached_property
+    def inside(self) -> Bool[Tensor, "text token"]:
+        """Whether it is a token of the text, and not padding."""
+        return torch.arange(self.maps[0].shape[-1], device=self.device) < self.sizes[:, None]
+
+    @cached_property
+    def owners(self) -> Int[Tensor, "text token"]:
+        """The word of each token; `SPECIAL` for special tokens, `PADDING` for none."""
+        return _on(self._owners, self.device)
+
+    @cached_property
+    def _owners(self) -> Int[np.ndarray, "text token"]:
+        return self._padded([each.words for each in self.tokens])
+
+    @cached_property
+    def _ids(self) -> Int[Tensor, "text token"]:
+        return _on(self._padded([each.ids for each in self.tokens]), self.device)
+
+    def _padded(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        sizes = np.array([len(each) for each in values])
+        padded = np.full((len(values), self.maps[0].shape[-1]), PADDING)
+        padded[np.arange(padded.shape[1]) < sizes[:, None]] = np.concatenate(values)
+        return padded
+
+    def roles(self, punctuation: Collection[int], *, causal: bool) -> TokenRoles:
+        """What each token is; padding is nothing."""
+        return _roles(self._ids, self.owners, punctuation, causal=causal)
+
+    @cached_property
+    def word_counts(self) -> Int[Tensor, " text"]:
+        """Words of each text."""
+        return (self._places.sizes > 0).sum(1)
+
+    @cached_property
+    def _places(self) -> WordPlaces:
+        return word_places(self._owners, self.device)
+
+    @cached_property
+    def words(self) -> tuple[Float[Tensor, "text head word word"], ...]:
+        """The maps between words, of every group; 0 from and to words that a text does not have."""
+        return tuple(between_words(group, self._places, self.rows) for group in self.groups)
+
 
 Weighting = Literal["attention", "norm"]
 """Attention as it is, or times the norm of what it moves, with rows that sum to 1 again."""
@@ -98,10 +389,10 @@ def _shortened(text: Text, owners: Int[np.ndarray, " token"], over: int) -> Text
         ends[longest] -= 1
         held[longest] -= sizes[ends[longest]]
         over -= sizes[ends[longest]]
-    return _kept(text, ends)
+    return _without_words(text, ends)
 
 
-def _kept(text: Text, ends: list[int]) -> Text:
+def _without_words(text: Text, ends: list[int]) -> Text:
     words: list[str] = []
     segments: list[Span] = []
     moved: dict[int, int] = {}
@@ -247,7 +538,7 @@ def watch_together(watches: Sequence[Watch]) -> list[Counter[str]]:
     return skipped
 
 
-class _Shown(NamedTuple):
+class _QueuedText(NamedTuple):
     """A text on its way through the model, and the numbers of the watches that wait for it."""
 
     text: Text
@@ -256,13 +547,13 @@ class _Shown(NamedTuple):
 
 def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None:
     encoder = next(iter(watches.values())).encoder
-    waiting: dict[str, _Shown] = {}
+    waiting: dict[str, _QueuedText] = {}
     totals = [each.total for each in watches.values()]
     total = None if None in totals else max(filter(None, totals), default=None)
     with progress(f"attention of {encoder.name}", total) as advance:
         # In whatever order batches come: maps held back for their turn would fill the memory.
         norms = any(each.weights == "norm" for each in watches.values())
-        for made in encoder.map_batches(_wanted(encoder, watches, waiting, skipped), norms=norms):
+        for made in encoder.map_batches(_texts_to_encode(encoder, watches, waiting, skipped), norms=norms):
             shown = [waiting.pop(name) for name in made.texts]
             advance(len(shown))
             _show(encoder, made, shown, watches, skipped)
@@ -273,7 +564,7 @@ def _one_pass(watches: Mapping[int, Watch], skipped: list[Counter[str]]) -> None
 def _show(
     encoder: Encoder,
     made: MapBatch,
-    shown: Sequence[_Shown],
+    shown: Sequence[_QueuedText],
     watches: Mapping[int, Watch],
     skipped: list[Counter[str]],
 ) -> None:
@@ -326,7 +617,7 @@ def refuse_without_maps(encoder: Encoder) -> None:
     encoder.refuse(("maps",))
 
 
-class _Reading(NamedTuple):
+class _SharedTexts(NamedTuple):
     """Texts read once for all watches that want them, cut alike."""
 
     texts: Iterable[Text]
@@ -335,11 +626,11 @@ class _Reading(NamedTuple):
     """The numbers of the watches."""
 
 
-def _readings(watches: Mapping[int, Watch]) -> list[_Reading]:
+def _readings(watches: Mapping[int, Watch]) -> list[_SharedTexts]:
     """The one of most texts first."""
-    found: dict[tuple[int, int | None], _Reading] = {}
+    found: dict[tuple[int, int | None], _SharedTexts] = {}
     for at, each in watches.items():
-        new = _Reading(each.texts, each.limit, [])
+        new = _SharedTexts(each.texts, each.limit, [])
         found.setdefault((id(each.texts), each.limit), new).members.append(at)
     first, *others = sorted(found.values(), key=lambda reading: -(watches[reading.members[0]].total or 0))
     # All but the first are read twice, which an iterator cannot be.
@@ -350,10 +641,10 @@ def _again(texts: Iterable[Text]) -> Iterable[Text]:
     return list(texts) if isinstance(texts, Iterator) else texts
 
 
-def _wanted(
+def _texts_to_encode(
     encoder: Encoder,
     watches: Mapping[int, Watch],
-    waiting: dict[str, _Shown],
+    waiting: dict[str, _QueuedText],
     skipped: list[Counter[str]],
 ) -> Iterator[Text]:
     """Every text that somebody wants, once; a text cut in two ways is two texts."""
@@ -362,10 +653,10 @@ def _wanted(
     also: dict[Hashable, list[tuple[list[int], bool]]] = {}
     for reading in others:
         for text, kept in fitted(encoder, reading.texts, reading.limit):
-            also.setdefault(_known(kept), []).append((reading.members, kept is not text))
+            also.setdefault(_identity(kept), []).append((reading.members, kept is not text))
     for reading in (first, *others):
         for text, kept in fitted(encoder, reading.texts, reading.limit):
-            wanting = also.pop(_known(kept), []) if also else []
+            wanting = also.pop(_identity(kept), []) if also else []
             if reading is first:
                 wanting.append((first.members, kept is not text))
             if not wanting:
@@ -374,11 +665,11 @@ def _wanted(
                 for member in members if cut else ():
                     skipped[member][CUT] += 1
             name = _free_name(kept.id, waiting)
-            waiting[name] = _Shown(kept, [member for members, _ in wanting for member in members])
+            waiting[name] = _QueuedText(kept, [member for members, _ in wanting for member in members])
             yield kept if name == kept.id else replace(kept, id=name)
 
 
-def _known(text: Text) -> Hashable:
+def _identity(text: Text) -> Hashable:
     """Equal for texts that every meter would see alike."""
     return text.id, text_key(text), text.doc, hash(tuple(text.edges.items()))
 

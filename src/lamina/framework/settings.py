@@ -55,7 +55,7 @@ Annotation = Annotated[str | None, Setting("The annotation that has the classes;
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredSetting:
     """One setting of one analysis, as its signature declares it."""
 
     name: str
@@ -96,7 +96,7 @@ class Declared:
         return get_args(self.item) if get_origin(self.item) is Literal else ()
 
 
-def settings_of(function: Callable[..., Any], besides: Sequence[str] = ()) -> dict[str, Declared]:
+def settings_of(function: Callable[..., Any], besides: Sequence[str] = ()) -> dict[str, DeclaredSetting]:
     """The settings in a function's signature: its keyword-only parameters, except those named `besides`."""
     hints = get_type_hints(function, include_extras=True)
     found = {}
@@ -107,14 +107,14 @@ def settings_of(function: Callable[..., Any], besides: Sequence[str] = ()) -> di
         about = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Setting)), None)
         if about is None:
             raise TypeError(f"{function.__name__}: annotate {name} as Annotated[type, Setting('what it is')]")
-        found[name] = Declared(name, get_args(hint)[0], parameter.default, about)
+        found[name] = DeclaredSetting(name, get_args(hint)[0], parameter.default, about)
     return found
 
 
 class Checker:
     """Checks values against declared settings, and describes them as a JSON schema."""
 
-    def __init__(self, analysis: str, settings: Mapping[str, Declared]) -> None:
+    def __init__(self, analysis: str, settings: Mapping[str, DeclaredSetting]) -> None:
         from pydantic import ConfigDict, Field, create_model
 
         fields: dict[str, Any] = {}
@@ -166,7 +166,7 @@ class Checker:
             return f"{name} has to be given{choices}"
         return f"{name} {self._expected(setting)}; got {got!r}"
 
-    def _expected(self, setting: Declared) -> str:
+    def _expected(self, setting: DeclaredSetting) -> str:
         """What a setting takes, in words."""
         about = setting.about
         words = {int: "a whole number", float: "a number", bool: "true or false"}

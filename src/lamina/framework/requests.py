@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.analyses.inputs import REQUIRED
 from lamina.errors import InputError
+from lamina.framework.inputs import REQUIRED
 from lamina.framework.registry import get_analysis
 
 if TYPE_CHECKING:
-    from lamina.analyses.declaration import Analysis, Asked
-    from lamina.analyses.settings import Declared
+    from lamina.framework.declare import Analysis, Query
+    from lamina.framework.settings import DeclaredSetting
 
 NONE = "none"
 """On the command line: no value, where there is one by default."""
@@ -38,7 +38,7 @@ class Request:
     keep: bool | None = None
     """Whether states are stored; see `Runtime.keep`."""
 
-    def ask(self) -> Asked:
+    def ask(self) -> Query:
         """The question, with its inputs loaded."""
         where = {"store": self.store, "device": self.device, "keep": self.keep}
         return self.analysis.ask(**self.inputs, **self.options, **self.settings, **where)
@@ -146,7 +146,7 @@ def read_request(table: Mapping[str, Any]) -> Request:
     )
 
 
-def _option_words(setting: Declared, value: Any) -> Iterator[str]:
+def _option_words(setting: DeclaredSetting, value: Any) -> Iterator[str]:
     if setting.item is bool:
         yield setting.option if value else f"--no-{setting.option[2:]}"
     elif setting.many and not value:

@@ -7,23 +7,23 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lamina.analyses.declaration import Asked, Tables
-from lamina.analyses.sample_size import sample_of
 from lamina.errors import LaminaError
+from lamina.framework.declare import Query, Tables
+from lamina.framework.sample_size import sample_of
 from lamina.results import Provenance, Result
 
 
-def run(asked: Asked, work: Path | None = None) -> Result:
+def run(asked: Query, work: Path | None = None) -> Result:
     """Answer one question."""
     return run_together([asked], [work])[0]
 
 
-def run_together(questions: Sequence[Asked], works: Sequence[Path | None] | None = None) -> list[Result]:
+def run_together(questions: Sequence[Query], works: Sequence[Path | None] | None = None) -> list[Result]:
     """Answer several questions; those that watch the maps of the same model share one pass.
 
     An error of one ends all: callers that want to go on ask one at a time.
     """
-    from lamina.analyses.watching import watch_together
+    from lamina.framework.watch import watch_together
 
     given: list[Any] = [
         _start(asked, work) for asked, work in zip(questions, works or [None] * len(questions), strict=True)
@@ -43,7 +43,7 @@ def run_together(questions: Sequence[Asked], works: Sequence[Path | None] | None
     return [_result(asked, tables) for asked, tables in zip(questions, given, strict=True)]
 
 
-def _start(asked: Asked, work: Path | None) -> Any:
+def _start(asked: Query, work: Path | None) -> Any:
     extra: dict[str, Any] = {}
     if asked.analysis.wants("runtime"):
         extra["runtime"] = asked.runtime
@@ -52,7 +52,7 @@ def _start(asked: Asked, work: Path | None) -> Any:
     return asked.analysis.function(*asked.loaded.arguments, **asked.settings, **extra)
 
 
-def _result(asked: Asked, made: Tables) -> Result:
+def _result(asked: Query, made: Tables) -> Result:
     from dataclasses import replace
 
     analysis, settings = asked.analysis, asked.settings
@@ -73,7 +73,7 @@ def _result(asked: Asked, made: Tables) -> Result:
     return replace(result, findings=analysis.findings(result))
 
 
-def _as_parquet(asked: Asked, made: Tables) -> tuple[str, ...]:
+def _as_parquet(asked: Query, made: Tables) -> tuple[str, ...]:
     return tuple(name for name in made.tables if asked.analysis.tables[name].kept == "parquet")
 
 
@@ -96,7 +96,7 @@ def _unguarded(arguments: Sequence[Any]) -> dict[str, Any]:
     return {"unguarded": said} if said else {}
 
 
-def _check_columns(asked: Asked, made: Tables) -> None:
+def _check_columns(asked: Query, made: Tables) -> None:
     """The columns are a contract: what is declared is what comes."""
     declared = asked.analysis.tables
     missing = [name for name, table in declared.items() if name not in made.tables and not table.optional]
