@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 from lamina.corpora import (
@@ -76,99 +75,240 @@ class Format(NamedTuple):
     """Lists the documents of a file without reading its texts, for splits with an exact number of documents."""
 
 
-def _format(module: ModuleType, title: str, scheme: str, **more: object) -> Format:
-    name = module.__name__.rpartition(".")[2]
-    asked = getattr(module, "questions", None)
-    return Format(name, title, scheme, module.read, module.looks_like, questions=asked)._replace(**more)
-
-
 def _uds_ids(path: Path) -> tuple[Path, ...]:
     """The list of sentence and document ids, in the nearest folder above."""
     return tuple(folder / uds.IDS for folder in path.absolute().parents if (folder / uds.IDS).is_file())[:1]
 
 
 FORMATS = (
-    _format(
-        gum,
+    Format(
+        "gum",
         "GUM folder: dep/, const/ and coref/ joined",
         "GUM",
+        gum.read,
+        gum.looks_like,
         companions=gum.companions,
         is_folder=True,
         glob="dep/*.conllu",
     ),
-    _format(
-        uds,
+    Format(
+        "uds",
         "UDS graphs from the decomp wheel (JSON)",
         "UD v1, UDS 2.0",
+        uds.read,
+        uds.looks_like,
         companions=_uds_ids,
         glob="**/uds-*.json",
         slow=True,
     ),
-    _format(uds_jsonl, "UDS proto-roles, supersenses, factuality (JSONL)", "UDS", version=2),
-    _format(streusle, "STREUSLE supersenses (JSONL)", "STREUSLE", version=2),
-    _format(propbank, "PropBank rows (JSONL)", "PropBank, PTB", version=2),
-    _format(edge_jsonl, "edge-probing JSONL (jiant)", "as given"),
-    _format(
-        squad,
+    Format(
+        "uds_jsonl",
+        "UDS proto-roles, supersenses, factuality (JSONL)",
+        "UDS",
+        uds_jsonl.read,
+        uds_jsonl.looks_like,
+        version=2,
+    ),
+    Format(
+        "streusle",
+        "STREUSLE supersenses (JSONL)",
+        "STREUSLE",
+        streusle.read,
+        streusle.looks_like,
+        version=2,
+    ),
+    Format(
+        "propbank",
+        "PropBank rows (JSONL)",
+        "PropBank, PTB",
+        propbank.read,
+        propbank.looks_like,
+        version=2,
+    ),
+    Format(
+        "edge_jsonl",
+        "edge-probing JSONL (jiant)",
+        "as given",
+        edge_jsonl.read,
+        edge_jsonl.looks_like,
+    ),
+    Format(
+        "squad",
         "SQuAD v1.1 and XQuAD: questions with contexts (JSON)",
         "SQuAD",
+        squad.read,
+        squad.looks_like,
         notes=True,
         documents=squad.documents,
+        questions=squad.questions,
     ),
-    _format(hotpot, "HotpotQA, both layouts (JSON)", "HotpotQA", notes=True),
-    _format(simple_wsd, "word senses in XML: SemCor and MASC with NOAD senses", "NOAD senses", notes=True),
-    _format(
-        coarse_wsd,
+    Format(
+        "hotpot",
+        "HotpotQA, both layouts (JSON)",
+        "HotpotQA",
+        hotpot.read,
+        hotpot.looks_like,
+        notes=True,
+        questions=hotpot.questions,
+    ),
+    Format(
+        "simple_wsd",
+        "word senses in XML: SemCor and MASC with NOAD senses",
+        "NOAD senses",
+        simple_wsd.read,
+        simple_wsd.looks_like,
+        notes=True,
+    ),
+    Format(
+        "coarse_wsd",
         "CoarseWSD: indexed sentences and numbers of senses, one folder per word",
         "CoarseWSD senses",
+        coarse_wsd.read,
+        coarse_wsd.looks_like,
         companions=coarse_wsd.companions,
         glob="**/*.data.txt",
     ),
-    _format(
-        litbank,
+    Format(
+        "litbank",
         "LitBank standoff by word: .ann beside .txt",
         "LitBank",
+        litbank.read,
+        litbank.looks_like,
         companions=litbank.companions,
         notes=True,
     ),
-    _format(brat, "BRAT standoff: .ann beside .txt", "as given", companions=brat.companions, notes=True),
-    _format(babi, "bAbI stories", "bAbI", companions=babi.companions, notes=True),
-    _format(fasttext, "texts with their classes as `__label__NAME`, fastText style", "as given"),
-    _format(trec, "TREC question types, one `COARSE:fine question` per line", "Li and Roth", notes=True),
-    _format(gap, "GAP coreference (TSV)", "GAP"),
+    Format(
+        "brat",
+        "BRAT standoff: .ann beside .txt",
+        "as given",
+        brat.read,
+        brat.looks_like,
+        companions=brat.companions,
+        notes=True,
+    ),
+    Format(
+        "babi",
+        "bAbI stories",
+        "bAbI",
+        babi.read,
+        babi.looks_like,
+        companions=babi.companions,
+        notes=True,
+        questions=babi.questions,
+    ),
+    Format(
+        "fasttext",
+        "texts with their classes as `__label__NAME`, fastText style",
+        "as given",
+        fasttext.read,
+        fasttext.looks_like,
+    ),
+    Format(
+        "trec",
+        "TREC question types, one `COARSE:fine question` per line",
+        "Li and Roth",
+        trec.read,
+        trec.looks_like,
+        notes=True,
+        questions=trec.questions,
+    ),
+    Format(
+        "gap",
+        "GAP coreference (TSV)",
+        "GAP",
+        gap.read,
+        gap.looks_like,
+    ),
     # Version 2: STS-B's scores and CoLA are read; quotation marks that a program put around cells are taken away.
-    _format(glue, "sentences or sentence pairs with a class, GLUE's files (TSV)", "as given", version=2, notes=True),
-    _format(semeval, "SemEval-2010 task 8", "SemEval-2010 task 8"),
+    Format(
+        "glue",
+        "sentences or sentence pairs with a class, GLUE's files (TSV)",
+        "as given",
+        glue.read,
+        glue.looks_like,
+        version=2,
+        notes=True,
+        questions=glue.questions,
+    ),
+    Format(
+        "semeval",
+        "SemEval-2010 task 8",
+        "SemEval-2010 task 8",
+        semeval.read,
+        semeval.looks_like,
+    ),
     # Version 2: a layer whose column is empty in the whole file is absent, no longer annotated with nothing.
-    _format(ontonotes, "CoNLL-2012 columns: OntoNotes, OntoGUM, LitBank", "OntoNotes", version=2, notes=True),
+    Format(
+        "ontonotes",
+        "CoNLL-2012 columns: OntoNotes, OntoGUM, LitBank",
+        "OntoNotes",
+        ontonotes.read,
+        ontonotes.looks_like,
+        version=2,
+        notes=True,
+    ),
     # Version 2: chains of CorefUD's entities are read.
-    _format(conllu, "CoNLL-U: any Universal Dependencies treebank", "UD, as annotated", version=2, notes=True),
+    Format(
+        "conllu",
+        "CoNLL-U: any Universal Dependencies treebank",
+        "UD, as annotated",
+        conllu.read,
+        conllu.looks_like,
+        version=2,
+        notes=True,
+    ),
     # Version 2: parts of speech and chunks of CoNLL-2003 are read, and every column of nested entities.
-    _format(ner_columns, "entities, one token per line (IOB1, IOB2, BIOES, nested)", "as given", version=2, notes=True),
-    _format(ptb, "Penn Treebank brackets (.mrg)", "PTB"),
-    _format(
-        wiki_pse,
+    Format(
+        "ner_columns",
+        "entities, one token per line (IOB1, IOB2, BIOES, nested)",
+        "as given",
+        ner_columns.read,
+        ner_columns.looks_like,
+        version=2,
+        notes=True,
+    ),
+    Format(
+        "ptb",
+        "Penn Treebank brackets (.mrg)",
+        "PTB",
+        ptb.read,
+        ptb.looks_like,
+    ),
+    Format(
+        "wiki_pse",
         "Wiki-PSE: text with `@word@-class` tokens, and word lists",
         "Wiki-PSE semantic classes",
+        wiki_pse.read,
+        wiki_pse.looks_like,
         companions=wiki_pse.companions,
     ),
-    _format(
-        parallel,
+    Format(
+        "parallel",
         "texts in one file and their labels in another, line by line",
         "as given",
+        parallel.read,
+        parallel.looks_like,
         companions=parallel.companions,
         notes=True,
     ),
-    _format(
-        tables,
+    Format(
+        "table",
         "tables: CSV, TSV, JSON lines or lists, Parquet, Arrow",
         "as given",
-        name="table",
+        tables.read,
+        tables.looks_like,
         notes=True,
         generic=True,
         explain=tables.explain,
     ),
-    _format(plain, "plain text, one paragraph per line", "no labels", generic=True),
+    Format(
+        "plain",
+        "plain text, one paragraph per line",
+        "no labels",
+        plain.read,
+        plain.looks_like,
+        generic=True,
+    ),
 )
 """In the order in which they are tried; plain text comes last, since any file looks like it."""
 
