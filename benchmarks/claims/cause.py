@@ -42,7 +42,7 @@ from lamina.analyses.cause.roles_heads import Kind, Role
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.edits import Edit
 from lamina.findings import Finding
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 
 DOCUMENTS, BLOCKS, HEADS = 20, 4, 6
 DRAWN: dict[str, Any] = {"samples": 400, "seed": 0}

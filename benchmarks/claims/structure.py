@@ -38,7 +38,7 @@ from lamina.analyses.structure.scores import (
 )
 from lamina.analyses.structure.scores import TWIN as TREE_TWIN
 from lamina.findings import Finding
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.stats import Units, widening
 
 _DOCUMENTS, _SAMPLES, _LAYERS = 30, 500, 7

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lamina.framework.settings import Setting
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
-    from lamina.results import Provenance, Result
+    from lamina.result_core import Provenance, Result
     from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
@@ -52,10 +52,10 @@ _HOME = {
     "Encoder": "lamina.encoders",
     "Finding": "lamina.findings",
     "LaminaError": "lamina.errors",
-    "Provenance": "lamina.results",
+    "Provenance": "lamina.result_core",
     "QuestionSet": "lamina.framework.inputs",
     "Questions": "lamina.corpora",
-    "Result": "lamina.results",
+    "Result": "lamina.result_core",
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",

@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
+from lamina.result_core import Result, without_nan
 from lamina.result_folder import HEAD, read_head
 from lamina.result_tables import table_file
-from lamina.results import Result, without_nan
 from lamina.stats.status import Status
 
 DEPTH = 3

@@ -13,7 +13,7 @@ import lamina
 from lamina.analyses.finetune import _CURVE, finetune
 from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.objective import Outcome, Sum, contrast_table, drawn_score, means, score_contrasts, score_table
 from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans

@@ -14,7 +14,7 @@ from lamina.analyses.heads.relations import BEST
 from lamina.figures import captions_for
 from lamina.findings import Finding
 from lamina.framework.sample_size import LEAST_DOCUMENTS, LEAST_TARGETS, Sample, sample_of
-from lamina.results import Provenance
+from lamina.result_core import Provenance
 from lamina.testing import TinyEncoder
 
 

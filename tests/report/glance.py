@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from lamina.findings import Finding
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 
 _WHERE = Provenance({"name": "minilm"}, {"name": "ewt", "split": "dev"}, {}, command="lamina report minilm")
 

@@ -25,7 +25,7 @@ from lamina.framework.registry import names
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
 from lamina.report.page import Coming, ReportPage
-from lamina.results import Provenance, Result, read_head
+from lamina.result_core import Provenance, Result, read_head
 
 
 class Page(HTMLParser):

@@ -8,7 +8,7 @@ import pytest
 from lamina.analyses.overview import CHAPTERS
 from lamina.findings import Finding
 from lamina.framework.registry import get_analysis
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.estimates import Estimate
 

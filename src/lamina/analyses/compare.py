@@ -28,7 +28,7 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import SavedResults
 from lamina.framework.settings import Samples, Seed
 from lamina.probes.edge import Cut
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.best import best_set
 from lamina.stats.family import Contrasts
 from lamina.stats.intervals import interval

@@ -35,7 +35,7 @@ from lamina.framework.inputs import as_result, describe_models
 from lamina.framework.settings import Preset, Samples, Seed, Seeds, Setting, Weights
 from lamina.framework.watch import Weighting
 from lamina.progress import progress
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.best import leads
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval

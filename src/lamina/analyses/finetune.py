@@ -30,7 +30,7 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting, Seed, Setting
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import source_of, with_padding
 from lamina.training.layers import refuse_layers

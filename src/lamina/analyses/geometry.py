@@ -25,7 +25,7 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.best import best_set
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.family import bootstrap_family

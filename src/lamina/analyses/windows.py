@@ -15,7 +15,7 @@ from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Seed, Setting
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE, Contrast
 from lamina.training.objective import (
     ALL,

@@ -150,8 +150,8 @@ def _runs(root: Path | None) -> _VerifiedPart:
 
 
 def _results(roots: Iterable[Path]) -> _VerifiedPart:
+    from lamina.result_core import check_result
     from lamina.result_folder import leftovers
-    from lamina.results import check_result
 
     roots = list(dict.fromkeys(roots))
     folders = [folder for root in roots for folder in _below(root)]
@@ -180,7 +180,7 @@ def _unsupported_findings(folder: Path) -> list[str]:
     """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
     from lamina.framework.registry import get_analysis, names
     from lamina.framework.verify import check_findings
-    from lamina.results import Result
+    from lamina.result_core import Result
 
     result = Result.load(folder)
     if result.analysis not in names() or result.version != get_analysis(result.analysis).version:

@@ -11,7 +11,7 @@ from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM
 from lamina.analyses.cause.loss import LOSS
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.findings import number
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

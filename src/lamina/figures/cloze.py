@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina.figures.theme import INK, series, themed
 from lamina.findings import rows_of
-from lamina.results import Result
+from lamina.result_core import Result
 
 CAPTIONS = {
     "diagnostics": (

@@ -35,7 +35,7 @@ from lamina.figures.theme import (
 from lamina.figures.trace import traces
 from lamina.findings import best_in_words, number
 from lamina.findings import rows_of as each_row
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

@@ -10,7 +10,7 @@ from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.findings import number, rows_of
-from lamina.results import Result
+from lamina.result_core import Result
 
 CAPTIONS = {
     "roles": (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lamina.findings import Finding
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.tasks import TASKS
 
 LEAST_TARGETS = 200

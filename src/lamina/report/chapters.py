@@ -16,8 +16,8 @@ from lamina.figures import captions_for, draw, spec_of, to_svg
 from lamina.files.reading import read_regular
 from lamina.findings import Finding, number, p_in_words, strongest_first
 from lamina.framework.registry import get_analysis
+from lamina.result_core import Provenance, Result
 from lamina.result_folder import is_as_saved
-from lamina.results import Provenance, Result
 from lamina.stats.status import Status
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lamina.analyses.answering.token_map import token_map
 from lamina.encoders import load_encoder
 from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 
 NULLS = ("pseudo roles", "random")
 

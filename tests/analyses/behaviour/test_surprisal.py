@@ -21,7 +21,7 @@ from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
 from lamina.findings import rows_of
 from lamina.framework.verify import check_findings
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_causal, tiny_masked

@@ -41,7 +41,7 @@ from lamina.errors import CorpusError, TaskError
 from lamina.findings import Source, rows_of
 from lamina.framework.verify import check_findings
 from lamina.probes.leace import Eraser
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked
 from tests.planted_language import agreement_pairs, planted, sentences

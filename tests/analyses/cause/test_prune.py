@@ -41,7 +41,7 @@ from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
 from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts
 from lamina.types import Text
 from tests.language_models import save, tiny_causal, tiny_masked

@@ -31,7 +31,7 @@ from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
 from lamina.findings import rows_of
 from lamina.framework.verify import check_findings
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank

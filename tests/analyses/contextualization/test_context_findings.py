@@ -22,7 +22,7 @@ from lamina.analyses.contextualization.tables import (
 )
 from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.stats.units import Units
 
 

@@ -30,7 +30,7 @@ from lamina.findings import Finding
 from lamina.framework.verify import check_findings
 from lamina.probes.span_means import SpanMeans
 from lamina.probes.targets import find_targets
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.tasks import label_set
 from lamina.tasks.order_making import make_order_tasks
 from lamina.testing import TinyEncoder

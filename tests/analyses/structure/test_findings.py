@@ -14,7 +14,7 @@ from lamina.analyses.structure.findings import first_layer, tell_findings
 from lamina.analyses.structure.probing import STRUCTURE, TRAINING
 from lamina.analyses.structure.scores import BEST, CONTRASTS, UUAS, Score, best_rows, contrast_rows
 from lamina.findings import Finding
-from lamina.results import Provenance, Result
+from lamina.result_core import Provenance, Result
 from lamina.stats import Units
 
 UNITS = Units.of([f"d{number}" for number in range(40)], "document")

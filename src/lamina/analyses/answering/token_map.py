@@ -25,7 +25,7 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import OneQuestion
 from lamina.framework.settings import Seed, Setting
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 

@@ -58,7 +58,7 @@ from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results import Result
+from lamina.result_core import Result
 
 Suite = Clozes | Diagnostics | Relations
 _TIMED = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lamina.findings import Finding, Source, finding, layers_in_words, number, percent, rows_of
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast, status_of
 
 NEGLIGIBLE_NATS = 0.02

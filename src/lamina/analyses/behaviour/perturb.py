@@ -62,7 +62,7 @@ from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.units import unit_of
 from lamina.types import Text
 

@@ -14,7 +14,7 @@ from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import Perturbation
 from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast
 
 TWIN = "twin"

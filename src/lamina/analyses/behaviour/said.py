@@ -29,7 +29,7 @@ from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import LoadedInputs
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.probes.translators import Translators
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast
 
 FACTS = "pararel"

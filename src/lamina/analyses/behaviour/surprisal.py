@@ -36,7 +36,7 @@ from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.status import Contrast
 

@@ -14,7 +14,7 @@ from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.findings import Finding, Source, best_in_words, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE, Contrast
 
 _WEAK = 0.1
@@ -44,7 +44,7 @@ def unit_of_target(result: Result, target: str) -> str:
     """What effects on a target are paired by.
 
     Example:
-        >>> from lamina.results import Provenance
+        >>> from lamina.result_core import Provenance
         >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
         'pair'
     """

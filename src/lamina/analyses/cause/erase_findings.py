@@ -14,7 +14,7 @@ from lamina.analyses.cause.erase_effects import OPEN, UNKNOWN, UNUSED, USED, var
 from lamina.analyses.cause.loss import LOSS
 from lamina.findings import Finding, Source, cell, finding, layers_in_words, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast, status_of
 from lamina.tasks import TASKS
 

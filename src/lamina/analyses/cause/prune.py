@@ -39,7 +39,7 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.sample_size import LEAST_DOCUMENTS
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.training.retraining import Schooling
 
 _ORDER = ("by", "place", "layer", "head", "worth")

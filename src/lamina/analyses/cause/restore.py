@@ -35,7 +35,7 @@ from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.best import leads
 from lamina.training.attention import WindowedEncoder
 from lamina.training.objective import Runs, means, score_contrasts, unit_kind

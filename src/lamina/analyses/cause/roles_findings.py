@@ -16,7 +16,7 @@ from lamina.analyses.cause.roles_heads import NEXT, PREVIOUS, SINK
 from lamina.analyses.cause.roles_targets import QA_OBJECTS
 from lamina.findings import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE, Contrast
 
 SURFACE = (PREVIOUS, NEXT, SINK)

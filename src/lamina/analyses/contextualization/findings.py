@@ -16,7 +16,7 @@ from lamina.analyses.contextualization.tables import (
     Table,
 )
 from lamina.findings import Finding, Source, best_in_words, finding, not_tested, number, percent, rows_of
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast
 
 

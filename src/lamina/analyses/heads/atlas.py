@@ -16,7 +16,7 @@ from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measu
 from lamina.encoders import Encoder
 from lamina.findings import rows_of
 from lamina.framework.watch import Weighting
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE
 
 SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"

@@ -46,7 +46,7 @@ from lamina.framework.watch import (
     roles_of,
 )
 from lamina.progress import progress
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of

@@ -20,7 +20,7 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Samples, Seed, Weights
 from lamina.framework.watch import Watch, WatchedBatch, Watching, refuse_without_maps
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals
 from lamina.stats.status import Contrast

@@ -20,7 +20,7 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Documents
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import CUT, Watch, Watching, first_token, refuse_without_maps
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.best import cross_fit
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.intervals import ratio_intervals

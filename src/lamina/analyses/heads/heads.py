@@ -44,7 +44,7 @@ from lamina.framework.watch import (
     refuse_without_maps,
     watch,
 )
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import halve
 from lamina.types import Text

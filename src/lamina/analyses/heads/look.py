@@ -21,7 +21,7 @@ from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Sentence
 from lamina.framework.settings import Setting, Weights
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.types import Text
 
 RESIDUAL = 0.5

@@ -15,7 +15,7 @@ from lamina.analyses.probing.statistics import center_of_gravity
 from lamina.errors import InputError
 from lamina.findings import rows_of
 from lamina.probes.edge import Cut
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.tasks.task import Metric
 
 _READ = {"scores": ("task", "probe", "of", "layer", "seed", "metric", "value"), "summary": ("task",)}

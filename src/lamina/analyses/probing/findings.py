@@ -9,7 +9,7 @@ import pandas as pd
 
 from lamina.findings import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast
 from lamina.tasks import TASKS

@@ -36,7 +36,7 @@ from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.probes.bank import Schedule
-from lamina.results import Result, answer_key, question_key
+from lamina.result_core import Result, answer_key, question_key
 from lamina.tasks import Task, describe_task
 from lamina.training.provenance import folder_of, refuse_seen
 from lamina.training.seed_folders import seed_of

@@ -29,7 +29,7 @@ from lamina.findings import Finding, cell, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import Input, LoadedInputs, Reads, Sentence, as_encoder, as_result, describe_models
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.types import Span
 
 if TYPE_CHECKING:

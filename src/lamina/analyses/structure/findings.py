@@ -33,7 +33,7 @@ from lamina.findings import (
     rows_of,
 )
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import SURE, Contrast
 
 _BESIDE = {

@@ -11,7 +11,7 @@ from lamina.analyses.word_senses.scores import BAGS, CONSTANTS, LAYER_0, MOST_FR
 from lamina.analyses.word_senses.static import bag_of
 from lamina.findings import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.status import Contrast
 
 _CHOSEN = "chosen.ambiguous"

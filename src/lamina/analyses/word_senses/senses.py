@@ -68,7 +68,7 @@ from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
-from lamina.results import Result
+from lamina.result_core import Result
 from lamina.stats.intervals import interval
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text
