@@ -18,7 +18,7 @@ from torch import Tensor
 import lamina
 from benchmarks.bars import Bar
 from lamina.probes.streams import SpanBounds, Stream
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 TASKS = ("pos", "dep")
 MOST = 0.002

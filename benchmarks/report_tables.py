@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.errors import LaminaError
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 ROUNDING = 1e-5
 """Relative tolerance, for sums in another order."""

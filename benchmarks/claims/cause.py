@@ -41,8 +41,8 @@ from lamina.analyses.cause.roles_findings import tell_findings as roles_findings
 from lamina.analyses.cause.roles_heads import Kind, Role
 from lamina.analyses.cause.targets import Scores, Target
 from lamina.encoders.edits import Edit
-from lamina.findings import Finding
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 
 DOCUMENTS, BLOCKS, HEADS = 20, 4, 6
 DRAWN: dict[str, Any] = {"samples": 400, "seed": 0}

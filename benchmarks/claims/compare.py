@@ -14,9 +14,9 @@ from lamina.analyses.probing.contenders import Contest, Entry
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
 from lamina.analyses.probing.paired import Answers
 from lamina.analyses.probing.revisions import revision_tables
-from lamina.findings import rows_of
 from lamina.probes.edge import Cut
 from lamina.probes.tallies import Tally
+from lamina.results.finding import rows_of
 from lamina.stats import NEGLIGIBLE, Units, ratio_draws, status_of
 
 SAMPLES = 1000

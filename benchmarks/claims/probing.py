@@ -29,11 +29,11 @@ from lamina.analyses.probing.summary import (
     summarise,
 )
 from lamina.analyses.probing.tables import Control
-from lamina.findings import Finding
 from lamina.probes.edge import Cut
 from lamina.probes.learner import Learned
 from lamina.probes.tallies import Tally
 from lamina.probes.targets import Targets
+from lamina.results.finding import Finding
 from lamina.stats.status import SURE
 from lamina.tasks import get_task
 from lamina.tasks.task import Metric

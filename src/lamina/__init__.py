@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lamina.encoders import Activations, Encoder, load_encoder
     from lamina.encoders.series import Series, load_series
     from lamina.errors import LaminaError
-    from lamina.findings import Finding, Source, finding
     from lamina.framework.declare import Analysis, Table, Tables, analysis
     from lamina.framework.estimate import Cost
     from lamina.framework.inputs import (
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
     from lamina.framework.settings import Setting
     from lamina.probes.bank import Schedule
     from lamina.report import make_report
-    from lamina.result_core import Provenance, Result
+    from lamina.results.finding import Finding, Source, finding
+    from lamina.results.result import Provenance, Result
     from lamina.tasks import Task
     from lamina.types import Edge, Span, Text
 
@@ -50,19 +50,19 @@ _HOME = {
     "Documents": "lamina.framework.inputs",
     "Edge": "lamina.types",
     "Encoder": "lamina.encoders",
-    "Finding": "lamina.findings",
+    "Finding": "lamina.results.finding",
     "LaminaError": "lamina.errors",
-    "Provenance": "lamina.result_core",
+    "Provenance": "lamina.results.result",
     "QuestionSet": "lamina.framework.inputs",
     "Questions": "lamina.corpora",
-    "Result": "lamina.result_core",
+    "Result": "lamina.results.result",
     "Runtime": "lamina.activations",
     "SavedResults": "lamina.framework.inputs",
     "Schedule": "lamina.probes.bank",
     "Series": "lamina.encoders.series",
     "Sentence": "lamina.framework.inputs",
     "Setting": "lamina.framework.settings",
-    "Source": "lamina.findings",
+    "Source": "lamina.results.finding",
     "Span": "lamina.types",
     "Splits": "lamina.corpora",
     "Table": "lamina.framework.declare",
@@ -77,7 +77,7 @@ _HOME = {
     "analysis": "lamina.framework.declare",
     "corpus_from": "lamina.corpora",
     "extract": "lamina.activations",
-    "finding": "lamina.findings",
+    "finding": "lamina.results.finding",
     "load_corpus": "lamina.corpora",
     "load_encoder": "lamina.encoders",
     "load_questions": "lamina.corpora",

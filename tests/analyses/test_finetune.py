@@ -11,9 +11,9 @@ import pytest
 
 import lamina
 from lamina.analyses.finetune import _CURVE, finetune
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.training.objective import Outcome, Sum, contrast_table, drawn_score, means, score_contrasts, score_table
 from lamina.training.recipes import RECIPES, SCHEDULES, Schedule, Task, make_plans

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.result_core import Result
+from lamina.results.result import Result
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]

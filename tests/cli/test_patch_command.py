@@ -12,7 +12,7 @@ import pytest
 from lamina.analyses.cause.patch_pairs import EFFECTS, GAPS
 from lamina.figures import to_svg
 from lamina.figures.patch import draw
-from lamina.result_core import Result
+from lamina.results.result import Result
 from tests.cli.conftest import Done
 
 

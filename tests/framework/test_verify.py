@@ -7,8 +7,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lamina.findings import Finding, Source, finding
 from lamina.framework.verify import _problems
+from lamina.results.finding import Finding, Source, finding
 from lamina.stats.status import Contrast
 
 TABLE = pd.DataFrame(

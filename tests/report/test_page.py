@@ -20,12 +20,12 @@ import pytest
 from lamina.errors import ResultError, WriteError
 from lamina.figures import captions_of
 from lamina.files.checking import list_files, write_json
-from lamina.findings import Finding
 from lamina.framework.registry import names
 from lamina.report import write_report
 from lamina.report.chapters import how_sure, strongest, words_of
 from lamina.report.page import Coming, ReportPage
-from lamina.result_core import Provenance, Result, read_head
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result, read_head
 
 
 class Page(HTMLParser):

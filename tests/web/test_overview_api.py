@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from lamina.analyses.overview import CHAPTERS
-from lamina.findings import Finding
 from lamina.framework.registry import get_analysis
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.estimates import Estimate
 

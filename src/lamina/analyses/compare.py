@@ -23,12 +23,12 @@ from lamina.analyses.comparison_tables import METRICS, STATISTICS, BestLayer, Co
 from lamina.analyses.layer_comparison import HIGHEST, MEAN, has_layers, layers_in_words, side_by_side
 from lamina.analyses.probing.contenders import Contest, Entry, find_contests, trained_unlike
 from lamina.analyses.probing.paired import Drawn, Estimate, Sampled, difference_family, resample
-from lamina.findings import Finding, Source, cell, finding, not_tested, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.inputs import SavedResults
 from lamina.framework.settings import Samples, Seed
 from lamina.probes.edge import Cut
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.best import best_set
 from lamina.stats.family import Contrasts
 from lamina.stats.intervals import interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lamina.findings import Finding, Source, finding, not_tested, number
+from lamina.results.finding import Finding, Source, finding, not_tested, number
 from lamina.stats.status import NEGLIGIBLE, Contrast, Status, status_of
 
 

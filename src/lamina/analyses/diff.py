@@ -28,14 +28,14 @@ from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.findings import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import as_result, describe_models
 from lamina.framework.settings import Preset, Samples, Seed, Seeds, Setting, Weights
 from lamina.framework.watch import Weighting
 from lamina.progress import progress
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, best_in_words, cell, finding, layers_in_words, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.best import leads
 from lamina.stats.family import Contrasts, bootstrap_family
 from lamina.stats.intervals import interval

@@ -14,7 +14,6 @@ from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError, ModelError, TaskError
-from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import (
@@ -30,7 +29,8 @@ from lamina.framework.inputs import (
     short_name,
 )
 from lamina.framework.settings import DeclaredSetting, Seed, Setting
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 from lamina.training.heads import source_of, with_padding
 from lamina.training.layers import refuse_layers

@@ -26,8 +26,8 @@ def list_results(folders: Folders = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from lamina.result_folder import folder_size, leftovers
-    from lamina.result_index import ResultIndex, usual_folders
+    from lamina.results.folder import folder_size, leftovers
+    from lamina.results.index import ResultIndex, usual_folders
 
     looked_into = tuple(folders or usual_folders())
     index = ResultIndex(looked_into)
@@ -60,7 +60,7 @@ def show(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results show results/geometry`
     """
-    from lamina.result_core import Result
+    from lamina.results.result import Result
 
     result = Result.load(folder)
     about = result.provenance
@@ -89,7 +89,7 @@ def draw(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A result
 
     Example: `lamina results draw results/geometry`
     """
-    from lamina.result_core import Result
+    from lamina.results.result import Result
 
     Result.load(folder).save(folder, replace=True)
     undrawn = Result.load(folder).undrawn
@@ -110,7 +110,7 @@ def rm(
     Example: `lamina results rm results/geometry --yes`
     """
     from lamina.files.writing import remove_folder
-    from lamina.result_core import read_head
+    from lamina.results.result import read_head
 
     heads = {folder: read_head(folder) for folder in folders}
     for folder, head in heads.items():

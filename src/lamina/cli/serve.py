@@ -14,7 +14,7 @@ import typer
 from lamina import progress
 from lamina.cli import options
 from lamina.errors import InputError
-from lamina.result_index import usual_folders
+from lamina.results.index import usual_folders
 
 if TYPE_CHECKING:
     from lamina.web.settings import Settings

@@ -91,7 +91,7 @@ def verify(
 
 
 def _parts(what: list[str], store: Path | None) -> Iterator[_VerifiedPart]:
-    from lamina.result_index import usual_folders
+    from lamina.results.index import usual_folders
 
     folders = [Path(each) for each in what if each not in PARTS]
     for folder in folders:
@@ -150,8 +150,8 @@ def _runs(root: Path | None) -> _VerifiedPart:
 
 
 def _results(roots: Iterable[Path]) -> _VerifiedPart:
-    from lamina.result_core import check_result
-    from lamina.result_folder import leftovers
+    from lamina.results.folder import leftovers
+    from lamina.results.result import check_result
 
     roots = list(dict.fromkeys(roots))
     folders = [folder for root in roots for folder in _below(root)]
@@ -180,7 +180,7 @@ def _unsupported_findings(folder: Path) -> list[str]:
     """Findings that the tables of an intact result do not bear out; other versions' are not derived again."""
     from lamina.framework.registry import get_analysis, names
     from lamina.framework.verify import check_findings
-    from lamina.result_core import Result
+    from lamina.results.result import Result
 
     result = Result.load(folder)
     if result.analysis not in names() or result.version != get_analysis(result.analysis).version:

@@ -21,7 +21,7 @@ from lamina.encoders.model_names import ModelName, Side, parse_name
 from lamina.encoders.quiet import quiet_transformers
 from lamina.encoders.recipes import by_name
 from lamina.errors import AssetError, ModelError
-from lamina.result_folder import check_listed
+from lamina.results.folder import check_listed
 
 if TYPE_CHECKING:
     from lamina.encoders.huggingface import HuggingFaceEncoder

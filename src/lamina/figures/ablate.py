@@ -10,8 +10,8 @@ from lamina.analyses.cause.ablate_findings import harm_of, named, worst_of
 from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM
 from lamina.analyses.cause.loss import LOSS
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
-from lamina.findings import number
-from lamina.result_core import Result
+from lamina.results.finding import number
+from lamina.results.result import Result
 from lamina.stats.status import SURE
 
 CAPTIONS = {

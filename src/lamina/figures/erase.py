@@ -12,7 +12,7 @@ from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM
 from lamina.analyses.cause.erase_effects import OPEN, UNKNOWN, UNUSED, USED
 from lamina.analyses.cause.loss import LOSS
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "erase": (

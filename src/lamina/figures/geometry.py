@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures.theme import INK, layer_axis, series, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "layers": (

@@ -9,7 +9,7 @@ import pandas as pd
 from lamina.analyses.heads.behaviours import DIFFERENCE, is_ahead
 from lamina.figures.look import Panel, lines
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, attention_name, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "relations": (

@@ -12,7 +12,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import BEHAVIOUR_LOOKS, FAINT, INK, SHADES, Table, themed
-from lamina.findings import layers_in_words, number, rows_of
+from lamina.results.finding import layers_in_words, number, rows_of
 
 HOVERED = "layer"
 """Name of the selection parameter that both charts share."""

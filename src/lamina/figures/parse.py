@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, Table, attention_name, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "systems": (

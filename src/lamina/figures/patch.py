@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.analyses.cause.patch_pairs import EVERYWHERE
 from lamina.analyses.cause.patch_questions import RANDOM, ROLES
 from lamina.figures.theme import GREY, INK, Table, layer_axis, series, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "patch": (

@@ -8,7 +8,7 @@ import pandas as pd
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import HOWS, Perturbation
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "perturb": (

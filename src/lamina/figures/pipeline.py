@@ -29,8 +29,8 @@ from lamina.figures.theme import (
     seeds_name,
     title_of,
 )
-from lamina.findings import number
-from lamina.findings import rows_of as each_row
+from lamina.results.finding import number
+from lamina.results.finding import rows_of as each_row
 
 _WIDTH, _HEIGHT = 200, 120
 _LINE = 36

@@ -9,7 +9,7 @@ from lamina.analyses.cause.prune_curve import POINT
 from lamina.analyses.cause.prune_findings import HOW
 from lamina.analyses.cause.prune_orders import RANDOM
 from lamina.figures.theme import COLOURS, DASHES, FAINT, GREY, INK, SHAPES, Table, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "prune": (

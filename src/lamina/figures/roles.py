@@ -9,8 +9,8 @@ from lamina.analyses.cause.linked import ALL, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
-from lamina.findings import number, rows_of
-from lamina.result_core import Result
+from lamina.results.finding import number, rows_of
+from lamina.results.result import Result
 
 CAPTIONS = {
     "roles": (

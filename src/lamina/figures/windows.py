@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from lamina.figures.theme import COLOURS, INK, themed
-from lamina.result_core import Result
+from lamina.results.result import Result
 
 CAPTIONS = {
     "windows": (

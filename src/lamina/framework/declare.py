@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lamina.errors import InputError
-from lamina.findings import Finding, strongest_first
 from lamina.framework.inputs import REQUIRED, Input, LoadedInputs, Reads
 from lamina.framework.passports import refuse_unfit
 from lamina.framework.sample_size import Sample
 from lamina.framework.settings import Checker, DeclaredSetting, settings_of
-from lamina.result_core import Result
+from lamina.results.finding import Finding, strongest_first
+from lamina.results.result import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -160,7 +160,7 @@ class Query:
     @cached_property
     def question(self) -> str:
         """Equal for the same question on the same inputs."""
-        from lamina.result_core import question_key
+        from lamina.results.result import question_key
 
         return question_key(self.analysis.name, *self.loaded.fingerprints, self.parameters)
 

@@ -20,7 +20,7 @@ from lamina.errors import DamagedError, InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, hash_file, read_json, sha256_of, write_json
 from lamina.framework.registry import GROUP
 from lamina.report.page import FIGURES
-from lamina.result_folder import HEAD, read_head
+from lamina.results.folder import HEAD, read_head
 
 if TYPE_CHECKING:
     from lamina.corpora import Corpus

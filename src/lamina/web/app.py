@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from lamina.errors import DamagedError, InputError, LaminaError
 from lamina.figures import chart_script, colour_tokens, drawing_script
-from lamina.result_index import ResultIndex, UnknownResultError
+from lamina.results.index import ResultIndex, UnknownResultError
 from lamina.web.api import ROUTERS
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
 from lamina.web.estimates import Estimates

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from lamina.errors import InputError
-from lamina.result_index import ResultIndex
+from lamina.results.index import ResultIndex
 from lamina.web.estimates import Estimates
 from lamina.web.jobs import Jobs
 from lamina.web.models import Models

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from lamina.errors import InputError
 from lamina.figures import captions_of, draw, spec_of
 from lamina.files.reading import open_regular, parse_json
-from lamina.result_core import Result, without_nan
-from lamina.result_folder import is_as_saved
-from lamina.result_index import NAME, Entry, ResultIndex, using
+from lamina.results.folder import is_as_saved
+from lamina.results.index import NAME, ResultIndex, SavedResult, using
+from lamina.results.result import Result, without_nan
 
 _HELD = 64
 """Sets of charts kept in memory."""
@@ -27,7 +27,7 @@ Specs = Mapping[str, dict[str, Any]]
 """Name of a chart -> its Vega-Lite specification."""
 
 
-def charts_of(results: ResultIndex, entry: Entry, tasks: tuple[str, ...] = ()) -> Specs:
+def charts_of(results: ResultIndex, entry: SavedResult, tasks: tuple[str, ...] = ()) -> Specs:
     """Every chart of a result, the most important first; only of the given tasks, if any."""
     if not tasks and (saved := _saved(entry)):
         return saved
@@ -46,7 +46,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
 
     Example:
         >>> import pandas as pd
-        >>> from lamina.result_core import Provenance
+        >>> from lamina.results.result import Provenance
         >>> scores = pd.DataFrame({"task": ["pos", "ner"], "value": [0.9, 0.8]})
         >>> result = Result("probe", {"scores": scores}, Provenance({}, {}, {}))
         >>> of_tasks(result, ("ner",)).tables["scores"]["value"].tolist()
@@ -60,7 +60,7 @@ def of_tasks(result: Result, tasks: tuple[str, ...]) -> Result:
     return replace(result, tables=tables)
 
 
-def _saved(entry: Entry) -> dict[str, dict[str, Any]]:
+def _saved(entry: SavedResult) -> dict[str, dict[str, Any]]:
     """The charts in the folder; none if one of them cannot be used, so that all are drawn again."""
     read = {}
     for path in entry.folder.glob("*.vl.json"):

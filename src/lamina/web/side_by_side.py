@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lamina.result_index import Entry
+from lamina.results.index import SavedResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lamina.result_core import Result
+    from lamina.results.result import Result
 
 _HARMLESS = frozenset({"samples", "seed", "twin", "reference", "tasks", "suite", "mdl", "store", "twin_limit"})
 """Settings that do not change what is measured, only how surely or what beside it."""
@@ -28,15 +28,15 @@ class Side(NamedTuple):
     name: str
     """In requests."""
     twin: bool
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SavedResult]
 
 
-def newest(entries: Sequence[Entry]) -> dict[str, Entry]:
+def newest(entries: Sequence[SavedResult]) -> dict[str, SavedResult]:
     """Analysis -> its newest result; `entries` come newest first."""
     return {each.analysis: each for each in reversed(entries)}
 
 
-def why_unlike(a: Entry, b: Entry) -> str:
+def why_unlike(a: SavedResult, b: SavedResult) -> str:
     """Why two results of one analysis cannot be compared; empty where they can."""
     if a.head.get("version", 0) != b.head.get("version", 0):
         return f"made by different versions of the analysis ({a.head.get('version', 0)}, {b.head.get('version', 0)})"
@@ -50,11 +50,11 @@ def why_unlike(a: Entry, b: Entry) -> str:
     return f"different settings: {'; '.join(said)}" if said else ""
 
 
-def _data(entry: Entry) -> tuple[str, ...]:
+def _data(entry: SavedResult) -> tuple[str, ...]:
     return tuple(str(entry.corpus.get(name, "")) for name in ("name", "split", "fingerprint"))
 
 
-def _corpus(entry: Entry) -> str:
+def _corpus(entry: SavedResult) -> str:
     return f"{entry.corpus.get('name', '?')} {entry.corpus.get('split', '')}".strip()
 
 
@@ -93,7 +93,7 @@ def curves(result: Result, *, twin: bool) -> pd.DataFrame:
 
     Example:
         >>> import pandas as pd
-        >>> from lamina.result_core import Provenance, Result
+        >>> from lamina.results.result import Provenance, Result
         >>> rows = [("m", 0, "size", 0.5, 0.4, 0.6), ("m", 2, "size", 0.7, 0.6, 0.8)]
         >>> rows += [("m (random)", 0, "size", 0.1, 0, 0.2)]
         >>> table = pd.DataFrame(rows, columns=["model", "layer", "measure", "value", "low", "high"])

@@ -21,9 +21,9 @@ from lamina.analyses.answering.phases import ANSWERING, answering_table, phases
 from lamina.analyses.answering.streaming import DIFFERENCES, LAYERS, PHASES
 from lamina.analyses.answering.token_map import token_map
 from lamina.encoders import load_encoder
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 
 NULLS = ("pseudo roles", "random")
 

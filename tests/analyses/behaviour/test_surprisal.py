@@ -19,9 +19,9 @@ from lamina.encoders.passages import Passage
 from lamina.encoders.scoring import score
 from lamina.errors import CorpusError, ModelError
 from lamina.figures.surprisal import draw
-from lamina.findings import rows_of
 from lamina.framework.verify import check_findings
-from lamina.result_core import Result
+from lamina.results.finding import rows_of
+from lamina.results.result import Result
 from lamina.testing import TinyEncoder
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_causal, tiny_masked

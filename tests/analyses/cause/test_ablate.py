@@ -25,9 +25,9 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 from lamina.types import Text
 from tests.language_models import tiny_causal
 from tests.planted_language import copying_head, planted

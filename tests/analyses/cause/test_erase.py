@@ -38,10 +38,10 @@ from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.errors import CorpusError, TaskError
-from lamina.findings import Source, rows_of
 from lamina.framework.verify import check_findings
 from lamina.probes.leace import Eraser
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Source, rows_of
+from lamina.results.result import Provenance, Result
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked
 from tests.planted_language import agreement_pairs, planted, sentences

@@ -39,9 +39,9 @@ from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.encoders.pruned import save_pruned
 from lamina.errors import CorpusError
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts
 from lamina.types import Text
 from tests.language_models import save, tiny_causal, tiny_masked

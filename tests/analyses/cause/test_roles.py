@@ -29,9 +29,9 @@ from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
-from lamina.findings import rows_of
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import rows_of
+from lamina.results.result import Provenance, Result
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank

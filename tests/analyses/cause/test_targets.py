@@ -38,7 +38,7 @@ from lamina.encoders.scoring import score
 from lamina.errors import InputError, LaminaError
 from lamina.probes.edge import Cut, EdgeProbes, SavedProbes, save_probes
 from lamina.probes.streams import Standard
-from lamina.result_core import Provenance, Result
+from lamina.results.result import Provenance, Result
 from lamina.tasks import get_task
 from lamina.tasks.scoring import best
 from lamina.training.answering import answerer_of

@@ -20,9 +20,9 @@ from lamina.analyses.contextualization.tables import (
     contrast_rows,
     contrast_table,
 )
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
-from lamina.result_core import Provenance, Result
+from lamina.results.finding import Finding
+from lamina.results.result import Provenance, Result
 from lamina.stats.units import Units
 
 

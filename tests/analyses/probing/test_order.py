@@ -26,11 +26,11 @@ from lamina.analyses.probing.tables import Score
 from lamina.corpora import Splits
 from lamina.corpora.learning import divide
 from lamina.encoders import Activations
-from lamina.findings import Finding
 from lamina.framework.verify import check_findings
 from lamina.probes.span_means import SpanMeans
 from lamina.probes.targets import find_targets
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.tasks import label_set
 from lamina.tasks.order_making import make_order_tasks
 from lamina.testing import TinyEncoder

@@ -53,23 +53,13 @@ from lamina.corpora import Questions
 from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
-from lamina.findings import (
-    Finding,
-    Source,
-    best_in_words,
-    cell,
-    finding,
-    not_tested,
-    number,
-    percent,
-    rows_of,
-)
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import QuestionSet, each_of
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, best_in_words, cell, finding, not_tested, number, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.family import sign_flip_family
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast, status_of
 from lamina.stats.units import Units

@@ -20,12 +20,12 @@ from lamina.corpora.question_sets import questions_from
 from lamina.corpora.questions import Question
 from lamina.encoders import SPECIAL, Activations, Encoder
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.findings import Finding, Source, cell, layers_in_words, not_tested, number
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import OneQuestion
 from lamina.framework.settings import Seed, Setting
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, layers_in_words, not_tested, number
+from lamina.results.result import Result
 from lamina.training.answering import answerer_of, refuse_unfit
 from lamina.training.provenance import refuse_seen
 

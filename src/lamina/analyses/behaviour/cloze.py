@@ -54,11 +54,11 @@ from lamina.encoders import Encoder
 from lamina.encoders.candidates import Spelling
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.passages import Passage, cut_passages
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 
 Suite = Clozes | Diagnostics | Relations
 _TIMED = 3

@@ -14,18 +14,18 @@ from lamina.analyses.behaviour.item_comparison import ALL, Answers, Apart, Asked
 from lamina.analyses.comparison_findings import Lead, leads_in_words
 from lamina.corpora.corpus import fingerprint_of
 from lamina.errors import InputError
-from lamina.findings import Source, cell, rows_of
 from lamina.framework.declare import Overview
 from lamina.framework.inputs import LoadedInputs, TwoModels
 from lamina.framework.registry import get_analysis
+from lamina.results.finding import Source, cell, rows_of
 from lamina.stats.status import NEGLIGIBLE, Contrast
 
 if TYPE_CHECKING:
     from lamina.activations.runtime import Runtime
     from lamina.encoders import Encoder
-    from lamina.findings import Finding
     from lamina.framework.declare import Analysis
     from lamina.framework.estimate import Cost
+    from lamina.results.finding import Finding
 
 ASKED = ("pairs", "cloze")
 """The analyses that both models are asked, and the settings of `diff` that name their suites."""

@@ -25,12 +25,12 @@ from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.encoders.lens import ending_of
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.errors import CorpusError
-from lamina.findings import Finding, cell, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.probes.translators import BATCH, Translators
-from lamina.result_core import Result
+from lamina.results.finding import Finding, cell, rows_of
+from lamina.results.result import Result
 from lamina.stats.bootstrap import DRAWS, StreamedBootstrap, draws_table
 from lamina.stats.family import Contrasts, sign_flip_family
 from lamina.stats.units import Units, unit_of

@@ -31,11 +31,11 @@ from lamina.encoders import Encoder
 from lamina.encoders.language_model import language_model
 from lamina.encoders.scoring import Masking
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding, Source, cell, finding, percent, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.family import Contrasts
 from lamina.stats.status import Contrast, status_of
 

@@ -58,11 +58,11 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.stats.units import unit_of
 from lamina.types import Text
 

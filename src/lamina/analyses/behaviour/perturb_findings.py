@@ -12,9 +12,9 @@ from lamina.analyses.behaviour.perturb_answers import QA
 from lamina.analyses.behaviour.perturb_probes import BY_WORD, PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
 from lamina.analyses.behaviour.perturbations import Perturbation
-from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 TWIN = "twin"

@@ -23,13 +23,13 @@ from lamina.corpora.pararel import Relations
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now
 from lamina.framework.inputs import LoadedInputs
 from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
 from lamina.probes.translators import Translators
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, not_tested, numbers_in_words, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import Contrast
 
 FACTS = "pararel"

@@ -32,11 +32,11 @@ from lamina.encoders.language_model import language_model
 from lamina.encoders.passages import Passage, cut_passages
 from lamina.encoders.scoring import Masking, score
 from lamina.errors import CorpusError
-from lamina.findings import Finding, Source, cell, finding, number, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.family import Contrasts, bootstrap_family, sign_flip_family
 from lamina.stats.status import Contrast
 

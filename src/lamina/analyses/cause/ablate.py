@@ -29,11 +29,11 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Edit, Interventions
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""

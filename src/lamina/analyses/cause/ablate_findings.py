@@ -12,9 +12,19 @@ from lamina.analyses.cause.ablate_parts import RANDOM
 from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
-from lamina.findings import Finding, Source, best_in_words, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import (
+    Finding,
+    Source,
+    best_in_words,
+    cell,
+    finding,
+    not_tested,
+    number,
+    p_in_words,
+    rows_of,
+)
+from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 
 _WEAK = 0.1
@@ -44,7 +54,7 @@ def unit_of_target(result: Result, target: str) -> str:
     """What effects on a target are paired by.
 
     Example:
-        >>> from lamina.result_core import Provenance
+        >>> from lamina.results.result import Provenance
         >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
         'pair'
     """

@@ -37,7 +37,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import has_language_model, language_model
 from lamina.errors import CorpusError, InputError, ModelError, ResultError, TaskError
 from lamina.probes.edge import Cut, SavedProbes
-from lamina.result_core import Result
+from lamina.results.result import Result
 from lamina.tasks import Task
 from lamina.training.learned_labels import with_learned_labels
 from lamina.types import Text

@@ -29,11 +29,11 @@ from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 
 _SUBSPACES = ("task", "layer", "what", "draw", "rank", "variance")

@@ -12,9 +12,9 @@ from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM
 from lamina.analyses.cause.erase_effects import OPEN, UNKNOWN, UNUSED, USED, variances_alike
 from lamina.analyses.cause.loss import LOSS
-from lamina.findings import Finding, Source, cell, finding, layers_in_words, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, not_tested, number, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import Contrast, status_of
 from lamina.tasks import TASKS
 

@@ -29,7 +29,7 @@ from lamina.errors import InputError, LaminaError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_result, chosen_view, model_and
 from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.progress import say
-from lamina.result_core import Result
+from lamina.results.result import Result
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
 
 if TYPE_CHECKING:

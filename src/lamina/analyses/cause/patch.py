@@ -31,11 +31,11 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import LanguageModel, language_model
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.training.provenance import refuse_seen
 
 _TRIED = 4

@@ -10,9 +10,9 @@ import pandas as pd
 from lamina.analyses.cause.ablate_findings import decisive
 from lamina.analyses.cause.patch_pairs import EVERYWHERE, POSITIONS
 from lamina.analyses.cause.patch_questions import ANSWER, RANDOM, ROLES, SUPPORT
-from lamina.findings import Finding, Source, cell, finding, layers_in_words, number, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 
 _TABLES = {"asked": "asked", "answer": "patch"}

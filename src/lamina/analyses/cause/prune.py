@@ -34,12 +34,12 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import refuse_unsavable
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.sample_size import LEAST_DOCUMENTS
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.training.retraining import Schooling
 
 _ORDER = ("by", "place", "layer", "head", "worth")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP
-from lamina.findings import Finding, Source, finding, not_tested, number, percent, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
 

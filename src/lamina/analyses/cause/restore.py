@@ -31,11 +31,11 @@ from lamina.analyses.cause.restore_transfer import has_linear_head, linear_heads
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.layer_weights import layer_weights
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.stats.best import leads
 from lamina.training.attention import WindowedEncoder
 from lamina.training.objective import Runs, means, score_contrasts, unit_kind

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lamina.analyses.cause.restore_layers import RANDOM, TRANSFER
-from lamina.findings import Finding, Source, best_in_words, cell, finding, number, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast, Status, status_of
 from lamina.training.recipes import LOWER_IS_BETTER
 

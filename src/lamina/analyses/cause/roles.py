@@ -22,12 +22,12 @@ from lamina.corpora.learning import Splits, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.errors import CorpusError, InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""

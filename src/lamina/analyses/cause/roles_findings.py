@@ -14,9 +14,9 @@ from lamina.analyses.cause.linked import ALL, COREFERENCE, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_heads import NEXT, PREVIOUS, SINK
 from lamina.analyses.cause.roles_targets import QA_OBJECTS
-from lamina.findings import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, not_tested, number, p_in_words, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 
 SURFACE = (PREVIOUS, NEXT, SINK)

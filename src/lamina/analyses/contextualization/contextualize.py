@@ -72,13 +72,13 @@ from lamina.corpora.corpus import fingerprint_of
 from lamina.encoders import Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import InputError
-from lamina.findings import Finding, cell
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Preset, Samples, Seed, Seeds, Setting
 from lamina.progress import say
-from lamina.result_core import Result
+from lamina.results.finding import Finding, cell
+from lamina.results.result import Result
 
 _SCORED = (
     "One row per representation, layer, class, seed and split; `all` stands for all classes or seeds, `chose` marks "

@@ -33,13 +33,13 @@ from lamina.encoders import SPECIAL, Encoder, load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.static import StaticEncoder
 from lamina.errors import AssetError, ModelError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, time_call
 from lamina.framework.inputs import Texts
 from lamina.framework.settings import Annotation, Seed, Setting
 from lamina.progress import progress
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.stats.best import best_set
 from lamina.stats.family import bootstrap_family
 from lamina.stats.units import UnitKind, Units

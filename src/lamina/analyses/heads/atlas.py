@@ -14,9 +14,9 @@ from lamina.analyses.heads.coreference import BASELINES
 from lamina.analyses.heads.look import Chosen, reach, see, standing_out
 from lamina.analyses.heads.surface import MEASURES, SurfaceMeter, constant_measures
 from lamina.encoders import Encoder
-from lamina.findings import rows_of
 from lamina.framework.watch import Weighting
-from lamina.result_core import Result
+from lamina.results.finding import rows_of
+from lamina.results.result import Result
 from lamina.stats.status import SURE
 
 SHARE, NATS, ACCURACY = "share of attention", "nats", "accuracy"

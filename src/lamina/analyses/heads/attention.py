@@ -30,7 +30,6 @@ from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.encoders.gradients import HOW, Gradients, OwnLoss
 from lamina.errors import CorpusError
-from lamina.findings import Finding, Source, cell, finding, number, percent, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import Texts
@@ -46,7 +45,8 @@ from lamina.framework.watch import (
     roles_of,
 )
 from lamina.progress import progress
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, cell, finding, number, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.bootstrap import DRAWS, draws_table
 from lamina.stats.status import Contrast
 from lamina.stats.units import BY_DOCUMENT, Unit, unit_of

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lamina.analyses.heads.atlas import NATS, OFTEN, SHARE, TITLES, Card
 from lamina.analyses.heads.behaviours import BROADLY, COREFERENCE, INDUCTION, SHARES, SYNTACTIC
-from lamina.findings import number, rows_of
+from lamina.results.finding import number, rows_of
 from lamina.stats.status import Status, status_of
 
 _NAN = float("nan")

@@ -28,7 +28,6 @@ from lamina.analyses.heads.relations import (
 from lamina.corpora import Corpus
 from lamina.encoders import Encoder
 from lamina.errors import CorpusError
-from lamina.findings import Finding, Source, Worth, finding, not_tested, percent, rows_of
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Treebank
 from lamina.framework.sample_size import LEAST_TARGETS
@@ -44,7 +43,8 @@ from lamina.framework.watch import (
     refuse_without_maps,
     watch,
 )
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, Worth, finding, not_tested, percent, rows_of
+from lamina.results.result import Result
 from lamina.stats.status import Contrast
 from lamina.stats.units import halve
 from lamina.types import Text

@@ -16,12 +16,12 @@ from lamina.analyses.heads.surface import SurfaceMeter
 from lamina.corpora.tokenising import split_words
 from lamina.encoders import SPECIAL, Encoder, Tokens
 from lamina.errors import InputError
-from lamina.findings import Finding, Source, not_tested, number, rows_of
 from lamina.framework.declare import Table, Tables, analysis
 from lamina.framework.inputs import Sentence
 from lamina.framework.settings import Setting, Weights
 from lamina.framework.watch import Meter, WatchedBatch, WatchedText, Weighting, refuse_without_maps, to_words, watch
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, not_tested, number, rows_of
+from lamina.results.result import Result
 from lamina.types import Text
 
 RESIDUAL = 0.5

@@ -31,14 +31,14 @@ from lamina.encoders import Encoder
 from lamina.errors import CorpusError
 from lamina.files.checking import save_tensors
 from lamina.files.writing import told
-from lamina.findings import Finding, Source, cell, finding, percent, rows_of
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Rows, Samples, Seed, Setting, Weights
 from lamina.framework.watch import From, Weighting, refuse_without_maps, watch
 from lamina.probes.parsers import AttentionAndWords, AttentionOnly, DistanceAndWords, ParserProbe
-from lamina.result_core import Result, answer_key, question_key
+from lamina.results.finding import Finding, Source, cell, finding, percent, rows_of
+from lamina.results.result import Result, answer_key, question_key
 from lamina.stats.family import sign_flip_family
 from lamina.stats.status import Contrast
 from lamina.stats.units import unit_of

@@ -13,9 +13,9 @@ import pandas as pd
 from lamina.analyses.probing.paired import Answers, read_answers
 from lamina.analyses.probing.statistics import center_of_gravity
 from lamina.errors import InputError
-from lamina.findings import rows_of
 from lamina.probes.edge import Cut
-from lamina.result_core import Result
+from lamina.results.finding import rows_of
+from lamina.results.result import Result
 from lamina.tasks.task import Metric
 
 _READ = {"scores": ("task", "probe", "of", "layer", "seed", "metric", "value"), "summary": ("task",)}

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lamina.findings import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
 from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.finding import Finding, Source, Worth, best_in_words, cell, finding, not_tested, number, rows_of
+from lamina.results.result import Result
 from lamina.stats.seeds import ENOUGH_SEEDS
 from lamina.stats.status import Contrast
 from lamina.tasks import TASKS

@@ -34,7 +34,11 @@ from lamina.analyses.probing.tables import Control, Probed, Score, Training, mak
 from lamina.corpora.learning import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.findings import (
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator
+from lamina.framework.settings import Samples, Seed, Seeds, Setting
+from lamina.framework.settings import Twin as TwinSetting
+from lamina.results.finding import (
     Finding,
     best_in_words,
     cell,
@@ -45,12 +49,8 @@ from lamina.findings import (
     numbers_in_words,
     rows_of,
 )
-from lamina.findings import Source as Place
-from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator
-from lamina.framework.settings import Samples, Seed, Seeds, Setting
-from lamina.framework.settings import Twin as TwinSetting
-from lamina.result_core import Result
+from lamina.results.finding import Source as Place
+from lamina.results.result import Result
 from lamina.stats.status import Contrast as Test
 from lamina.stats.units import Units
 from lamina.tasks import describe_task

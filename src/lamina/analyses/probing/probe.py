@@ -30,13 +30,13 @@ from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.variants import DropoutEncoder, LexicalFirst
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.cache import run_folder
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.settings import Samples, Seed, Seeds, Setting, Twin
 from lamina.probes.bank import Schedule
-from lamina.result_core import Result, answer_key, question_key
+from lamina.results.finding import Finding
+from lamina.results.result import Result, answer_key, question_key
 from lamina.tasks import Task, describe_task
 from lamina.training.provenance import folder_of, refuse_seen
 from lamina.training.seed_folders import seed_of

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from lamina.analyses.probing.decisions import Decisions, SavedTargets
-from lamina.findings import Finding, Source, finding, not_tested, number, rows_of
 from lamina.progress import progress
+from lamina.results.finding import Finding, Source, finding, not_tested, number, rows_of
 from lamina.stats.family import Contrasts, bootstrap_family, permutation_family, sign_flip_family
 from lamina.stats.intervals import interval, widening
 from lamina.stats.seeds import seed_shares

@@ -21,7 +21,8 @@ from lamina.analyses.structure.scores import (
     TWIN,
     UUAS,
 )
-from lamina.findings import (
+from lamina.framework.declare import Overview
+from lamina.results.finding import (
     Finding,
     Source,
     best_in_words,
@@ -32,8 +33,7 @@ from lamina.findings import (
     percent,
     rows_of,
 )
-from lamina.framework.declare import Overview
-from lamina.result_core import Result
+from lamina.results.result import Result
 from lamina.stats.status import SURE, Contrast
 
 _BESIDE = {

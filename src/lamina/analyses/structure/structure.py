@@ -36,14 +36,14 @@ from lamina.analyses.structure.words import Trees, read_trees
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.framework.watch import refuse_without_maps
 from lamina.probes.structural import PAPER, Group, StructuralSchedule
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 
 FULL, SOME, POWERS = "full", "some", "powers"
 

@@ -62,13 +62,13 @@ from lamina.analyses.word_senses.targets import SenseTargets, SpanVectors, read_
 from lamina.corpora import Splits
 from lamina.encoders import Encoder
 from lamina.errors import InputError
-from lamina.findings import Finding
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator
 from lamina.framework.inputs import TrainedTexts
 from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.progress import progress
-from lamina.result_core import Result
+from lamina.results.finding import Finding
+from lamina.results.result import Result
 from lamina.stats.intervals import interval
 from lamina.training.provenance import folder_of, used_texts
 from lamina.types import Text

@@ -13,8 +13,8 @@ from lamina.analyses.probing.contenders import tasks_of
 from lamina.errors import InputError, LaminaError
 from lamina.figures import captions_for, draw, spec_of
 from lamina.framework.registry import get_analysis
-from lamina.result_core import Result
-from lamina.result_index import Entry, ResultIndex, using
+from lamina.results.index import ResultIndex, SavedResult, using
+from lamina.results.result import Result
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, State
@@ -239,9 +239,9 @@ def _compared(app: AppState, analysis: str, sides: Sequence[Side]) -> tuple[Resu
         return None, str(error)
 
 
-def _asked(app: AppState, analysis: str, name: str) -> list[Entry]:
+def _asked(app: AppState, analysis: str, name: str) -> list[SavedResult]:
     """The model's newest results of an analysis that have no task of a corpus in common."""
-    found: list[Entry] = []
+    found: list[SavedResult] = []
     covered: set[tuple[str, str]] = set()
     for entry in app.results.of_model(app.models.fingerprint(name)):
         if entry.analysis != analysis:

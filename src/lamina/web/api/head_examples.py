@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from lamina.result_index import using
+from lamina.results.index import using
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.api.heads import CardWanted, saved_results
 from lamina.web.app_state import State

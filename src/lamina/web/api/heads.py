@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from lamina.result_core import Result
-from lamina.result_index import using
+from lamina.results.index import using
+from lamina.results.result import Result
 from lamina.web.api.answers import ERRORS, Typed, rows_of
 from lamina.web.app_state import AppState, State
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lamina.analyses.heads.look import HeadOrRollout as Drawn
     from lamina.analyses.heads.look import Links
     from lamina.encoders import Encoder
-    from lamina.result_index import Entry
+    from lamina.results.index import SavedResult
 
 router = APIRouter(
     prefix="/heads", tags=["heads"], responses={code: ERRORS[code] for code in (400, 401, 403, 404, 413, 422, 429, 503)}
@@ -260,11 +260,11 @@ def card(app: State, wanted: CardWanted) -> CardOfHead:
     )
 
 
-def saved_results(app: AppState, encoder: Encoder, weights: str) -> tuple[list[Entry], dict[str, Result]]:
+def saved_results(app: AppState, encoder: Encoder, weights: str) -> tuple[list[SavedResult], dict[str, Result]]:
     """The newest result of each analysis of heads, over maps that are weighted so."""
     from lamina.analyses.heads.atlas import READ
 
-    newest: dict[str, Entry] = {}
+    newest: dict[str, SavedResult] = {}
     for entry in app.results.of_model(encoder.fingerprint):
         # Results of older versions know plain attention only; without a head, weights do not matter.
         if entry.analysis in ("ablate", "roles") or entry.parameters.get("weights", "attention") == weights:
@@ -289,7 +289,7 @@ def _doing(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"unit": unit, "rule": "simple rule" if unit == "accuracy" else "over"}
 
 
-def _source(entry: Entry) -> Source:
+def _source(entry: SavedResult) -> Source:
     return Source(
         analysis=entry.analysis,
         id=entry.id,

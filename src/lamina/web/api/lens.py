@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from lamina.errors import InputError, ModelError, ResultError, SpanError
-from lamina.result_index import using
+from lamina.results.index import using
 from lamina.web.api.answers import ERRORS, Typed
 from lamina.web.app_state import AppState, BusyError, State, TooLongError
 

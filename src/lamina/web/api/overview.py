@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path
 from pydantic import BaseModel
 
 from lamina.errors import LaminaError
-from lamina.findings import strongest_first
-from lamina.result_index import Entry, ResultIndex, using
+from lamina.results.finding import strongest_first
+from lamina.results.index import ResultIndex, SavedResult, using
 from lamina.web.api.answers import ERRORS
 from lamina.web.api.results import Figure, FindingCard, Summary, summary_of
 from lamina.web.app_state import AppState, BusyError, State
@@ -102,7 +102,7 @@ def _in_turn(chapters: list[ChapterOfModel]) -> list[Found]:
     return list(strongest_first(each for turn in zip_longest(*told) for each in turn if each is not None))
 
 
-def _newest(app: AppState, name: str) -> list[Entry]:
+def _newest(app: AppState, name: str) -> list[SavedResult]:
     """The newest result of each analysis, in the order of the report."""
     source = app.models.source(name)
     try:

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from lamina.figures import captions_for, to_svg
-from lamina.findings import read_finding
-from lamina.result_folder import WITH_CONTRASTS
-from lamina.result_index import NAME, Entry, UnknownResultError, using
+from lamina.results.finding import read_finding
+from lamina.results.folder import WITH_CONTRASTS
+from lamina.results.index import NAME, SavedResult, UnknownResultError, using
 from lamina.stats.status import Status
 from lamina.web.api.answers import ERRORS
 from lamina.web.app_state import AppState, State
@@ -139,13 +139,13 @@ def image(app: State, id: ResultId, name: Name, kind: Image, tasks: Tasks = None
     return _file(body, _KINDS[kind], f"{entry.analysis}-{name}.{kind}")
 
 
-def _known(there: list[str], asked: Sequence[str] | None, entry: Entry) -> tuple[str, ...]:
+def _known(there: list[str], asked: Sequence[str] | None, entry: SavedResult) -> tuple[str, ...]:
     for task in asked or ():
         _named(dict.fromkeys(there), task, "task", entry)
     return tuple(asked or ())
 
 
-def _named(among: Mapping[str, Any], name: str, what: str, entry: Entry) -> Any:
+def _named(among: Mapping[str, Any], name: str, what: str, entry: SavedResult) -> Any:
     if name not in among:
         raise UnknownResultError(f"this {entry.analysis} result has no {what} {name!r}; it has: {', '.join(among)}")
     return among[name]
@@ -155,12 +155,12 @@ def _file(body: str | bytes, kind: str, name: str) -> Response:
     return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def summary_of(app: AppState, entry: Entry) -> Summary:
+def summary_of(app: AppState, entry: SavedResult) -> Summary:
     """A result as the list has it."""
     return Summary(**_facts(app, entry))
 
 
-def _facts(app: AppState, entry: Entry) -> dict[str, Any]:
+def _facts(app: AppState, entry: SavedResult) -> dict[str, Any]:
     return {
         "id": entry.id,
         "name": entry.name,

@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 
 from lamina import Corpus, Encoder, Finding, Result, Setting, Source, Table, Tables, Texts, analysis, finding
-from lamina.findings import rows_of
+from lamina.results.finding import rows_of
 from lamina.stats import Contrast, Units, paired_difference
 
 MEAN = ("mean", "usual", "estimate", "low", "high", "p_adjusted", "units", "needed")

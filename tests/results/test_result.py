@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lamina.errors import ResultError
 from lamina.files.checking import json_text
-from lamina.findings import Finding, Source, strongest_first
-from lamina.result_core import FORMAT, Provenance, Result, answer_key, check_result, question_key, read_head
+from lamina.results.finding import Finding, Source, strongest_first
+from lamina.results.result import FORMAT, Provenance, Result, answer_key, check_result, question_key, read_head
 
 PROVENANCE = Provenance(
     {"name": "m", "fingerprint": "f"},

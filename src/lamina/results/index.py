@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, get_args
 
 from lamina.errors import LaminaError, ResultError
-from lamina.result_core import Result, without_nan
-from lamina.result_folder import HEAD, read_head
-from lamina.result_tables import table_file
+from lamina.results.folder import HEAD, read_head
+from lamina.results.result import Result, without_nan
+from lamina.results.tables import table_file
 from lamina.stats.status import Status
 
 DEPTH = 3
@@ -34,7 +34,7 @@ _HELD = 32
 _HEADS = 4096
 """Heads of results kept in memory; one has a few kilobytes."""
 _ANALYSIS = r"^[A-Za-z0-9_.-]{1,100}$"
-_FILE = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
+_FILE_NAME = r"^(?!\.)[^/\\\x00-\x1f]{1,200}(/(?!\.)[^/\\\x00-\x1f]{1,200})?$"
 """Names of files: in the folder, or in one below it."""
 
 
@@ -42,7 +42,7 @@ class UnknownResultError(ResultError):
     """There is no result with this id."""
 
 
-class Entry(NamedTuple):
+class SavedResult(NamedTuple):
     """One saved result, without its tables."""
 
     id: str
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
         return self.head["provenance"].get("created", "")
 
 
-class PassedOver(NamedTuple):
+class UnlistedFolder(NamedTuple):
     """A folder that is not listed, and why."""
 
     name: str
@@ -88,16 +88,16 @@ class ResultIndex:
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = _labelled(folders)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SavedResult]:
         """All results, the newest first."""
-        found = {entry.id: entry for entry in self._found() if isinstance(entry, Entry)}
+        found = {entry.id: entry for entry in self._found() if isinstance(entry, SavedResult)}
         return sorted(found.values(), key=lambda entry: entry.created, reverse=True)
 
-    def passed_over(self) -> list[PassedOver]:
+    def passed_over(self) -> list[UnlistedFolder]:
         """What looks like a result and is not listed, with the reason."""
-        return sorted({each for each in self._found() if isinstance(each, PassedOver)})
+        return sorted({each for each in self._found() if isinstance(each, UnlistedFolder)})
 
-    def entry(self, id: str) -> Entry:
+    def entry(self, id: str) -> SavedResult:
         """The result with this id."""
         for entry in self.entries():
             if entry.id == id:
@@ -109,14 +109,14 @@ class ResultIndex:
         entry = self.entry(id)
         return _load(entry.folder, entry.saved)
 
-    def newest(self, analysis: str, model: str | None = None) -> Entry | None:
+    def newest(self, analysis: str, model: str | None = None) -> SavedResult | None:
         """The newest result of an analysis, optionally of one model, by its name in the provenance."""
         for entry in self.entries():
             if entry.analysis == analysis and model in (None, entry.model):
                 return entry
         return None
 
-    def of_model(self, fingerprint: str) -> list[Entry]:
+    def of_model(self, fingerprint: str) -> list[SavedResult]:
         """Results of exactly this model, the newest first; matched by its weights, not its name."""
         # Of a language model, the fingerprint is that of body and head together.
         about = ((each, each.head["provenance"]["model"]) for each in self.entries())
@@ -136,18 +136,18 @@ class ResultIndex:
         every = (entry for entry in self.entries() if len(_seeds(entry)) > 1)
         return {entry.name: str(entry.folder) for entry in every if not (entry.folder / "config.json").exists()}
 
-    def _found(self) -> Iterator[Entry | PassedOver]:
+    def _found(self) -> Iterator[SavedResult | UnlistedFolder]:
         for label, root in self._folders.items():
             yield from _search(root, label)
 
 
-def _seeds(entry: Entry) -> list[PurePosixPath]:
+def _seeds(entry: SavedResult) -> list[PurePosixPath]:
     """The folders below a result that hold a model each."""
     return [PurePosixPath(file).parent for file in entry.head.get("files", ()) if file.endswith("/config.json")]
 
 
 @contextmanager
-def using(*entries: Entry) -> Iterator[None]:
+def using(*entries: SavedResult) -> Iterator[None]:
     """While saved results are drawn or compared: whatever goes wrong is told as an error of these results.
 
     Their tables may hold anything, and what reads them expects what the analysis writes.
@@ -171,7 +171,7 @@ def _labelled(folders: Iterable[Path]) -> dict[str, Path]:
     return {root.name if named[root.name] == 1 else str(root).strip("/"): root for root in roots}
 
 
-def _search(root: Path, label: str) -> Iterator[Entry | PassedOver]:
+def _search(root: Path, label: str) -> Iterator[SavedResult | UnlistedFolder]:
     unreadable: list[OSError] = []
     for folder, inner, files in os.walk(root, followlinks=False, onerror=unreadable.append):
         path = Path(folder)
@@ -179,7 +179,7 @@ def _search(root: Path, label: str) -> Iterator[Entry | PassedOver]:
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         for name in inner:
             if (path / name).is_symlink() and (path / name / HEAD).exists():
-                yield PassedOver(_shown(Path(label) / below / name), "it is a link, and links are not followed")
+                yield UnlistedFolder(_shown(Path(label) / below / name), "it is a link, and links are not followed")
         if len(below.parts) >= DEPTH:
             inner.clear()
         if HEAD in files:
@@ -187,10 +187,10 @@ def _search(root: Path, label: str) -> Iterator[Entry | PassedOver]:
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
             place = Path(label) / os.path.relpath(os.fsdecode(error.filename), root)
-            yield PassedOver(_shown(place), f"it cannot be read: {error.strerror}")
+            yield UnlistedFolder(_shown(place), f"it cannot be read: {error.strerror}")
 
 
-def _read(folder: Path, name: Path) -> Entry | PassedOver:
+def _read(folder: Path, name: Path) -> SavedResult | UnlistedFolder:
     try:
         shown = _readable(name)
         state = os.lstat(folder / HEAD)
@@ -199,12 +199,12 @@ def _read(folder: Path, name: Path) -> Entry | PassedOver:
         head = _head(folder, (state.st_ino, state.st_mtime_ns, state.st_size))
         _check_links(folder, head)
     except LaminaError as error:
-        return PassedOver(_shown(name), _shown(error))
+        return UnlistedFolder(_shown(name), _shown(error))
     except Exception as error:
         # Whatever is in a folder, the others are listed.
-        return PassedOver(_shown(name), _shown(f"its {HEAD} cannot be read ({type(error).__name__}: {error})"))
+        return UnlistedFolder(_shown(name), _shown(f"its {HEAD} cannot be read ({type(error).__name__}: {error})"))
     id = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
-    return Entry(id, folder, shown, head, state.st_mtime_ns)
+    return SavedResult(id, folder, shown, head, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=_HEADS)
@@ -249,7 +249,7 @@ def _check(head: Mapping[str, Any]) -> None:
     columns = isinstance(tables, dict) and all(_name(name, NAME) and _is_texts(tables[name]) for name in tables)
     _expect(columns, "tables", "plain names with their columns")
     files = head.get("files", [])
-    names = isinstance(files, list | dict) and all(_name(name, _FILE) for name in files)
+    names = isinstance(files, list | dict) and all(_name(name, _FILE_NAME) for name in files)
     _expect(names, "files", "plain names of files in the folder")
     findings = head.get("findings", [])
     _expect(isinstance(findings, list) and all(map(_is_finding, findings)), "findings", "sentences with a status")

@@ -223,17 +223,17 @@ def _statistics(found: Finding) -> str:
     return f" ({told})"
 
 
-class _Ranked(Protocol):
+class _Rankable(Protocol):
     @property
     def status(self) -> str: ...
     @property
     def weight(self) -> int: ...
 
 
-Told = TypeVar("Told", bound=_Ranked)
+AnyFinding = TypeVar("Told", bound=_Rankable)
 
 
-def strongest_first(findings: Iterable[Told]) -> tuple[Told, ...]:
+def strongest_first(findings: Iterable[AnyFinding]) -> tuple[AnyFinding, ...]:
     """Clear findings, then nulls, open and untested ones; of one status, the most important first.
 
     Example:

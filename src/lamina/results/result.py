@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import InputError, ResultError, WriteError
 from lamina.files.checking import changed_files, json_text, list_files
 from lamina.files.writing import fresh_folder, is_being_replaced
-from lamina.findings import Finding, read_finding, saved_finding
-from lamina.result_folder import (
+from lamina.results.finding import Finding, read_finding, saved_finding
+from lamina.results.folder import (
     FORMAT,
     HEAD,
     WITH_CONTRASTS,
     answer_key,
-    made_again,
+    how_to_remake,
     put_back,
     question_key,
     read_head,
@@ -38,7 +38,7 @@ from lamina.result_folder import (
     refuse_other,
     state_of,
 )
-from lamina.result_tables import read_table, table_file, write_table
+from lamina.results.tables import read_table, table_file, write_table
 
 if TYPE_CHECKING:
     import altair
@@ -238,7 +238,7 @@ class Result:
             if head["format"] < WITH_CONTRASTS and findings:
                 # They were not told as they were tested.
                 findings = ()
-                left_out = f"Findings of an older lamina are left out; {made_again(head)}."
+                left_out = f"Findings of an older lamina are left out; {how_to_remake(head)}."
                 provenance = replace_fields(provenance, warnings=(*provenance.warnings, left_out))
             about = {"findings": findings, "version": head.get("version", 0), "asked": head.get("question", "")}
             about["parquet"] = tuple(head.get("parquet", ()))
@@ -254,7 +254,7 @@ class Result:
             OverflowError,
             csv.Error,
         ) as error:
-            raise ResultError(f"{folder} does not match its {HEAD} ({error}); {made_again(head)}") from error
+            raise ResultError(f"{folder} does not match its {HEAD} ({error}); {how_to_remake(head)}") from error
 
     def _repr_html_(self) -> str:
         from lamina.figures import to_svg
@@ -296,7 +296,7 @@ def check_result(folder: Path) -> list[str]:
     except ResultError as error:
         return [str(error)]
     changed = changed_files(folder, head.get("hashes", {}), now=True)
-    found = [f"{path} is missing or damaged; {made_again(head)}" for path in changed]
+    found = [f"{path} is missing or damaged; {how_to_remake(head)}" for path in changed]
     if not found:
         try:
             Result.load(folder)

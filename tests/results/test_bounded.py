@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import lamina
-import lamina.result_index as index_module
+import lamina.results.index as index_module
 from lamina.errors import ResultError
 from lamina.files.checking import json_text, list_files
-from lamina.result_core import Provenance, Result
-from lamina.result_folder import read_head
-from lamina.result_index import ResultIndex
+from lamina.results.folder import read_head
+from lamina.results.index import ResultIndex
+from lamina.results.result import Provenance, Result
 from lamina.testing import TinyEncoder
 from lamina.web.report_page import shown_report
 

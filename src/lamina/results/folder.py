@@ -67,13 +67,13 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise ResultError(f"{path} cannot be read ({error}); make the result again") from error
     if head.get("format") not in _READABLE:
         raise ResultError(
-            f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {made_again(head)}, or update "
+            f"{path} has format {head.get('format')}, this lamina reads up to {FORMAT}; {how_to_remake(head)}, or update "
             "lamina"
         )
     for part, kind in (("tables", dict), ("parquet", list), ("files", list), ("hashes", dict)):
         names = head.get(part, kind())
         if not isinstance(names, kind):
-            raise ResultError(f"{path} does not list its {part}; {made_again(head)}")
+            raise ResultError(f"{path} does not list its {part}; {how_to_remake(head)}")
         refuse_names(names, path, nested=part in ("files", "hashes"))
     return head
 
@@ -94,7 +94,7 @@ def check_listed(folder: Path) -> None:
     listed = {name: file for name, file in head.get("hashes", {}).items() if name.startswith(start)}
     changed = changed_files(home, listed)
     if changed:
-        raise DamagedError(f"{changed[0]} is missing or damaged; {made_again(head)}")
+        raise DamagedError(f"{changed[0]} is missing or damaged; {how_to_remake(head)}")
 
 
 def is_as_saved(folder: Path, name: str) -> bool:
@@ -199,7 +199,7 @@ def question_of(head: Mapping[str, Any]) -> str:
     return question_key(str(head.get("analysis")), model, corpus, _about(head, "parameters"))
 
 
-def made_again(head: Mapping[str, Any]) -> str:
+def how_to_remake(head: Mapping[str, Any]) -> str:
     """What to do about an unusable result."""
     provenance = head.get("provenance")
     command = provenance.get("command") if isinstance(provenance, dict) else None

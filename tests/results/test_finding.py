@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.findings import Finding, Source, best_in_words, finding, not_tested, number, read_finding, saved_finding
+from lamina.results.finding import (
+    Finding,
+    Source,
+    best_in_words,
+    finding,
+    not_tested,
+    number,
+    read_finding,
+    saved_finding,
+)
 from lamina.stats.status import Contrast, status_of
 
 NUMBERS = st.floats(-2, 2)

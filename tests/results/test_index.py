@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from lamina.cli.results import app
 from lamina.errors import DamagedError, ResultError
-from lamina.result_core import Provenance, Result
-from lamina.result_index import Entry, ResultIndex, using
+from lamina.results.index import ResultIndex, SavedResult, using
+from lamina.results.result import Provenance, Result
 
 ABOUT = Provenance({"name": "m", "fingerprint": "f"}, {"name": "c", "fingerprint": "g"}, {}, command="lamina try")
 
@@ -216,7 +216,7 @@ def test_a_result_saved_again_is_read_again(kept):
 
 
 def test_what_goes_wrong_with_a_result_is_told_as_its_error():
-    entry = Entry("0", Path("x"), "kept/odd", {"analysis": "probe"}, 0)
+    entry = SavedResult("0", Path("x"), "kept/odd", {"analysis": "probe"}, 0)
     with (
         pytest.raises(ResultError, match=r"kept/odd \(probe\).*KeyError: 'layer'.*make the result again"),
         using(entry),
