@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.judgements import Judgements
+from lamina.analyses.cause.judgements import PairsTarget
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from tests.planted_language import CUE, HEADS, agreement_pairs, copied, copying_head, planted, said, sentences
@@ -45,7 +45,7 @@ def test_one_head_of_the_second_block_copies_the_number() -> None:
 )
 def test_agreement_is_known_only_where_there_is_some(dependent: bool, low: float, high: float) -> None:
     model = planted(0, dependent)
-    target = Judgements(language_model(model), agreement_pairs(5, 100).pairs)
+    target = PairsTarget(language_model(model), agreement_pairs(5, 100).pairs)
     parts = Interventions(model)
     edits = [parts.without(1, heads=[head]) for head in range(HEADS)]
     before, *after = measure(parts, target, edits)

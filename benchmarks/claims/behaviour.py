@@ -22,7 +22,7 @@ from lamina.analyses.behaviour.lens import depth_contrasts, tuned_gain
 from lamina.analyses.behaviour.lens_findings import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS
 from lamina.analyses.behaviour.lens_suites import above
 from lamina.analyses.behaviour.pairs import beside_chance, compared_groups
-from lamina.analyses.behaviour.perturb_items import Items, above_chance, beyond, changes
+from lamina.analyses.behaviour.perturb_items import PerturbedItems, above_chance, beyond, changes
 from lamina.analyses.behaviour.perturbations import Perturbation
 from lamina.analyses.behaviour.said import SAME_LAYER
 from lamina.analyses.behaviour.said_scores import Curve, first, gains, later_family
@@ -236,7 +236,7 @@ def _known(rng: np.random.Generator, planted: bool) -> bool:
     return _clear(gains(mean * words[:, None, None], words), 0.0, 5 if planted else None)
 
 
-def _perturbed(rng: np.random.Generator, effect: float, *, chance: float | None = None) -> list[Items]:
+def _perturbed(rng: np.random.Generator, effect: float, *, chance: float | None = None) -> list[PerturbedItems]:
     """6 perturbations of 60 pairs, or texts of 15 documents: what they score, with and without."""
     names = tuple(map(str, range(60)))
     units = tuple(f"d{at // 4}" for at in range(60))
@@ -246,12 +246,14 @@ def _perturbed(rng: np.random.Generator, effect: float, *, chance: float | None 
     made = []
     for at in range(6):
         own = base + np.repeat(rng.normal(0, 0.2, 15), 4) + rng.normal(0, 0.4, 60) + effect * (at == 2)
-        items = Items("loss", Perturbation("shuffled", at), names, units, own * counts, counts, base * counts, counts)
+        items = PerturbedItems(
+            "loss", Perturbation("shuffled", at), names, units, own * counts, counts, base * counts, counts
+        )
         if chance is not None:
             right = rng.random(60) < chance + effect * (at == 2)
             before = rng.random(60) < 0.9
             one = np.ones(60)
-            items = Items(
+            items = PerturbedItems(
                 "pairs", Perturbation("shuffled", at), names, names, right * one, one, before * one, one, chance=chance
             )
         made.append(items)

@@ -19,27 +19,27 @@ from lamina.analyses.cause.ablate_effects import (
     AGREEMENT,
     CONTRASTS,
     EFFECTS,
-    Ablated,
+    AblationScores,
     agreement_rows,
     contrast_rows,
     effect_rows,
 )
 from lamina.analyses.cause.ablate_findings import tell_findings
-from lamina.analyses.cause.ablate_parts import Part
+from lamina.analyses.cause.ablate_parts import AblatedPart
 from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM
-from lamina.analyses.cause.erase_effects import USED, Erased, compare_layers, verdict_of
-from lamina.analyses.cause.erase_readable import Probed, readable_layers
+from lamina.analyses.cause.erase_effects import USED, ErasureScores, compare_layers, verdict_of
+from lamina.analyses.cause.erase_readable import ProbeHits, readable_layers
 from lamina.analyses.cause.importance import GateGradients
 from lamina.analyses.cause.patch_findings import tell_findings as patch_findings
 from lamina.analyses.cause.patch_pairs import CONTRASTS as PAIR_CONTRASTS
 from lamina.analyses.cause.patch_pairs import EFFECTS as PAIR_EFFECTS
-from lamina.analyses.cause.patch_pairs import GAPS, Patch, pair_tables
-from lamina.analyses.cause.patch_questions import CONTROLS, DIFFERENCES, OWN, PATCH, turned_tables
+from lamina.analyses.cause.patch_pairs import GAPS, PairPatch, pair_tables
+from lamina.analyses.cause.patch_questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
 from lamina.analyses.cause.patch_questions import RANDOM as RANDOM_TOKENS
-from lamina.analyses.cause.roles_effects import GROUPS, ROLES, Needed, Without, group_rows, role_rows
+from lamina.analyses.cause.roles_effects import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
 from lamina.analyses.cause.roles_findings import tell_findings as roles_findings
-from lamina.analyses.cause.roles_heads import Kind, Role
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.roles_heads import HeadRole, Kind
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.edits import Edit
 from lamina.results.finding import Finding
 from lamina.results.result import Provenance, Result
@@ -61,7 +61,7 @@ class Documents(Target):
         """Nothing is run."""
         raise NotImplementedError
 
-    def score(self, kept: np.ndarray) -> Scores:
+    def score(self, kept: np.ndarray) -> TargetScores:
         """Nothing is run."""
         raise NotImplementedError
 
@@ -75,12 +75,12 @@ class _Losses:
 
     def __init__(self, rng: np.random.Generator, documents: int = DOCUMENTS) -> None:
         self.rng, self.counts = rng, rng.integers(10, 60, documents).astype(float)
-        self.before = Scores(self.counts * rng.normal(3, 0.3, documents), self.counts)
+        self.before = TargetScores(self.counts * rng.normal(3, 0.3, documents), self.counts)
 
-    def after(self, effect: float, noise: float = 0.3) -> Scores:
+    def after(self, effect: float, noise: float = 0.3) -> TargetScores:
         """The mean loss per piece changes by so much, and by noise of each document."""
         own = effect + noise * self.rng.standard_t(5, len(self.counts)) * np.sqrt(10 / self.counts)
-        return Scores(self.before.hits + self.counts * own, self.counts)
+        return TargetScores(self.before.hits + self.counts * own, self.counts)
 
 
 def _result(analysis: str, tables: Mapping[str, tuple[Sequence[Any], Sequence[str]]]) -> Result:
@@ -97,13 +97,13 @@ def _told(result: Result, *, contrast: str = "", claim: str = "") -> bool:
     return any(each.status == "clear" and contrast in each.contrast and claim in each.claim for each in found)
 
 
-def _ablated(rng: np.random.Generator, parts: Sequence[Part], effects: Sequence[float]) -> Ablated:
+def _ablated(rng: np.random.Generator, parts: Sequence[AblatedPart], effects: Sequence[float]) -> AblationScores:
     losses = _Losses(rng)
     after = tuple(losses.after(effect) for effect in effects)
-    return Ablated(Documents(), tuple(parts), losses.before, after, None)
+    return AblationScores(Documents(), tuple(parts), losses.before, after, None)
 
 
-def _ablation(ablated: Ablated) -> Result:
+def _ablation(ablated: AblationScores) -> Result:
     return _result(
         "ablate",
         {
@@ -119,8 +119,8 @@ def _places() -> list[tuple[int, int]]:
 
 def heads_matter(rng: np.random.Generator, planted: bool) -> bool:
     """Any of 24 heads is said to matter more than random components; one does."""
-    parts = [Part("head", block, head, "mean", (Edit(),)) for block, head in _places()]
-    parts += [Part("random", block, None, "mean", (Edit(),)) for block in range(BLOCKS)]
+    parts = [AblatedPart("head", block, head, "mean", (Edit(),)) for block, head in _places()]
+    parts += [AblatedPart("random", block, None, "mean", (Edit(),)) for block in range(BLOCKS)]
     # All are equally harmful, heads and random components alike.
     effects = np.full(len(parts), 0.1)
     effects[7] += 0.38 * planted
@@ -132,14 +132,14 @@ def heads_matter(rng: np.random.Generator, planted: bool) -> bool:
 
 def blocks_matter(rng: np.random.Generator, planted: bool) -> bool:
     """Any of 6 blocks is said to matter; one does."""
-    parts = [Part("block", block, None, "zero", (Edit(),)) for block in range(6)]
+    parts = [AblatedPart("block", block, None, "zero", (Edit(),)) for block in range(6)]
     result = _ablation(_ablated(rng, parts, [0.22 * planted, *[0.0] * 5]))
     return _told(result, contrast="change without layer", claim="layer 1" if planted else "")
 
 
 def one_block_matters_most(rng: np.random.Generator, planted: bool) -> bool:
     """One of 6 equal blocks is said to matter most; one does."""
-    parts = [Part("block", block, None, "zero", (Edit(),)) for block in range(6)]
+    parts = [AblatedPart("block", block, None, "zero", (Edit(),)) for block in range(6)]
     result = _ablation(_ablated(rng, parts, [0.5 + 0.38 * planted, *[0.5] * 5]))
     return _told(result, contrast="minus layer", claim="highest when layer 1 is skipped" if planted else "")
 
@@ -152,8 +152,8 @@ def importance_predicts(rng: np.random.Generator, planted: bool) -> bool:
     cheap = np.exp(mixed * np.log(sizes) + (1 - mixed) * rng.normal(0, 0.8, len(places)))
     gradients = cheap * rng.gamma(4.0, 0.25, (DOCUMENTS, len(places)))
     target = Documents()
-    parts = tuple(Part("head", block, head, "mean", (Edit(),)) for block, head in places)
-    made = Ablated(
+    parts = tuple(AblatedPart("head", block, head, "mean", (Edit(),)) for block, head in places)
+    made = AblationScores(
         target, parts, losses.before, tuple(losses.after(size, 0.15) for size in sizes),
         GateGradients(target.units, gradients, tuple(places)),
     )  # fmt: skip
@@ -175,7 +175,7 @@ def concept_is_used(rng: np.random.Generator, planted: bool) -> bool:
         scores = [losses.after(effect) for effect in subspaces]
         after = {CONCEPT: scores[:1], RANDOM: scores[1:6], CONTROL: scores[6:]}
         ranks, shares = dict.fromkeys(after, 4), dict.fromkeys(after, 0.1)
-        erased.append(Erased(layer, ranks, shares, losses.before, after, units, 1))
+        erased.append(ErasureScores(layer, ranks, shares, losses.before, after, units, 1))
     readable: Any = SimpleNamespace(known=True, gone=True, before=(0.9, 0.8, 1.0))
     verdicts = {each.layer: verdict_of(each, readable, "loss", 1) for each in compare_layers(erased, **DRAWN)}
     return verdicts[2] == USED if planted else USED in verdicts.values()
@@ -191,7 +191,7 @@ def concept_is_readable(rng: np.random.Generator, planted: bool) -> bool:
     for layer in (1, 2, 3):
         better = 0.11 * (planted and layer == 2)
         hits = (rng.random(len(level)) < level + better).astype(float)
-        probed[layer] = Probed(hits, hits, hits)
+        probed[layer] = ProbeHits(hits, hits, hits)
     found = readable_layers(probed, constant, units, samples=20, seed=0)
     return found[2].known if planted else any(each.known for each in found.values())
 
@@ -201,7 +201,9 @@ def _roles(rng: np.random.Generator, effects: np.ndarray, finds: np.ndarray, kin
     after = {place: losses.after(float(effects[place])) for place in np.ndindex(*effects.shape)}
     units = Documents().units
     name = "sink" if kind == "sink" else "obj"
-    needed = Needed(Role(name, kind, finds, finds > 0.5), Without("loss", True, units, losses.before, after))
+    needed = RoleNeed(
+        HeadRole(name, kind, finds, finds > 0.5), HeadAblations("loss", True, units, losses.before, after)
+    )
     tables = {
         "roles": (role_rows([needed]), ROLES),
         "groups": (group_rows([needed], **DRAWN), GROUPS),
@@ -245,7 +247,7 @@ def _turned(rng: np.random.Generator, shares: Mapping[str, Sequence[float]], ran
     outcomes: dict[tuple[str, int, str], np.ndarray] = {}
     for role, own in shares.items():
         for layer, share in enumerate(own):
-            for kind, level in ((OWN, share), (RANDOM_TOKENS, random)):
+            for kind, level in ((ROLE_TOKENS, share), (RANDOM_TOKENS, random)):
                 turned = rng.random(len(documents)) < np.clip(level + prone, 0, 1)
                 outcomes[kind, layer, role] = np.where(turned, "turned", "kept")
     units = np.array([f"d{at:02}" for at in documents])
@@ -287,7 +289,7 @@ def states_hold_the_difference(rng: np.random.Generator, planted: bool) -> bool:
         for position in ("word", "after"):
             taken = 0.3 + 0.24 * (planted and (layer, position) == (1, "after"))
             after, random = (gap[:, 0] * (1 - part) + rng.normal(0, 0.6, 60) for part in (taken, 0.3))
-            patches.append(Patch(layer, position, every, after, random))
+            patches.append(PairPatch(layer, position, every, after, random))
     found = pair_tables(gap, patches, [f"p{at:02}" for at in every])
     tables = {
         "pairs": (found.effects, PAIR_EFFECTS),

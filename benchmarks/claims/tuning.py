@@ -8,13 +8,22 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.claims import Simulation
-from lamina.analyses.cause.effects import Change, effects_of
+from lamina.analyses.cause.effects import ScoreChange, effects_of
 from lamina.analyses.cause.prune import prune
-from lamina.analyses.cause.prune_curve import CONTRASTS, CURVE, SHARES, Curve, contrast_rows, share_rows, valued
+from lamina.analyses.cause.prune_curve import (
+    CONTRASTS,
+    CURVE,
+    SHARES,
+    PruningCurve,
+    contrast_rows,
+    score_draws,
+    share_rows,
+)
 from lamina.analyses.cause.prune_saving import RETRAINED
 from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restore_layers import Changed, Span
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.restore_layers import ChangedLayers, LayerRange
+from lamina.analyses.cause.targets import TargetScores
+from lamina.framework.declare import Analysis
 from lamina.analyses.diff import Difference, _tested, changed_layers, diff
 from lamina.analyses.diff import best_table as layers_changed
 from lamina.analyses.finetune import finetune
@@ -89,7 +98,7 @@ def _restored(rng: np.random.Generator, effects: Mapping[tuple[str, int, int], f
     level = _level(rng)
     own = [_outcomes(rng, level, 0.8, spread=0.03)]
     changed = [
-        Changed(how, Span(first, last), [_outcomes(rng, level, 0.8 + effect, spread=0.03)], own)
+        ChangedLayers(how, LayerRange(first, last), [_outcomes(rng, level, 0.8 + effect, spread=0.03)], own)
         for (how, first, last), effect in effects.items()
     ]
     linear = [each for each in changed if each.how == "transfer"]
@@ -132,11 +141,11 @@ def _orders(rng: np.random.Generator, planted: bool) -> bool:
         share = 0.5 if planted and by == "importance" else 0.2
         hits = level[:, None] - 0.03 * (points / 10 > share + 1e-9) + rng.normal(0, 0.0165, (40, 11))
         hits[:, 0] = level
-        scores = [Scores(each, np.ones(40)) for each in hits.T]
-        value = valued(scores, [f"d{at}" for at in range(40)], samples=300, seed=0)
-        found.append(Curve(by, points, 10, value, lower_is_better=False, units=40))
-    whole = Scores(level, np.ones(40))
-    (test,) = effects_of([Change(Scores(level - 0.7, np.ones(40)), whole, [f"d{at}" for at in range(40)])])
+        scores = [TargetScores(each, np.ones(40)) for each in hits.T]
+        value = score_draws(scores, [f"d{at}" for at in range(40)], samples=300, seed=0)
+        found.append(PruningCurve(by, points, 10, value, lower_is_better=False, units=40))
+    whole = TargetScores(level, np.ones(40))
+    (test,) = effects_of([ScoreChange(TargetScores(level - 0.7, np.ones(40)), whole, [f"d{at}" for at in range(40)])])
     control = ("twin", 0.2, 0.1, 0.3, whole.value, test.effect, test.low, test.high, test.p, test.units, test.needed)
     tables = {
         "curve": pd.DataFrame([row for curve in found for row in curve.rows()], columns=list(CURVE)),
@@ -148,8 +157,10 @@ def _orders(rng: np.random.Generator, planted: bool) -> bool:
 
 
 def _retrained(rng: np.random.Generator, planted: bool) -> bool:
-    gains = [Scores(rng.normal(0.05 + more, 0.04, DOCUMENTS), np.ones(DOCUMENTS)) for more in (0.045 * planted, 0.0)]
-    (more,) = effects_of([Change(gains[1], gains[0], [f"d{at}" for at in range(DOCUMENTS)])])
+    gains = [
+        TargetScores(rng.normal(0.05 + more, 0.04, DOCUMENTS), np.ones(DOCUMENTS)) for more in (0.045 * planted, 0.0)
+    ]
+    (more,) = effects_of([ScoreChange(gains[1], gains[0], [f"d{at}" for at in range(DOCUMENTS)])])
     beside = (more.effect, more.low, more.high, more.p, more.units, more.needed)
     missing = [float("nan")] * 3
     rows = [("pruned", "top", 4, 100, 0.5, 0.6, *missing[:2], gains[0].value, *missing[:2], *beside)]

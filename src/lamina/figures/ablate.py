@@ -7,7 +7,7 @@ import pandas as pd
 
 from lamina.analyses.cause.ablate_effects import NORMALISED
 from lamina.analyses.cause.ablate_findings import harm_of, named, worst_of
-from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM
+from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM_COMPONENT
 from lamina.analyses.cause.loss import LOSS
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.results.finding import number
@@ -54,7 +54,7 @@ def draw(result: Result) -> dict[str, alt.TopLevelMixin]:
     table, model = result.tables["effects"], result.provenance.model["name"]
     table = table.assign(harm=harm_of(table), sure=table["p_adjusted"] < SURE)
     charts = {
-        "heads": _heads(table[table["component"].isin(["head", RANDOM])], model),
+        "heads": _heads(table[table["component"].isin(["head", RANDOM_COMPONENT])], model),
         "blocks": _blocks(table[table["component"] == "block"], rows_of(result.tables, "twin"), model),
         "importance": _importance(result, table[table["component"] == "head"], model),
     }

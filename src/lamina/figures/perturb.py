@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
+from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, in_words
 from lamina.analyses.behaviour.perturbations import HOWS, Perturbation
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results.result import Result
@@ -66,7 +66,7 @@ def describe(table: Table, target: str) -> str:
     """
     own = table[table["target"] == target]
     parts = [
-        f"{named(Perturbation(how, strength))} {value:.2f}"
+        f"{in_words(Perturbation(how, strength))} {value:.2f}"
         for how, strength, value in zip(own["how"], own["strength"], own["value"], strict=True)
     ]
     return f"{_title(target)} (unperturbed {own['baseline'].iloc[0]:.2f}): {', '.join(parts)}."
@@ -83,7 +83,7 @@ def _rows(table: Table, twin: Table | None) -> Table:
     rows = pd.concat(parts, ignore_index=True)
     each = zip(rows["how"], rows["strength"], strict=True)
     return rows.assign(
-        perturbation=[named(Perturbation(how, strength)) for how, strength in each],
+        perturbation=[in_words(Perturbation(how, strength)) for how, strength in each],
         order=[HOWS.index(how) for how in rows["how"]],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.linked import ALL, LINK
+from lamina.analyses.cause.linked import ALL_LINKS, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
@@ -138,7 +138,7 @@ def _panel(rows: Table, group: object, *, first: bool) -> alt.LayerChart:
 
 def _title(role: str, target: str) -> str:
     needs = target.removeprefix(LINK).rpartition("@")[0] if target.startswith(LINK) else target
-    said = "all attachments" if needs == ALL else "its attachment" if needs == role else needs
+    said = "all attachments" if needs == ALL_LINKS else "its attachment" if needs == role else needs
     return f"{role}: {said}"
 
 

@@ -11,10 +11,11 @@ import transformers
 
 import lamina
 from lamina.analyses.behaviour.perturb_answers import _perturbed, answer_items, random_answerer, span_answerer
-from lamina.analyses.behaviour.perturb_items import Items, beyond, changes, score_of, tell
+from lamina.analyses.behaviour.perturb_items import PerturbedItems, beyond, changes, score_of, score_rows
 from lamina.analyses.behaviour.perturb_probes import train_reader
-from lamina.analyses.behaviour.perturb_targets import Drawing, loss_items, some_pairs
-from lamina.analyses.behaviour.perturbations import Perturbation, Written, order_of, plan
+from lamina.analyses.behaviour.perturb_targets import PerturbationPlan, loss_items, some_pairs
+from lamina.analyses.behaviour.perturbations import PerturbableText, Perturbation, order_of, plan
+from lamina.framework.verify import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question
@@ -50,8 +51,8 @@ SPLITS = Splits(
 )
 
 
-def drawing(*asked: Perturbation, draws: int = 1) -> Drawing:
-    return Drawing(asked, 0, draws, Counter())
+def drawing(*asked: Perturbation, draws: int = 1) -> PerturbationPlan:
+    return PerturbationPlan(asked, 0, draws, Counter())
 
 
 def loss_by_hand(encoder: HuggingFaceEncoder, words: list[str]) -> np.ndarray:
@@ -70,7 +71,7 @@ def test_loss_is_that_of_the_models_own_logits_on_the_shuffled_text() -> None:
     shuffled = Perturbation("shuffled", 1)
     (items,) = loss_items(language_model(encoder), some, drawing(shuffled, draws=2))
     for at, text in enumerate(some):
-        orders = [order_of(shuffled, Written.of(text), seed=0, draw=draw) for draw in (0, 1)]
+        orders = [order_of(shuffled, PerturbableText.of(text), seed=0, draw=draw) for draw in (0, 1)]
         moved = [loss_by_hand(encoder, [text.words[word] for word in order]) for order in orders]
         assert items.hits[at] == pytest.approx(np.mean([each.sum() for each in moved]), abs=1e-3)
         assert items.counts[at] == np.mean([len(each) for each in moved])
@@ -93,8 +94,8 @@ def test_differences_are_paired_and_what_remains_is_measured_from_chance() -> No
     base = (rng.random(400) < 0.9).astype(float)
     own = base * (rng.random(400) < 0.7)
     names, one = tuple(map(str, range(400))), np.ones(400)
-    items = Items("pairs", Perturbation("shuffled", 1), names, names, own, one, base, one, chance=0.5)
-    told = tell([items], samples=800, seed=0)
+    items = PerturbedItems("pairs", Perturbation("shuffled", 1), names, names, own, one, base, one, chance=0.5)
+    told = score_rows([items], samples=800, seed=0)
     value, low, high, baseline, difference, diff_low, diff_high, p, units = told.scores[0][3:12]
     remains, less, more, above = told.remains[0][4:8]
     assert above == pytest.approx(value - 0.5)
@@ -107,8 +108,8 @@ def test_differences_are_paired_and_what_remains_is_measured_from_chance() -> No
     assert remains == pytest.approx((own.mean() - 0.5) / (base.mean() - 0.5))
     assert less < remains < more
     assert score_of(names, own, one, samples=800, seed=0) == pytest.approx((value, low, high))
-    unclear = Items("pairs", Perturbation("shuffled", 1), names, names, own, one, one / 2, one, chance=0.5)
-    assert np.isnan(tell([unclear], samples=50, seed=0).remains[0][4]), "nothing above chance, nothing to lose"
+    unclear = PerturbedItems("pairs", Perturbation("shuffled", 1), names, names, own, one, one / 2, one, chance=0.5)
+    assert np.isnan(score_rows([unclear], samples=50, seed=0).remains[0][4]), "nothing above chance, nothing to lose"
 
 
 def test_pairs_are_drawn_evenly_over_paradigms() -> None:
@@ -165,7 +166,7 @@ def test_perturbations_of_a_target_are_one_family_and_beside_the_twin() -> None:
     names, one = tuple(map(str, range(40))), np.ones(40)
     lost = [np.zeros(40), rng.normal(0, 1, 40), rng.normal(2, 1, 40)]
     made = [
-        Items("loss", Perturbation("shuffled", at + 1), names, names, each + 5, one, 5 * one, one)
+        PerturbedItems("loss", Perturbation("shuffled", at + 1), names, names, each + 5, one, 5 * one, one)
         for at, each in enumerate(lost)
     ]
     tests = changes(made)
@@ -175,7 +176,7 @@ def test_perturbations_of_a_target_are_one_family_and_beside_the_twin() -> None:
     same = beyond(made, made)
     assert same.estimate == pytest.approx([0, 0, 0])
     # Texts whose number of tokens changes when they are perturbed.
-    longer = Items("loss", Perturbation("shuffled", 1), names, names, 12 * one, 2 * one, 5 * one, one)
+    longer = PerturbedItems("loss", Perturbation("shuffled", 1), names, names, 12 * one, 2 * one, 5 * one, one)
     assert changes([longer]).estimate == pytest.approx([longer.value - longer.baseline])
 
 

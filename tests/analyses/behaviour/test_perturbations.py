@@ -8,8 +8,8 @@ import pytest
 
 from lamina.analyses.behaviour.perturbations import (
     Lexicon,
+    PerturbableText,
     Perturbation,
-    Written,
     joined,
     missing,
     order_of,
@@ -32,7 +32,7 @@ def text(id: str = "t", words: tuple[str, ...] = WORDS) -> Text:
 
 
 def moved(how: str, strength: float, id: str = "t", **settings: int) -> list[int]:
-    return order_of(Perturbation(how, strength), Written.of(text(id)), **{"seed": 0, **settings})  # type: ignore[arg-type]
+    return order_of(Perturbation(how, strength), PerturbableText.of(text(id)), **{"seed": 0, **settings})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -63,7 +63,7 @@ def test_within_ngrams_words_move_no_further_than_their_ngram() -> None:
 
 
 def test_every_order_is_drawn_equally_often_and_again_by_the_same_key() -> None:
-    written = [Written(str(at), ("a", "b", "c"), (Span(0, 3),)) for at in range(1200)]
+    written = [PerturbableText(str(at), ("a", "b", "c"), (Span(0, 3),)) for at in range(1200)]
     drawn = Counter(tuple(order_of(Perturbation("shuffled", 1), each, seed=3)) for each in written)
     assert len(drawn) == 6
     assert max(abs(count - 200) for count in drawn.values()) < 5 * (200 * 5 / 6) ** 0.5
@@ -95,12 +95,12 @@ def test_words_are_kept_by_share_and_by_part_of_speech() -> None:
 
 
 def test_what_a_text_lacks_is_named() -> None:
-    bare = Written.of(Text("t", ("a", "b")))
+    bare = PerturbableText.of(Text("t", ("a", "b")))
     assert missing(Perturbation("phrases", 1), bare) == "dependencies"
     assert missing(Perturbation("function", 0.5), bare) == "universal parts of speech"
     assert missing(Perturbation("shuffled", 1), bare) is None
     other = Text("t", ("a",), edges={"pos": (Edge(("NNS",), Span(0, 1)),)})
-    assert Written.of(other).tags is None, "only universal parts of speech tell content words"
+    assert PerturbableText.of(other).tags is None, "only universal parts of speech tell content words"
 
 
 @pytest.mark.parametrize(

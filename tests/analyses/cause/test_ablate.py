@@ -15,10 +15,18 @@ from torch import Tensor
 
 import lamina
 from benchmarks.planted import ablated
-from lamina.analyses.cause.ablate_effects import AGREEMENT, CONTRASTS, EFFECTS, Ablated, contrast_rows, effect_rows
+from lamina.analyses.cause.ablate_effects import (
+    AGREEMENT,
+    CONTRASTS,
+    EFFECTS,
+    AblationScores,
+    contrast_rows,
+    effect_rows,
+)
 from lamina.analyses.cause.ablate_findings import tell_findings
-from lamina.analyses.cause.ablate_parts import DRAWS, Part, planned
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.ablate_parts import DRAWS, AblatedPart, plan_ablations
+from lamina.analyses.cause.targets import Target, TargetScores
+from lamina.framework.verify import check_findings
 from lamina.corpora import corpus_from
 from lamina.encoders.edits import Edit
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -96,9 +104,9 @@ def test_a_head_that_always_says_the_same_matters_to_zeros_and_not_to_the_mean()
 def test_random_components_are_as_large_as_a_head_and_drawn_by_seed() -> None:
     parts = Interventions(tiny_causal())
     asked: dict[str, Any] = {"components": ["head"], "hows": ["zero"], "heads": parts.heads, "means": {}}
-    drawn = [each for each in planned(parts, **asked, seed=0) if each.component == "random"]
-    again = [each for each in planned(parts, **asked, seed=0) if each.component == "random"]
-    other = [each for each in planned(parts, **asked, seed=1) if each.component == "random"]
+    drawn = [each for each in plan_ablations(parts, **asked, seed=0) if each.component == "random"]
+    again = [each for each in plan_ablations(parts, **asked, seed=0) if each.component == "random"]
+    other = [each for each in plan_ablations(parts, **asked, seed=1) if each.component == "random"]
     assert len(drawn) == parts.encoder.blocks
     for part, same, different in zip(drawn, again, other, strict=True):
         units = [edit.mixed[part.block].where for edit in part.edits]
@@ -120,27 +128,27 @@ class Counted(Target):
     def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> np.ndarray:
         raise NotImplementedError
 
-    def score(self, kept: np.ndarray) -> Scores:
+    def score(self, kept: np.ndarray) -> TargetScores:
         raise NotImplementedError
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Tensor:
         raise NotImplementedError
 
 
-def taken_away(target: Target, broken: Mapping[tuple[str, int | None], int]) -> Ablated:
+def taken_away(target: Target, broken: Mapping[tuple[str, int | None], int]) -> AblationScores:
     """Parts without which the first so many items are wrong."""
     many = len(target.items)
     parts, after = [], []
     for (component, head), wrong in broken.items():
-        parts.append(Part(component, 0, head, "zero" if component == "block" else "mean", (Edit(),)))
-        after.append(Scores(np.where(np.arange(many) < wrong, 0.0, 1.0), np.ones(many)))
-    return Ablated(target, tuple(parts), Scores(np.ones(many), np.ones(many)), tuple(after), None)
+        parts.append(AblatedPart(component, 0, head, "zero" if component == "block" else "mean", (Edit(),)))
+        after.append(TargetScores(np.where(np.arange(many) < wrong, 0.0, 1.0), np.ones(many)))
+    return AblationScores(target, tuple(parts), TargetScores(np.ones(many), np.ones(many)), tuple(after), None)
 
 
 DRAWN: dict[str, Any] = {"samples": 200, "seed": 0}
 
 
-def tables_of(made: Ablated) -> dict[str, pd.DataFrame]:
+def tables_of(made: AblationScores) -> dict[str, pd.DataFrame]:
     return {
         "effects": pd.DataFrame(effect_rows([made], **DRAWN), columns=list(EFFECTS)),
         "contrasts": pd.DataFrame(contrast_rows([made], **DRAWN), columns=list(CONTRASTS)),
@@ -213,12 +221,12 @@ def test_a_head_is_compared_with_a_random_component_in_pairs() -> None:
     assert equal.text.startswith("No head matters to accuracy on minimal pairs more than a random component")
 
 
-def blocks(*wrong: int) -> Ablated:
+def blocks(*wrong: int) -> AblationScores:
     """Layers without which the first so many of 60 pairs are wrong."""
     one = np.ones(60)
-    after = [Scores(np.where(np.arange(60) < many, 0.0, 1.0), one) for many in wrong]
-    parts = [Part("block", at, None, "zero", (Edit(),)) for at in range(len(wrong))]
-    return Ablated(Counted(60), tuple(parts), Scores(one, one), tuple(after), None)
+    after = [TargetScores(np.where(np.arange(60) < many, 0.0, 1.0), one) for many in wrong]
+    parts = [AblatedPart("block", at, None, "zero", (Edit(),)) for at in range(len(wrong))]
+    return AblationScores(Counted(60), tuple(parts), TargetScores(one, one), tuple(after), None)
 
 
 def test_the_layer_that_matters_most_is_one_that_no_other_can_be_above() -> None:

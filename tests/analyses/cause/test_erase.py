@@ -14,25 +14,26 @@ import torch
 
 import lamina
 from lamina.analyses.cause import erase_effects
-from lamina.analyses.cause.asking import Material
+from lamina.analyses.cause.asking import TargetData
 from lamina.analyses.cause.effects import Effect
 from lamina.analyses.cause.erase import erase
-from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, Erasers
+from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, LayerErasers
 from lamina.analyses.cause.erase_effects import (
     OPEN,
     UNKNOWN,
     UNUSED,
     USED,
-    Erased,
-    Measured,
+    ErasureEffects,
+    ErasureScores,
     compare_layers,
     measure_target,
     variances_alike,
     verdict_of,
 )
 from lamina.analyses.cause.erase_findings import tell_findings
-from lamina.analyses.cause.loss import Loss
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.loss import LossTarget
+from lamina.analyses.cause.targets import TargetScores
+from lamina.framework.verify import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions
@@ -58,7 +59,7 @@ def planted_tables(random: str = "variance") -> dict[str, pd.DataFrame]:
         "learn": 1000,
         "words": 100,
     }
-    material = Material(splits, agreement_pairs(103, 200))
+    material = TargetData(splits, agreement_pairs(103, 200))
     return dict(erase.function(planted(0), material, **asked, samples=300, draws=5, random=random, twin=False).tables)
 
 
@@ -108,7 +109,7 @@ def verdict(
         # Clear where the interval does not hold 0.
         return Effect(0.9, 0.9 + middle, middle, -ends[1], -ends[0], 0.5 if ends[0] <= 0 <= ends[1] else 0.001, 40)
 
-    measured = Measured(
+    measured = ErasureEffects(
         1,
         {CONCEPT: 1, RANDOM: 1, CONTROL: 1},
         {CONCEPT: 0.17, RANDOM: variance, CONTROL: 0.1},
@@ -192,10 +193,10 @@ def test_one_more_random_subspace_is_rarely_taken_for_a_concept() -> None:
     counts, units = np.full(40, 10.0), tuple(map(str, range(40)))
     for _ in range(times):
         base = rng.normal(30, 3, 40)
-        draws = [Scores(base + 10 * rng.normal(0, 0.1) + rng.normal(0, 0.5, 40), counts) for _ in range(6)]
+        draws = [TargetScores(base + 10 * rng.normal(0, 0.1) + rng.normal(0, 0.5, 40), counts) for _ in range(6)]
         after = {CONCEPT: draws[:1], RANDOM: draws[1:], CONTROL: draws[1:2]}
         even = dict.fromkeys(after, 0.1)
-        erased = Erased(1, dict.fromkeys(after, 1), even, Scores(base, counts), after, units, 1)
+        erased = ErasureScores(1, dict.fromkeys(after, 1), even, TargetScores(base, counts), after, units, 1)
         (measured,) = compare_layers([erased], samples=300, seed=0)
         difference = measured.differences[RANDOM]
         found += difference.low > 0 or difference.high < 0
@@ -205,7 +206,7 @@ def test_one_more_random_subspace_is_rarely_taken_for_a_concept() -> None:
 def test_only_words_that_the_model_sees_are_erased() -> None:
     encoder = tiny_masked()
     texts = [Text(str(at), ("the", "lazy", "dog", "runs", "far", "away")) for at in range(3)]
-    target, parts = Loss(language_model(encoder), texts), Interventions(encoder, heads=False)
+    target, parts = LossTarget(language_model(encoder), texts), Interventions(encoder, heads=False)
     nothing = torch.zeros(encoder.width, dtype=torch.float64)
     away = Eraser(torch.eye(encoder.width).double(), torch.eye(encoder.width).double(), nothing, 1.0)
     special = erase_effects._special(encoder)
@@ -222,7 +223,7 @@ def test_only_words_that_the_model_sees_are_erased() -> None:
         assert (changed[at, : len(ids)][words] == 0).all()
     everywhere = erase_effects._erasing(away, target.rows, None)(clean.states[1], clean)
     assert (everywhere == 0).all()
-    erasers = [Erasers(layer, away, (away, away), away) for layer in (1, encoder.blocks)]
+    erasers = [LayerErasers(layer, away, (away, away), away) for layer in (1, encoder.blocks)]
     found = compare_layers(measure_target(parts, target, erasers, tokens="all", what="loss"), samples=20, seed=0)
     assert [each.layer for each in found] == [1, encoder.blocks]
     assert found[0].differences[CONTROL].effect == pytest.approx(0, abs=1e-9)
@@ -245,4 +246,4 @@ def test_what_cannot_be_erased_is_said() -> None:
     with pytest.raises(TaskError, match=r"too few targets to fit an eraser.*for states of 16 dimensions"):
         lamina.erase(tiny_masked(), splits, tasks=["kind"], **few)
     with pytest.raises(CorpusError, match="has no training texts to fit erasers on"):
-        erase.function(tiny_masked(), Material(corpus), targets=["loss"])
+        erase.function(tiny_masked(), TargetData(corpus), targets=["loss"])

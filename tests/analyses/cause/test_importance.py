@@ -11,8 +11,8 @@ import torch
 from scipy.stats import spearmanr
 
 from lamina.analyses.cause.importance import GateGradients, agreement_of, corrected, gate_gradients, importance_rows
-from lamina.analyses.cause.loss import Loss
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.loss import LossTarget
+from lamina.analyses.cause.targets import TargetScores
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
 from lamina.types import Text
@@ -38,7 +38,7 @@ def mean_loss(weights: tuple[int, int, float], text: Text) -> float:
 
 def test_gate_gradients_are_finite_differences_of_output_weights() -> None:
     encoder = tiny_causal()
-    found = gate_gradients(Interventions(encoder), Loss(language_model(encoder), TEXTS))
+    found = gate_gradients(Interventions(encoder), LossTarget(language_model(encoder), TEXTS))
     assert found.units == ("x", "y")
     for at, (block, head) in list(enumerate(found.heads))[::5]:
         for text, mine in zip(TEXTS, found.sums[:, at], strict=True):
@@ -58,11 +58,13 @@ def test_importance_is_normalised_by_layer_with_intervals_over_units() -> None:
     assert all(low < own < high for *_, own, low, high in rows)
 
 
-def scored(effects: np.ndarray, noise: float, units: int, seed: int) -> tuple[Scores, list[Scores], list[str]]:
+def scored(
+    effects: np.ndarray, noise: float, units: int, seed: int
+) -> tuple[TargetScores, list[TargetScores], list[str]]:
     """Scores of items that are effects and noise."""
     rng, one = np.random.default_rng(seed), np.ones(units)
-    after = [Scores(each + noise * rng.normal(size=units), one) for each in effects]
-    return Scores(np.zeros(units), one), after, [f"u{at:03}" for at in range(units)]
+    after = [TargetScores(each + noise * rng.normal(size=units), one) for each in effects]
+    return TargetScores(np.zeros(units), one), after, [f"u{at:03}" for at in range(units)]
 
 
 def test_agreement_is_spearmans_of_sizes_and_its_interval_holds_what_other_documents_show() -> None:

@@ -22,7 +22,7 @@ from lamina.analyses.cause.patch_pairs import (
     EVERYWHERE,
     GAPS,
     POSITIONS,
-    Patch,
+    PairPatch,
     ask_pairs,
     measure_pairs,
     pair_tables,
@@ -30,18 +30,19 @@ from lamina.analyses.cause.patch_pairs import (
 from lamina.analyses.cause.patch_questions import (
     CONTROLS,
     DIFFERENCES,
-    OWN,
     PATCH,
     RANDOM,
+    ROLE_TOKENS,
     ROLES,
     UNCHANGED,
-    Both,
+    TwoContexts,
     find_pairs,
     measure_turns,
     places_of,
     turned_tables,
 )
-from lamina.analyses.cause.patching import Places, put_in
+from lamina.analyses.cause.patching import PatchTokens, put_in
+from lamina.framework.verify import check_findings
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
 from lamina.encoders.heads_on_states import head_on_states
@@ -120,7 +121,9 @@ def test_all_states_of_another_text_make_what_that_text_makes() -> None:
         [_row(at, np.array(ids)) for at, ids in enumerate(own)]
         for own in (([5, 6, 7, 8, 9, 10], [5, 6, 7]), ([11, 12, 13, 14, 15, 16], [17, 18, 19]))
     )
-    edits = [put_in(layer, [Places.alike(np.arange(len(row.ids))) for row in rows]) for layer in range(encoder.layers)]
+    edits = [
+        put_in(layer, [PatchTokens.alike(np.arange(len(row.ids))) for row in rows]) for layer in range(encoder.layers)
+    ]
     found = {(made.edit, row): states for made in parts.run(rows, edits, donors=donors)
              for row, states in zip(made.rows, made.states[encoder.blocks], strict=True)}  # fmt: skip
     expected = {row: states for made in parts.run(donors, [])
@@ -161,7 +164,7 @@ def test_turned_answers_are_those_of_a_run_patched_by_hand(
     assert {row[4] for row in turned.controls if row[1] == UNCHANGED} == {0.0}
 
 
-def _by_hand(encoder: HuggingFaceEncoder, pair: Both, role: str, layer: int) -> str:
+def _by_hand(encoder: HuggingFaceEncoder, pair: TwoContexts, role: str, layer: int) -> str:
     """The answer when a hook puts states of the other run in."""
     model: Any = encoder.span_model
     places = places_of(pair)[role]
@@ -245,7 +248,7 @@ def turns(shares: dict[str, tuple[int, ...]], many: int = 40) -> Result:
     outcomes: dict[tuple[str, int, str], np.ndarray] = {}
     for role, own in shares.items():
         for layer, turned in enumerate(own):
-            for kind, number in ((OWN, turned), (RANDOM, 2)):
+            for kind, number in ((ROLE_TOKENS, turned), (RANDOM, 2)):
                 outcomes[kind, layer, role] = np.where(np.arange(many) < number, "turned", "kept")
     units = np.array([f"d{at:02}" for at in range(many)])
     there = {role: np.ones(many, bool) for role in shares}
@@ -284,7 +287,7 @@ def test_pairs_are_compared_with_random_tokens_in_pairs() -> None:
     gap = np.column_stack([rng.normal(2, 0.5, 60), np.zeros(60)])
     every = np.arange(60)
     patches = [
-        Patch(layer, position, every, gap[:, 0] * (1 - share), gap[:, 0] * 0.9)
+        PairPatch(layer, position, every, gap[:, 0] * (1 - share), gap[:, 0] * 0.9)
         for layer, position, share in ((0, "word", 1.0), (1, "word", 0.1), (0, "after", 0.0), (1, "after", 0.9))
     ]
     found = pair_tables(gap, patches, [f"p{at:02}" for at in every])

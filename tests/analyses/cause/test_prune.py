@@ -14,24 +14,25 @@ import torch
 from scipy.stats import t as student
 
 import lamina
-from lamina.analyses.cause.effects import Change, effects_of, measure
-from lamina.analyses.cause.loss import Loss
+from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
+from lamina.analyses.cause.loss import LossTarget
 from lamina.analyses.cause.prune import prune
 from lamina.analyses.cause.prune_curve import (
     CONTRASTS,
     CURVE,
     SHARES,
-    Curve,
-    Value,
+    PruningCurve,
+    ScoreDraws,
     contrast_rows,
     curves,
+    score_draws,
     share_rows,
-    valued,
 )
-from lamina.analyses.cause.prune_orders import Order, harm, importance, orders, parts_of, points_of, removed
-from lamina.analyses.cause.prune_saving import Point, save_point
-from lamina.analyses.cause.some_items import SomeItems, halved, same_items
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.prune_orders import PruningOrder, harm, importance, orders, parts_of, points_of, removed
+from lamina.analyses.cause.prune_saving import CurvePoint, save_point
+from lamina.analyses.cause.some_items import SubsetTarget, halved, same_items
+from lamina.analyses.cause.targets import TargetScores
+from lamina.framework.verify import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -80,7 +81,7 @@ def with_an_idle_block() -> HuggingFaceEncoder:
 
 def test_halves_share_no_document_and_score_as_the_whole_does() -> None:
     encoder = tiny_causal()
-    whole = Loss(language_model(encoder), texts(12))
+    whole = LossTarget(language_model(encoder), texts(12))
     one, other = halved(whole, seed=3)
     assert not set(one.units) & set(other.units)
     assert sorted(one.items + other.items) == sorted(whole.items)
@@ -92,13 +93,13 @@ def test_halves_share_no_document_and_score_as_the_whole_does() -> None:
     np.testing.assert_array_equal(some.counts, every.counts[at])
     assert same_items(whole, one).items == one.items
     with pytest.raises(CorpusError, match="there is only one document, pair or question; raise --items"):
-        halved(SomeItems(whole, [0, 1]), seed=3)
+        halved(SubsetTarget(whole, [0, 1]), seed=3)
 
 
 @pytest.mark.parametrize("by", ["importance", "effect"])
 def test_heads_that_do_nothing_go_first_and_cost_nothing(by: Any) -> None:
     encoder = with_idle_heads()
-    parts, target = Interventions(encoder), Loss(language_model(encoder), texts(12))
+    parts, target = Interventions(encoder), LossTarget(language_model(encoder), texts(12))
     choosing, scored = halved(target, seed=0)
     points = points_of(6, None)
     (order,) = orders(parts, choosing, [by], "head", points=points, draws=1, seed=0, again=False)
@@ -116,7 +117,7 @@ def test_heads_that_do_nothing_go_first_and_cost_nothing(by: Any) -> None:
 
 def test_a_block_that_adds_nothing_goes_first() -> None:
     encoder = with_an_idle_block()
-    parts, target = Interventions(encoder), Loss(language_model(encoder), texts(8))
+    parts, target = Interventions(encoder), LossTarget(language_model(encoder), texts(8))
     by_gradient = importance(parts, target, "block")
     by_effect = harm(parts, target, parts_of(parts, "block"), ())
     for worth in (by_gradient, by_effect):
@@ -136,12 +137,12 @@ def test_a_block_that_adds_nothing_goes_first() -> None:
 def test_the_curve_is_the_score_of_the_saved_models(tmp_path: Path) -> None:
     encoder = tiny_causal()
     parts, some = Interventions(encoder), texts(6)
-    target = Loss(language_model(encoder), some)
-    order = Order("top", ((2, 1), (0, 0), (1, 1), (2, 0), (0, 1), (1, 0)))
+    target = LossTarget(language_model(encoder), some)
+    order = PruningOrder("top", ((2, 1), (0, 0), (1, 1), (2, 0), (0, 1), (1, 0)))
     (curve,) = curves(parts, target, [order], [0, 3, 6], samples=20, seed=0)
     for at, many in enumerate((0, 3, 6)):
         saved = save_pruned(parts, order.without(many), tmp_path / str(many))
-        score = measure(Interventions(saved), Loss(language_model(saved), some), [])[0]
+        score = measure(Interventions(saved), LossTarget(language_model(saved), some), [])[0]
         assert curve.scored.value[at] == pytest.approx(score.value, rel=1e-5)
     rows = list(curve.rows())
     assert [row[:4] for row in rows] == [("top", 0, 6, 1.0), ("top", 3, 3, 0.5), ("top", 6, 0, 0.0)]
@@ -150,7 +151,7 @@ def test_the_curve_is_the_score_of_the_saved_models(tmp_path: Path) -> None:
 
 def test_again_measures_what_is_left_once_others_are_gone() -> None:
     encoder = tiny_causal(seed=3)
-    parts, target = Interventions(encoder), Loss(language_model(encoder), texts(8))
+    parts, target = Interventions(encoder), LossTarget(language_model(encoder), texts(8))
     every = parts_of(parts, "head")
     (order,) = orders(parts, target, ["effect"], "head", points=[0, 2, 4, 6], draws=1, seed=0, again=True)
     first = list(order.parts[:2])
@@ -169,7 +170,7 @@ def test_again_measures_what_is_left_once_others_are_gone() -> None:
 def test_the_share_ends_where_the_score_first_falls(values: list[float], lower: bool, gone: int) -> None:
     every = np.array(values)
     drawn = np.stack([every, every, every - 0.02 * (np.arange(4) > 0) * (1 - 2 * lower)])
-    curve = Curve("top", np.array([0, 2, 4, 6]), 6, Value(every, drawn), lower)
+    curve = PruningCurve("top", np.array([0, 2, 4, 6]), 6, ScoreDraws(every, drawn), lower)
     assert float(curve.share.value) == gone / 6
     assert curve.share.drawn[:2].tolist() == [gone / 6] * 2
     assert curve.share.drawn[2] <= gone / 6
@@ -180,7 +181,7 @@ def test_the_interval_of_random_orders_is_that_of_few_numbers() -> None:
     encoder = tiny_causal()
     parts = Interventions(encoder)
     same = [Text(f"s{at}", WORDS[:5], doc=f"d{at}") for at in range(6)]
-    target = Loss(language_model(encoder), same)
+    target = LossTarget(language_model(encoder), same)
     found = orders(parts, target, ["random"], "head", points=[0, 3, 6], draws=5, seed=0, again=False)
     assert len(found) == 5
     (curve,) = curves(parts, target, found, [0, 3, 6], samples=4000, seed=0)
@@ -192,8 +193,8 @@ def test_the_interval_of_random_orders_is_that_of_few_numbers() -> None:
 
 
 def test_one_document_has_no_interval() -> None:
-    scores = measure(Interventions(tiny_causal()), Loss(language_model(tiny_causal()), texts(1)), [])
-    found = valued(scores, ["d"], samples=10, seed=0)
+    scores = measure(Interventions(tiny_causal()), LossTarget(language_model(tiny_causal()), texts(1)), [])
+    found = score_draws(scores, ["d"], samples=10, seed=0)
     assert np.isfinite(found.value).all()
     assert np.isnan(found.interval).all()
 
@@ -230,18 +231,20 @@ def test_a_fine_tuned_model_stays_one(tmp_path: Path) -> None:
     (folder / ABOUT).write_text(json.dumps({"format": FORMAT, "task": "pos", "layers": 4, "guard": GUARD}))
     (folder / TEXTS).write_text(text_hash(texts(1)[0]) + "\n")
     encoder = load_encoder(str(folder), device="cpu")
-    saved, _ = save_point(Interventions(encoder), [Order("top", ((2, None), (1, None)))], Point("top", 2))
+    saved, _ = save_point(Interventions(encoder), [PruningOrder("top", ((2, None), (1, None)))], CurvePoint("top", 2))
     assert read_about(saved) == {"format": FORMAT, "task": "pos", "layers": 2, "guard": GUARD}
     assert used_texts(saved) == used_texts(folder)
 
 
-def crossing(share: float, documents: int, rng: np.random.Generator, points: int = 10, spread: float = 0.002) -> Value:
+def crossing(
+    share: float, documents: int, rng: np.random.Generator, points: int = 10, spread: float = 0.002
+) -> ScoreDraws:
     """The curve of a score that stays within a point until this share is gone, and falls by 3 points after."""
     gone = np.arange(points + 1) / points
     truth = 0.9 - 0.03 * (gone > share + 1e-9)
     hits = truth + rng.normal(0, spread, (documents, points + 1))
-    scores = [Scores(each, np.ones(documents)) for each in hits.T]
-    return valued(scores, [f"d{at}" for at in range(documents)], samples=400, seed=0)
+    scores = [TargetScores(each, np.ones(documents)) for each in hits.T]
+    return score_draws(scores, [f"d{at}" for at in range(documents)], samples=400, seed=0)
 
 
 def told(
@@ -251,12 +254,12 @@ def told(
     rng = np.random.default_rng(0)
     points = np.arange(11)
     found = [
-        Curve(by, points, 10, crossing(share, documents, rng), lower_is_better=False, units=documents)
+        PruningCurve(by, points, 10, crossing(share, documents, rng), lower_is_better=False, units=documents)
         for by, share in shares.items()
     ]
-    whole = Scores(0.9 + rng.normal(0, 0.02, documents), np.ones(documents))
-    twin = Scores(control + rng.normal(0, 0.02, documents), np.ones(documents))
-    test = effects_of([Change(twin, whole, [f"d{at}" for at in range(documents)])])[0]
+    whole = TargetScores(0.9 + rng.normal(0, 0.02, documents), np.ones(documents))
+    twin = TargetScores(control + rng.normal(0, 0.02, documents), np.ones(documents))
+    test = effects_of([ScoreChange(twin, whole, [f"d{at}" for at in range(documents)])])[0]
     beside = (twin.value, twin.value - 0.1, twin.value + 0.1, whole.value, test.effect, test.low, test.high, test.p)
     tables = {
         "curve": pd.DataFrame([row for curve in found for row in curve.rows()], columns=list(CURVE)),

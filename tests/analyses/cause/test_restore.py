@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import lamina
 from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restore_layers import Changed, Span
+from lamina.analyses.cause.restore_layers import ChangedLayers, LayerRange
 from lamina.analyses.cause.restore_transfer import linear_heads
 from lamina.corpora.questions import make_question
 from lamina.encoders import load_encoder
@@ -188,7 +188,7 @@ def shown(
     """A result of a model of four blocks with about these differences: how, first, last, effect."""
     own = [outcomes(tuned, metric, documents)]
     changed = [
-        Changed(how, Span(first, last), [outcomes(tuned + effect, metric, documents, spread, at)], own)
+        ChangedLayers(how, LayerRange(first, last), [outcomes(tuned + effect, metric, documents, spread, at)], own)
         for at, (how, first, last, effect) in enumerate(effects)
     ]
     table = effect_table(changed, metric, "document", seed=0)

@@ -9,23 +9,24 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.cause.asking import Material
-from lamina.analyses.cause.linked import ALL, BESIDES, Links, attachments
+from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
+from lamina.analyses.cause.asking import TargetData
+from lamina.analyses.cause.linked import ALL_LINKS, BESIDES, LinksTarget, attachments
 from lamina.analyses.cause.roles import roles
 from lamina.analyses.cause.roles_effects import (
     GROUPS,
     ROLES,
-    Needed,
-    Without,
+    HeadAblations,
+    RoleNeed,
     group_rows,
     role_rows,
     within_layers,
 )
 from lamina.analyses.cause.roles_findings import tell_findings
-from lamina.analyses.cause.roles_heads import Role, roles_of
-from lamina.analyses.cause.roles_targets import asked_of
-from lamina.analyses.cause.targets import Scores
-from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
+from lamina.analyses.cause.roles_heads import HeadRole, roles_of
+from lamina.analyses.cause.roles_targets import role_targets
+from lamina.analyses.cause.targets import TargetScores
+from lamina.framework.verify import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw
@@ -45,7 +46,7 @@ def splits() -> Splits:
 @pytest.fixture(scope="module")
 def joined(splits: Splits) -> Result:
     encoder = planted(0)
-    material = Material(splits, pairs=agreement_pairs(3, 80))
+    material = TargetData(splits, pairs=agreement_pairs(3, 80))
     made = roles.function(encoder, material, watched=120, items=80, samples=50, twin=False)
     about = Provenance({"name": "planted"}, {"name": "planted"}, {})
     return Result("roles", dict(made.tables), about)
@@ -94,9 +95,9 @@ def test_findings_the_figure_and_the_atlas_name_the_head(joined: Result) -> None
 
 def test_links_of_all_relations_are_told_in_one_run(splits: Splits) -> None:
     encoder = planted(0)
-    links = Links(encoder, attachments, 2, list(splits.scored)[:20], splits)
+    links = LinksTarget(encoder, attachments, 2, list(splits.scored)[:20], splits)
     kept = np.stack([np.arange(len(links.relations)) % 2 for _ in links.rows]).astype(float)
-    whole, own, rest = (links.scores(kept, name) for name in (ALL, "nsubj", f"{BESIDES}nsubj"))
+    whole, own, rest = (links.scores(kept, name) for name in (ALL_LINKS, "nsubj", f"{BESIDES}nsubj"))
     assert own.counts.sum() == links.counts["nsubj"] == 20
     np.testing.assert_allclose(own.hits + rest.hits, whole.hits)
     np.testing.assert_allclose(own.counts + rest.counts, whole.counts)
@@ -105,17 +106,19 @@ def test_links_of_all_relations_are_told_in_one_run(splits: Splits) -> None:
         links.scores(kept, "unknown")
 
 
-def _needed(effects: np.ndarray, finds: np.ndarray, *, seed: int = 0, units: int = 40) -> Needed:
+def _needed(effects: np.ndarray, finds: np.ndarray, *, seed: int = 0, units: int = 40) -> RoleNeed:
     """Heads whose scores differ from the model's by `effects` on average."""
     rng = np.random.default_rng(seed)
     ones, before = np.ones(units), rng.normal(size=units)
     noise = 0.05 * rng.normal(size=(*effects.shape, units))
     after = {
-        (block, head): Scores(before + effects[block, head] + noise[block, head], ones)
+        (block, head): TargetScores(before + effects[block, head] + noise[block, head], ones)
         for block, head in np.ndindex(effects.shape)
     }
-    role = Role("obj", "relation", finds, finds > 0.5)
-    return Needed(role, Without("link:obj@2", False, tuple(map(str, range(units))), Scores(before, ones), after))
+    role = HeadRole("obj", "relation", finds, finds > 0.5)
+    return RoleNeed(
+        role, HeadAblations("link:obj@2", False, tuple(map(str, range(units))), TargetScores(before, ones), after)
+    )
 
 
 def test_a_head_is_compared_with_the_mean_of_its_layer_without_the_role() -> None:
@@ -206,13 +209,13 @@ def test_coreference_is_asked_for_where_a_head_has_the_role() -> None:
     )
     splits, texts = Splits(train, scored), list(scored)
     given = {"layer": 2, "items": 40, "seed": 0}
-    asked, skipped = asked_of(planted(0), Material(splits), splits, texts, **given)
+    asked, skipped = role_targets(planted(0), TargetData(splits), splits, texts, **given)
     assert asked.coreference is not None
     assert asked.coreference.name == "link:coreference@2"
     assert asked.attachment is not None
     assert asked.attachment.name == "link:all@2"
     assert not skipped
     # A head that finds antecedents is needed; otherwise half of the time would be spent on nobody.
-    without, told = asked_of(planted(0), Material(splits), splits, texts, **given, coreference=False)
+    without, told = role_targets(planted(0), TargetData(splits), splits, texts, **given, coreference=False)
     assert without.coreference is None
     assert told == {"texts with coreference that are not asked about: no head has that role": 40}

@@ -14,15 +14,15 @@ import torch
 import transformers
 
 from lamina.analyses.behaviour.verdicts import score_pairs
-from lamina.analyses.cause.answers import Answers
-from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
+from lamina.analyses.cause.answers import AnswersTarget
+from lamina.analyses.cause.asking import TargetData, chosen_targets, targets_of
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.judgements import Judgements
-from lamina.analyses.cause.loss import Loss
-from lamina.analyses.cause.probe_readers import Asked, SavedReader, linear_readers, spans_of
-from lamina.analyses.cause.probed import Probed
-from lamina.analyses.cause.tagged import Classes, Tags
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.judgements import PairsTarget
+from lamina.analyses.cause.loss import LossTarget
+from lamina.analyses.cause.probe_readers import BatchSpans, SavedReader, linear_readers, spans_of
+from lamina.analyses.cause.probed import ProbeTarget
+from lamina.analyses.cause.tagged import ClassesTarget, TagsTarget
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.corpora.minimal_pairs import pairs_from
@@ -83,7 +83,7 @@ def tuned(head: str, architecture: str = "bert", **config: Any) -> HuggingFaceEn
     return encoder
 
 
-def clean(encoder: HuggingFaceEncoder, target: Target) -> Scores:
+def clean(encoder: HuggingFaceEncoder, target: Target) -> TargetScores:
     return measure(Interventions(encoder, heads=False), target, [])[0]
 
 
@@ -91,7 +91,7 @@ def test_the_loss_of_a_causal_model_is_its_surprisal_in_windows_too() -> None:
     encoder = tiny_causal()
     long = Text("long", tuple(WORDS[at % 9] for at in range(encoder.limit)), doc="d9")
     asked = [*texts(), long]
-    target = Loss(language_model(encoder), asked)
+    target = LossTarget(language_model(encoder), asked)
     scored = list(score(language_model(encoder), [Passage.of(text) for text in asked]))
     found = clean(encoder, target)
     np.testing.assert_allclose(found.hits, [-each.total for each in scored], atol=1e-4)
@@ -102,7 +102,7 @@ def test_the_loss_of_a_causal_model_is_its_surprisal_in_windows_too() -> None:
 
 def test_the_loss_of_a_masked_model_is_that_of_pieces_hidden_at_once() -> None:
     encoder = tiny_masked()
-    found = clean(encoder, Loss(language_model(encoder), texts(), seed=5))
+    found = clean(encoder, LossTarget(language_model(encoder), texts(), seed=5))
     whole: Any = encoder.whole
     for at, text in enumerate(texts()):
         ids = np.array(encoder.tokenizer(" ".join(text.words))["input_ids"])
@@ -125,7 +125,7 @@ def test_pairs_are_judged_as_the_analysis_of_pairs_does(make: Callable[[], Huggi
             ("the cat", "far cat"),
         ]
     )
-    target = Judgements(language_model(encoder), suite.pairs)
+    target = PairsTarget(language_model(encoder), suite.pairs)
     scored = score_pairs(language_model(encoder), suite.pairs)
     np.testing.assert_array_equal(clean(encoder, target).hits, scored.verdicts().value["plain"])
     states = encoder.last(target.rows)
@@ -137,7 +137,7 @@ def test_pairs_are_judged_as_the_analysis_of_pairs_does(make: Callable[[], Huggi
 def test_tags_are_those_that_the_model_says_at_first_pieces() -> None:
     labels = sorted(set(TAGS))
     encoder = tuned("TokenClassification", id2label=dict(enumerate(labels)), label2id={})
-    target = Tags(head_on_states(encoder, "token-classification"), texts(), "pos")
+    target = TagsTarget(head_on_states(encoder, "token-classification"), texts(), "pos")
     whole: Any = encoder.whole
     right = []
     for text in texts():
@@ -153,7 +153,7 @@ def test_tags_are_those_that_the_model_says_at_first_pieces() -> None:
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 def test_classes_are_those_of_the_pooled_or_last_token(architecture: str) -> None:
     encoder = tuned("SequenceClassification", architecture, num_labels=2)
-    target = Classes(head_on_states(encoder, "sequence-classification"), texts())
+    target = ClassesTarget(head_on_states(encoder, "sequence-classification"), texts())
     whole: Any = encoder.whole
     if encoder.pooler is not None:
         whole.base_model.register_module("pooler", encoder.pooler)
@@ -175,7 +175,7 @@ def test_answers_are_those_of_the_answerer() -> None:
         for question in typed_question("the dog sees ?", " ".join((*text.words, *WORDS)), WORDS[at]).questions()
     ]
     asked = [_renamed(question, str(at)) for at, question in enumerate(asked)]
-    target = Answers(head_on_states(encoder, "question-answering"), asked)
+    target = AnswersTarget(head_on_states(encoder, "question-answering"), asked)
     answerer = answerer_of(encoder)
     assert answerer is not None
     f1 = [best(said.text, each.answers).f1 for each, said in zip(asked, answerer.answer(asked), strict=True)]
@@ -190,7 +190,7 @@ def _renamed(question: Any, id: str) -> Any:
 def test_a_linear_probe_reads_what_it_reads_of_encoded_texts() -> None:
     encoder, task = tiny_masked(), get_task("pos")
     (reader,) = linear_readers(encoder, [(task, 1)], splits(), seed=0)
-    target = Probed(encoder, task, reader, texts(), splits=splits())
+    target = ProbeTarget(encoder, task, reader, texts(), splits=splits())
     right = []
     for made, text in zip(encoder.encode(texts()), texts(), strict=True):
         assert made.states is not None
@@ -216,7 +216,7 @@ def test_saved_probes_are_asked_of_the_layers_they_read(cut: Cut, tmp_path: Path
     save_probes(path, probes, task="dep", labels=("a", "b", "c"), encoder="", standard=standard)
     reader = SavedReader([SavedProbes(path)], cut)
     states = torch.randn(2, 6, encoder.layers, encoder.width, generator=torch.Generator().manual_seed(1))
-    asked = Asked(np.array([0, 1, 1]), np.array([[[1, 2], [3, 6]], [[0, 2], [2, 3]], [[4, 5], [0, 3]]]))
+    asked = BatchSpans(np.array([0, 1, 1]), np.array([[[1, 2], [3, 6]], [[0, 2], [2, 3]], [[4, 5], [0, 3]]]))
     found = reader.logits({layer: states[:, :, layer] for layer in reader.layers}, asked)
     for at in range(3):
         flat = standard.of(states[asked.row[at]].transpose(0, 1))
@@ -228,7 +228,7 @@ def test_saved_probes_are_asked_of_the_layers_they_read(cut: Cut, tmp_path: Path
 @pytest.mark.parametrize("name", ["loss", "pairs", "probe:pos@2"])
 def test_the_twin_is_asked_the_same_with_a_random_head_and_gradients_reach_states(name: str) -> None:
     encoder = tiny_masked()
-    material = Material(splits(), pairs_from([("the dog runs", "the dog run"), ("a cat sees", "a cat see")]))
+    material = TargetData(splits(), pairs_from([("the dog runs", "the dog run"), ("a cat sees", "a cat see")]))
     (target,) = targets_of(encoder, chosen_targets(encoder, [name], material), material, items=4, seed=0)
     twin = encoder.random_twin(0)
     other = target.of(twin)
@@ -244,7 +244,7 @@ def test_the_twin_is_asked_the_same_with_a_random_head_and_gradients_reach_state
 
 def test_a_model_with_a_head_for_tags_is_asked_for_them_by_default() -> None:
     encoder = tuned("TokenClassification", id2label=dict(enumerate(sorted(set(TAGS)))), label2id={})
-    material = Material(splits())
+    material = TargetData(splits())
     assert chosen_targets(encoder, None, material) == ("tags",)
     (target,) = targets_of(encoder, ("tags",), material, items=3, seed=0)
     twin = encoder.random_twin(0)
@@ -270,7 +270,7 @@ def test_a_model_with_a_head_for_tags_is_asked_for_them_by_default() -> None:
 def test_what_cannot_be_asked_is_said(name: str, said: str) -> None:
     encoder = tuned("TokenClassification", num_labels=3)
     with pytest.raises(InputError, match=said):
-        chosen_targets(encoder, [name], Material(splits()))
+        chosen_targets(encoder, [name], TargetData(splits()))
 
 
 def test_probes_of_another_model_are_refused(tmp_path: Path) -> None:
@@ -280,12 +280,12 @@ def test_probes_of_another_model_are_refused(tmp_path: Path) -> None:
     save_probes(path, probes, task="pos", labels=("DET", "NOUN"), encoder="another")
     learned = Result("probe", {}, Provenance({"name": "mpnet"}, {}, {}, (0,)), files={path.name: path})
     with pytest.raises(LaminaError, match="trained on mpnet with other weights or settings than this tiny bert"):
-        chosen_targets(encoder, ["probe:pos@1"], Material(splits(), probes=learned))
+        chosen_targets(encoder, ["probe:pos@1"], TargetData(splits(), probes=learned))
 
 
 def test_questions_without_a_set_of_them_are_asked_for() -> None:
     encoder = tuned("QuestionAnswering")
     with pytest.raises(InputError, match="name some with --questions"):
-        chosen_targets(encoder, ["qa"], Material(splits()))
+        chosen_targets(encoder, ["qa"], TargetData(splits()))
     some = questions_from(list(typed_question("who ?", "the dog sees a cat", "dog").questions()), "own")
-    assert chosen_targets(encoder, None, Material(splits(), questions=some)) == ("qa",)
+    assert chosen_targets(encoder, None, TargetData(splits(), questions=some)) == ("qa",)

@@ -14,24 +14,24 @@ import pandas as pd
 from lamina.activations import Runtime
 from lamina.analyses.behaviour.perturb_answers import QA, answer_items, random_answerer, span_answerer
 from lamina.analyses.behaviour.perturb_findings import TWIN, describe, tell_findings
-from lamina.analyses.behaviour.perturb_inputs import PerturbedTexts, chosen_targets
+from lamina.analyses.behaviour.perturb_inputs import PerturbedTexts, chosen_names
 from lamina.analyses.behaviour.perturb_items import (
     CONTRASTS,
     ITEMS,
     PERTURB,
     REMAINS,
-    Items,
+    PerturbedItems,
     ahead_of,
     beyond,
     contrast_rows,
     item_rows,
     score_of,
-    tell,
+    score_rows,
 )
 from lamina.analyses.behaviour.perturb_probes import (
     BY_WORD,
     PROBE,
-    Asked,
+    ProbedTask,
     ask_task,
     guesses,
     plan_task,
@@ -41,13 +41,15 @@ from lamina.analyses.behaviour.perturb_probes import (
 from lamina.analyses.behaviour.perturb_targets import (
     LOSS,
     PAIRS,
-    Drawing,
+    PerturbationPlan,
     loss_items,
     pair_items,
     some_pairs,
     some_texts,
 )
-from lamina.analyses.behaviour.perturbations import HOWS, How, Lexicon, plan
+from lamina.analyses.behaviour.perturbations import HOWS, Lexicon, Way, plan
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.probing.planning import Plan, training_cost
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits
@@ -127,7 +129,7 @@ def perturb(
         ),
     ] = None,
     how: Annotated[
-        Sequence[How] | None,
+        Sequence[Way] | None,
         Setting(
             "Perturbations: shuffled (n-grams stay whole; of 1 word: all words), shuffled_within (n-grams stay in "
             "their places), phrases, cut_first, cut_last, content, function, positions; all by default."
@@ -170,11 +172,11 @@ def perturb(
         >>> result.tables["perturb"].columns.tolist()[:4]  # doctest: +SKIP
         ['how', 'strength', 'target', 'value']
     """
-    chosen = chosen_targets(targets, encoder, texts, minimal_pairs, asked_questions)
+    chosen = chosen_names(targets, encoder, texts, minimal_pairs, asked_questions)
     perturbations = plan(HOWS if how is None else how, ngrams=ngrams, cuts=cuts, shifts=shifts)
-    drawing = Drawing(perturbations, seed, draws, Counter())
+    drawing = PerturbationPlan(perturbations, seed, draws, Counter())
     scored, train = (texts.scored, texts.train) if isinstance(texts, Splits) else (texts, texts)
-    material = _Material(
+    material = _PerturbedData(
         some_texts(scored, items, seed),
         [] if minimal_pairs is None else some_pairs(minimal_pairs, items, seed),
         [] if asked_questions is None else _answerable(asked_questions, items, seed),
@@ -184,11 +186,11 @@ def perturb(
         if target.startswith(PROBE) and isinstance(texts, Splits):
             asked = _planned(target, texts, encoder, runtime, steps=steps, seed=seed)
             material.probed[target] = ask_task(asked, material.texts)
-    own = list(_measured(chosen, _Model(encoder), material, drawing, runtime))
+    own = list(_measure(chosen, _ModelOrTwin(encoder), material, drawing, runtime))
     if not own:
         why = "; ".join(drawing.skipped) or "no perturbation was asked for"
         raise CorpusError(f"{texts.name}: nothing could be perturbed ({why})")
-    said = tell(own, samples=samples, seed=seed)
+    said = score_rows(own, samples=samples, seed=seed)
     tables = {
         "perturb": pd.DataFrame(said.scores, columns=list(PERTURB)),
         "remains": pd.DataFrame(said.remains, columns=list(REMAINS)),
@@ -197,10 +199,10 @@ def perturb(
         ),
         "items": item_rows(own),
     }
-    beside: list[Items] = []
+    beside: list[PerturbedItems] = []
     if twin and encoder.blocks:
-        beside = list(_measured(chosen, _Model(encoder, seed), material, drawing, runtime))
-        tables["twin"] = pd.DataFrame(tell(beside, samples=samples, seed=seed).scores, columns=list(PERTURB))
+        beside = list(_measure(chosen, _ModelOrTwin(encoder, seed), material, drawing, runtime))
+        tables["twin"] = pd.DataFrame(score_rows(beside, samples=samples, seed=seed).scores, columns=list(PERTURB))
     tables["contrasts"] = pd.DataFrame(_contrasts(own, beside, material), columns=list(CONTRASTS))
     for target, asked in material.probed.items():
         drawing.note({f"{target}: targets of several words": asked.longer})
@@ -225,7 +227,7 @@ def _cost(
     asked_questions: Questions | None, *, targets: Sequence[str] | None, items: int, twin: bool, **settings: Any,
 ) -> Cost:  # fmt: skip
     """A few items of each head's targets are perturbed and timed; of probes, encoding and a few steps of training."""
-    chosen = chosen_targets(targets, encoder, texts, minimal_pairs, asked_questions)
+    chosen = chosen_names(targets, encoder, texts, minimal_pairs, asked_questions)
     spoken = tuple(each for each in chosen if not each.startswith(PROBE))
     scored = texts.scored if isinstance(texts, Splits) else texts
     total = Cost(passes=1 + twin, texts=min(items, len(scored)), memory=memory_now())
@@ -255,19 +257,19 @@ def _planned(target: str, splits: Splits, encoder: Encoder, runtime: Runtime, *,
 
 
 @dataclass
-class _Material:
+class _PerturbedData:
     """What is perturbed."""
 
     texts: list[Text]
     pairs: list[Pair]
     questions: list[Question]
     lexicon: Lexicon | None
-    probed: dict[str, Asked] = field(default_factory=dict)
+    probed: dict[str, ProbedTask] = field(default_factory=dict)
     """Target -> the task, and the words it is asked about."""
 
 
 @dataclass(frozen=True)
-class _Model:
+class _ModelOrTwin:
     """A model, or its twin with random weights."""
 
     encoder: Encoder
@@ -293,10 +295,10 @@ class _Model:
         return random_answerer(self.encoder, self.seed)
 
 
-def _measured(
-    chosen: Sequence[str], model: _Model, material: _Material, drawing: Drawing, runtime: Runtime
-) -> Iterator[Items]:
-    ways: dict[str, Callable[[], Iterator[Items]]] = {
+def _measure(
+    chosen: Sequence[str], model: _ModelOrTwin, material: _PerturbedData, drawing: PerturbationPlan, runtime: Runtime
+) -> Iterator[PerturbedItems]:
+    ways: dict[str, Callable[[], Iterator[PerturbedItems]]] = {
         LOSS: lambda: loss_items(model.speaking, material.texts, drawing),
         PAIRS: lambda: pair_items(model.speaking, material.pairs, drawing, material.lexicon),
         QA: lambda: answer_items(model.answering, material.questions, drawing, material.lexicon),
@@ -315,7 +317,7 @@ def _answerable(questions: Questions, most: int, seed: int) -> list[Question]:
 
 
 def _controls(
-    chosen: Sequence[str], encoder: Encoder, material: _Material, *, samples: int, seed: int
+    chosen: Sequence[str], encoder: Encoder, material: _PerturbedData, *, samples: int, seed: int
 ) -> Iterator[tuple[Any, ...]]:
     if LOSS in chosen:
         uniform = log(language_model(encoder).vocabulary)
@@ -330,7 +332,9 @@ def _controls(
             yield target, name, *score_of(units, hits, sizes, samples=samples, seed=seed)
 
 
-def _contrasts(own: Sequence[Items], beside: Sequence[Items], material: _Material) -> Iterator[tuple[Any, ...]]:
+def _contrasts(
+    own: Sequence[PerturbedItems], beside: Sequence[PerturbedItems], material: _PerturbedData
+) -> Iterator[tuple[Any, ...]]:
     """Changes minus those of the twin; probes beside what each word's most frequent label gives."""
     twins = {(each.target, each.perturbation): each for each in beside}
     for target in dict.fromkeys(each.target for each in own):
@@ -356,7 +360,7 @@ def _contrasts(own: Sequence[Items], beside: Sequence[Items], material: _Materia
             yield from contrast_rows(whole, ahead_of(whole, by_word), BY_WORD)
 
 
-def _scored(items: Sequence[Items]) -> dict[str, int]:
+def _scored(items: Sequence[PerturbedItems]) -> dict[str, int]:
     """Target -> how many pieces, pairs, words or questions are scored without a perturbation."""
     found: dict[str, int] = {}
     for each in items:

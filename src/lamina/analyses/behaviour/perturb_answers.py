@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from lamina.analyses.behaviour.perturb_items import Items
-from lamina.analyses.behaviour.perturb_targets import Drawing, named
-from lamina.analyses.behaviour.perturbations import Lexicon, Written
+from lamina.analyses.behaviour.perturb_items import PerturbedItems
+from lamina.analyses.behaviour.perturb_targets import PerturbationPlan, in_words
+from lamina.analyses.behaviour.perturbations import Lexicon, PerturbableText
 from lamina.corpora.questions import Question
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -55,8 +55,8 @@ def random_answerer(encoder: HuggingFaceEncoder, seed: int) -> Answerer:
 
 
 def answer_items(
-    answerer: Answerer, questions: Sequence[Question], drawing: Drawing, lexicon: Lexicon | None
-) -> Iterator[Items]:
+    answerer: Answerer, questions: Sequence[Question], drawing: PerturbationPlan, lexicon: Lexicon | None
+) -> Iterator[PerturbedItems]:
     """F1 of the answers, the context perturbed sentence by sentence and as it is, words joined by one space in both."""
     written = [_context(question, lexicon) for question in questions]
     units = tuple(question.text.doc or question.text.id for question in questions)
@@ -72,16 +72,18 @@ def answer_items(
         if not orders:
             continue
         moved = [_perturbed(questions[at], order) for at, own in orders.items() for order in own]
-        told = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {named(perturbation)}")
+        told = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {in_words(perturbation)}")
         kept = list(orders)
         one = np.ones(len(kept))
         names = tuple(questions[at].text.id for at in kept)
         own = told.reshape(len(kept), -1).mean(1)
         # No guess has an F1 worth naming.
-        yield Items(QA, perturbation, names, tuple(units[at] for at in kept), own, one, clean[kept], one, chance=0.0)
+        yield PerturbedItems(
+            QA, perturbation, names, tuple(units[at] for at in kept), own, one, clean[kept], one, chance=0.0
+        )
 
 
-def _context(question: Question, lexicon: Lexicon | None) -> Written:
+def _context(question: Question, lexicon: Lexicon | None) -> PerturbableText:
     """The words of the context; sentences as the question's text says."""
     segment = question.text.segments[1]
     words = question.text.words[segment.start : segment.end]
@@ -89,7 +91,7 @@ def _context(question: Question, lexicon: Lexicon | None) -> Written:
     # Between two sentences nothing may be left over.
     whole = [0, *(span.end for span in spans[:-1]), len(words)] if spans else [0, len(words)]
     parts = tuple(Span(start, end) for start, end in pairwise(whole) if start < end)
-    return Written(question.text.id, words, parts, tags=lexicon.tags(words) if lexicon else None)
+    return PerturbableText(question.text.id, words, parts, tags=lexicon.tags(words) if lexicon else None)
 
 
 def _perturbed(question: Question, order: Sequence[int]) -> Question:

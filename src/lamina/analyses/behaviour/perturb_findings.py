@@ -10,7 +10,7 @@ import pandas as pd
 
 from lamina.analyses.behaviour.perturb_answers import QA
 from lamina.analyses.behaviour.perturb_probes import BY_WORD, PROBE
-from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, named
+from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, in_words
 from lamina.analyses.behaviour.perturbations import Perturbation
 from lamina.framework.declare import Overview
 from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
@@ -132,7 +132,7 @@ def describe(result: Result) -> Iterator[Overview]:
         key = (row.how, 0.0 if row.how in ("content", "function") else row.strength)
         rows.setdefault(key, {})[row.target] = number(row.difference, row.diff_low, row.diff_high)
     shown: list[tuple[str | int, ...]] = [
-        (named(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
+        (in_words(Perturbation(how, strength)), *(cells.get(target, "-") for target in targets))  # type: ignore[arg-type]
         for (how, strength), cells in rows.items()
     ]
     base = _unperturbed(table, targets)

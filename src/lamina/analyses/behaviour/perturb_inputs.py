@@ -11,7 +11,11 @@ from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import QA, has_span_head, span_answerer
 from lamina.analyses.behaviour.perturb_probes import PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS
-from lamina.corpora.corpus import Corpus, fingerprint_of
+from lamina.framework.inputs import as_corpus, as_splits
+from lamina.framework.inputs import Loaded, TrainedTexts, chosen_view, model_and
+from lamina.framework.inputs import as_encoder
+from lamina.corpora import Corpus
+from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
@@ -22,7 +26,7 @@ from lamina.errors import CorpusError, InputError, ModelError
 from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_corpus, as_encoder, as_splits, chosen_view, model_and
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
 
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
@@ -74,7 +78,7 @@ def texts_to_ask(data: Any, options: Mapping[str, Any], asked: Sequence[str] | N
     return splits if limit is None else replace(splits, scored=splits.scored.take(limit))
 
 
-def chosen_targets(
+def chosen_names(
     asked: Sequence[str] | None,
     encoder: Encoder,
     texts: Splits | Corpus,

@@ -25,12 +25,12 @@ ITEMS = ("item", "group", "value", "baseline", "target", "how", "strength", "uni
 
 
 @dataclass(frozen=True)
-class Items:
+class PerturbedItems:
     """One target under one perturbation: a score is the sum of `hits` by the sum of `counts`.
 
     Example:
         >>> one = np.ones(2)
-        >>> items = Items("pairs", Perturbation("shuffled", 1), ("a", "b"), ("a", "b"), one / 2, one, one, one)
+        >>> items = PerturbedItems("pairs", Perturbation("shuffled", 1), ("a", "b"), ("a", "b"), one / 2, one, one, one)
         >>> items.value, items.baseline
         (0.5, 1.0)
     """
@@ -89,27 +89,27 @@ def _sums(units: Sequence[str], columns: Sequence[np.ndarray], samples: int, see
     return (every.weights(samples=samples, seed=seed).astype(float) @ every.sums(np.column_stack(columns))).T
 
 
-class Told(NamedTuple):
+class PerturbRows(NamedTuple):
     """What a model's items say, as rows of tables."""
 
     scores: list[tuple]
     remains: list[tuple]
 
 
-def tell(items: Iterable[Items], *, samples: int, seed: int) -> Told:
+def score_rows(items: Iterable[PerturbedItems], *, samples: int, seed: int) -> PerturbRows:
     """Scores with paired differences; and, of a target whose chance is known, the share above chance that remains.
 
     Example:
         >>> one, names = np.ones(6), tuple("abcdef")
-        >>> items = Items("pairs", Perturbation("shuffled", 1), names, names, one * 0.75, one, one, one, chance=0.5)
-        >>> told = tell([items], samples=50, seed=0)
+        >>> items = PerturbedItems("pairs", Perturbation("shuffled", 1), names, names, one * 0.75, one, one, one, chance=0.5)
+        >>> told = score_rows([items], samples=50, seed=0)
         >>> told.scores[0][3], told.scores[0][7], told.remains[0][4]
         (0.75, -0.25, 0.5)
     """
-    by_target: dict[str, list[Items]] = {}
+    by_target: dict[str, list[PerturbedItems]] = {}
     for each in items:
         by_target.setdefault(each.target, []).append(each)
-    told = Told([], [])
+    told = PerturbRows([], [])
     for own in by_target.values():
         drawn = [each.sampled(samples, seed) for each in own]
         for each, (draws, _), test in zip(own, drawn, _members(changes(own)), strict=True):
@@ -131,7 +131,7 @@ def _members(tests: Contrasts) -> list[tuple[float, ...]]:
     return [tuple(map(float, member)) for member in zip(*tests, strict=True)]
 
 
-def _by_unit(items: Sequence[Items], columns: Sequence[np.ndarray]) -> np.ndarray:
+def _by_unit(items: Sequence[PerturbedItems], columns: Sequence[np.ndarray]) -> np.ndarray:
     """[unit, member] Sums of one column per member over units; units that a member does not have are 0."""
     names = sorted({unit for each in items for unit in each.units})
     number = {name: at for at, name in enumerate(names)}
@@ -141,19 +141,19 @@ def _by_unit(items: Sequence[Items], columns: Sequence[np.ndarray]) -> np.ndarra
     return sums
 
 
-def _lost(each: Items) -> Float[np.ndarray, " item"]:
+def _lost(each: PerturbedItems) -> Float[np.ndarray, " item"]:
     """Perturbed minus unperturbed; where they differ in how much is counted, the latter as much as the former."""
     return each.hits - each.base_hits * _ratio(each.counts.sum(), each.base_counts.sum())
 
 
-def changes(items: Sequence[Items]) -> Contrasts:
+def changes(items: Sequence[PerturbedItems]) -> Contrasts:
     """Score under each perturbation of a target minus that of the same words without it; one family."""
     return sign_flip_family(
         _by_unit(items, [_lost(each) for each in items]), _by_unit(items, [each.counts for each in items])
     )
 
 
-def above_chance(items: Sequence[Items], *, unperturbed: bool = False) -> Contrasts:
+def above_chance(items: Sequence[PerturbedItems], *, unperturbed: bool = False) -> Contrasts:
     """Score under each perturbation of a target minus chance; one family. `unperturbed`: of the same words."""
     pairs = [(each.base_hits, each.base_counts) if unperturbed else (each.hits, each.counts) for each in items]
     ahead = [hits - (each.chance or 0.0) * counts for each, (hits, counts) in zip(items, pairs, strict=True)]
@@ -163,13 +163,13 @@ def above_chance(items: Sequence[Items], *, unperturbed: bool = False) -> Contra
     )
 
 
-def beyond(items: Sequence[Items], others: Sequence[Items]) -> Contrasts:
+def beyond(items: Sequence[PerturbedItems], others: Sequence[PerturbedItems]) -> Contrasts:
     """How much more the score changes under each perturbation than another model's, on the same items; one family."""
     apart = [_lost(one) - _lost(other) for one, other in zip(items, others, strict=True)]
     return sign_flip_family(_by_unit(items, apart), _by_unit(items, [each.counts for each in items]))
 
 
-def ahead_of(items: Sequence[Items], hits: Sequence[Float[np.ndarray, " item"]]) -> Contrasts:
+def ahead_of(items: Sequence[PerturbedItems], hits: Sequence[Float[np.ndarray, " item"]]) -> Contrasts:
     """Score under each perturbation minus that of answers that need no model, on the same items; one family."""
     apart = [each.hits - other for each, other in zip(items, hits, strict=True)]
     return sign_flip_family(
@@ -177,7 +177,7 @@ def ahead_of(items: Sequence[Items], hits: Sequence[Float[np.ndarray, " item"]])
     )
 
 
-def contrast_rows(items: Sequence[Items], tests: Contrasts, against: str) -> list[tuple]:
+def contrast_rows(items: Sequence[PerturbedItems], tests: Contrasts, against: str) -> list[tuple]:
     """Of the table `contrasts`."""
     return [
         (*each.perturbation, each.target, against, *test, each.kind)
@@ -185,13 +185,13 @@ def contrast_rows(items: Sequence[Items], tests: Contrasts, against: str) -> lis
     ]
 
 
-def item_rows(items: Sequence[Items]) -> pd.DataFrame:
+def item_rows(items: Sequence[PerturbedItems]) -> pd.DataFrame:
     """One row per item and perturbation; the mean of an item's words or pieces."""
     rows = (row for each in items for row in _rows(each))
     return pd.DataFrame(list(rows), columns=list(ITEMS))
 
 
-def _rows(items: Items) -> Iterator[tuple]:
+def _rows(items: PerturbedItems) -> Iterator[tuple]:
     (how, strength), target = items.perturbation, items.target
     group = f"{target} {how} {strength:g}"
     values, base = _ratio(items.hits, items.counts), _ratio(items.base_hits, items.base_counts)
@@ -199,7 +199,7 @@ def _rows(items: Items) -> Iterator[tuple]:
         yield f"{group}: {name}", group, value, before, target, how, strength, unit
 
 
-def _remaining(items: Items, drawn: np.ndarray, base: np.ndarray) -> tuple[float, float, float]:
+def _remaining(items: PerturbedItems, drawn: np.ndarray, base: np.ndarray) -> tuple[float, float, float]:
     chance = items.chance or 0.0
     share = (items.value - chance) / (items.baseline - chance)
     return share, *interval((drawn - chance) / np.where(base > chance, base - chance, np.nan))

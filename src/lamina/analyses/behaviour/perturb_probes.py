@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from lamina.activations import Runtime
-from lamina.analyses.behaviour.perturb_items import Items
-from lamina.analyses.behaviour.perturb_targets import Drawing, named
-from lamina.analyses.behaviour.perturbations import Written
+from lamina.analyses.behaviour.perturb_items import PerturbedItems
+from lamina.analyses.behaviour.perturb_targets import PerturbationPlan, in_words
+from lamina.analyses.behaviour.perturbations import PerturbableText
 from lamina.analyses.probing.planning import Amounts, Plan, plan_run
 from lamina.analyses.probing.running import Setup, loss_of
 from lamina.analyses.probing.suites import Source
@@ -34,13 +34,13 @@ PROBE = "probe:"
 """Before the name of a task, a target."""
 CONSTANT, BY_WORD = "most frequent label", "most frequent label of the word"
 """Baselines: what training says of nothing, and of the word alone."""
-_ASKED = "asked"
+_TARGETS = "asked"
 """The annotation that holds the targets, wherever their words are."""
 _AT_ONCE = 64
 """Texts whose states are held at a time."""
 
 
-class Asked(NamedTuple):
+class ProbedTask(NamedTuple):
     """A task, the texts it is learned from, and the words it is asked about."""
 
     task: Task
@@ -68,7 +68,7 @@ def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed
     )  # fmt: skip
 
 
-def ask_task(plan: Plan, texts: Sequence[Text]) -> Asked:
+def ask_task(plan: Plan, texts: Sequence[Text]) -> ProbedTask:
     """What is learned and asked; a TaskError where the texts have no target of single words with one label."""
     (task,) = plan.tasks
     found = [task.targets(text) for text in texts]
@@ -81,23 +81,23 @@ def ask_task(plan: Plan, texts: Sequence[Text]) -> Asked:
         )
     longer = sum(map(len, found)) - sum(map(len, single))
     labels = label_set(task, plan.setup.learned)
-    return Asked(task, plan.setup, labels, tuple(t for t, _ in own), tuple(e for _, e in own), longer)
+    return ProbedTask(task, plan.setup, labels, tuple(t for t, _ in own), tuple(e for _, e in own), longer)
 
 
-class Reader(NamedTuple):
+class PerturbProbe(NamedTuple):
     """A trained probe of an encoder."""
 
     encoder: Encoder
     probes: EdgeProbes
     standard: Standard
-    asked: Asked
+    asked: ProbedTask
     converged: bool
     """Whether training ended because the loss fell no more."""
 
     def right(self, texts: Sequence[Text]) -> list[np.ndarray]:
         """[text][target] Whether the highest answer is right; targets are in the annotation `asked`."""
         task, labels = self.asked.task, self.asked.labels
-        bare = Task(task.name, task.title, _ASKED, task.arity)
+        bare = Task(task.name, task.title, _TARGETS, task.arity)
         device = self.asked.setup.device
         found: list[np.ndarray] = []
         waiting = iter(texts)
@@ -106,14 +106,14 @@ class Reader(NamedTuple):
             targets = find_targets(bare, some, [each.tokens for each in made], labels)
             right = np.zeros(len(targets), bool)
             with torch.no_grad():
-                for batch in Stream(_Encoded(made), targets, device=device, standard=self.standard).in_order():
+                for batch in Stream(_EncodedTexts(made), targets, device=device, standard=self.standard).in_order():
                     said = self.probes(batch)[0].argmax(-1).cpu().numpy()
                     right[batch.rows] = targets.gold[batch.rows, said]
             found += [right[targets.text == number] for number in range(len(some))]
         return found
 
 
-def train_reader(encoder: Encoder, asked: Asked, runtime: Runtime) -> Reader:
+def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> PerturbProbe:
     """A probe over a mix of all layers, trained on texts as they are with the quick schedule of `lamina probe`."""
     task, setup = asked.task, asked.setup
     stored = runtime.extract(encoder, setup.splits.train)
@@ -130,16 +130,16 @@ def train_reader(encoder: Encoder, asked: Asked, runtime: Runtime) -> Reader:
     probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
     group = Group(probes, learn, stop, streams, loss_of(task))
     (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
-    return Reader(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
+    return PerturbProbe(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
 
 
-def probe_items(reader: Reader, drawing: Drawing) -> Iterator[Items]:
+def probe_items(reader: PerturbProbe, drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
     """The share of words the probe is right about, in the perturbed texts and in the texts as they are."""
     asked = reader.asked
     if not reader.converged:
         drawing.note({f"{asked.name}: probes that had not converged, whose scores would mean nothing (--steps)": 1})
         return
-    written = [Written.of(text) for text in asked.texts]
+    written = [PerturbableText.of(text) for text in asked.texts]
     unit = unit_of(asked.texts)
     as_it_is = [list(range(len(each.words))) for each in written]
     clean = reader.right([_moved(*each) for each in zip(asked.texts, asked.targets, as_it_is, strict=True)])
@@ -151,7 +151,7 @@ def probe_items(reader: Reader, drawing: Drawing) -> Iterator[Items]:
             continue
         sums = np.zeros((5, len(written)))
         moved = [_moved(asked.texts[at], asked.targets[at], order) for at, own in orders.items() for order in own]
-        with progress(f"{asked.name} of {encoder.name}, {named(perturbation)}"):
+        with progress(f"{asked.name} of {encoder.name}, {in_words(perturbation)}"):
             right = iter(reader._replace(encoder=encoder).right(moved))
         for at, own in orders.items():
             for order in own:
@@ -168,10 +168,10 @@ def probe_items(reader: Reader, drawing: Drawing) -> Iterator[Items]:
         if kept:
             names, units = tuple(asked.texts[at].id for at in kept), tuple(unit.of(asked.texts[at]) for at in kept)
             chance = float(sums[4, kept].sum() / sums[3, kept].sum())
-            yield Items(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance, kind=unit.by)
+            yield PerturbedItems(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance, kind=unit.by)
 
 
-def guesses(asked: Asked) -> dict[str, list[np.ndarray]]:
+def guesses(asked: ProbedTask) -> dict[str, list[np.ndarray]]:
     """Answers that need no model -> [text][target] whether they are right: the most frequent label, and the word's own.
 
     A pair of words is looked up as a pair.
@@ -213,10 +213,10 @@ def _moved(text: Text, targets: Sequence[Edge], order: Sequence[int]) -> Text:
         for edge in targets
         if _stays(edge, set(order))
     )
-    return Text(text.id, tuple(text.words[word] for word in order), edges={_ASKED: edges})
+    return Text(text.id, tuple(text.words[word] for word in order), edges={_TARGETS: edges})
 
 
-class _Encoded:
+class _EncodedTexts:
     """The states of a few texts, as a stream of targets asks for them."""
 
     held = None

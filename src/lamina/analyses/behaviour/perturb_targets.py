@@ -10,12 +10,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lamina.analyses.behaviour.perturb_items import Items
+from lamina.analyses.behaviour.perturb_items import PerturbedItems
 from lamina.analyses.behaviour.perturbations import (
     RANDOM,
     Lexicon,
+    PerturbableText,
     Perturbation,
-    Written,
     joined,
     missing,
     order_of,
@@ -36,7 +36,7 @@ LOSS, PAIRS = "loss", "pairs"
 _Shifted = TypeVar("_Shifted")
 
 
-class Drawing(NamedTuple):
+class PerturbationPlan(NamedTuple):
     """How perturbations are drawn, and what they could not be done to."""
 
     plan: Sequence[Perturbation]
@@ -45,7 +45,7 @@ class Drawing(NamedTuple):
     skipped: Counter[str]
     """Why something was left out -> how many times."""
 
-    def orders(self, perturbation: Perturbation, written: Sequence[Written], what: str) -> Orders:
+    def orders(self, perturbation: Perturbation, written: Sequence[PerturbableText], what: str) -> WordOrders:
         """The new order of the words of every text, once per draw; texts that cannot be perturbed so are counted."""
         found: dict[int, list[list[int]]] = {}
         left_out: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class Drawing(NamedTuple):
         if found and np.isnan(perturbation.strength):
             sizes = ((order, len(written[at].words)) for at, own in found.items() for order in own)
             perturbation = perturbation._replace(strength=share_left_out(sizes))
-        return Orders(perturbation, found)
+        return WordOrders(perturbation, found)
 
     def note(self, left_out: Mapping[str, int]) -> None:
         """Count what was left out; the same texts, left out at another strength or for the twin, are counted once."""
@@ -83,7 +83,7 @@ class Drawing(NamedTuple):
             return None
 
 
-class Orders(NamedTuple):
+class WordOrders(NamedTuple):
     """The new order of words, by the number of the text; one per draw."""
 
     perturbation: Perturbation
@@ -91,7 +91,7 @@ class Orders(NamedTuple):
     found: dict[int, list[list[int]]]
 
 
-def _says(written: Written, order: Sequence[int]) -> bool:
+def _says(written: PerturbableText, order: Sequence[int]) -> bool:
     """Whether there is a word among these, and not punctuation alone."""
     return any(letter.isalnum() for word in order for letter in written.words[word])
 
@@ -122,7 +122,7 @@ def _share(seed: int, name: str) -> bytes:
     return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-class _Said(NamedTuple):
+class _WordLosses(NamedTuple):
     """The words of a text as a model finds them."""
 
     surprisal: np.ndarray
@@ -137,14 +137,14 @@ class _Said(NamedTuple):
         return float(self.surprisal[words].sum()), int(self.pieces[words].sum())
 
 
-def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Drawing) -> Iterator[Items]:
+def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
     """Minus the log-probability per piece of the words that stay, in the perturbed text and in the text as it is.
 
     Words are joined by one space each in both, so that the two differ in nothing but the perturbation.
     """
-    written = [Written.of(text) for text in texts]
+    written = [PerturbableText.of(text) for text in texts]
     unit = unit_of(texts)
-    known: dict[tuple[str, ...], _Said] = {}
+    known: dict[tuple[str, ...], _WordLosses] = {}
     clean = _surprisals(model, [(each.id, each.words) for each in written], f"loss of {model.name}", known)
     for asked in drawing.plan:
         perturbation, orders = drawing.orders(asked, written, "texts")
@@ -152,7 +152,7 @@ def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Drawing) ->
         if reading is None or not orders:
             continue
         moved = [(written[at].id, [written[at].words[n] for n in order]) for at, own in orders.items() for order in own]
-        what = f"loss of {model.name}, {named(perturbation)}"
+        what = f"loss of {model.name}, {in_words(perturbation)}"
         told = _surprisals(reading, moved, what, known if reading is model else {})
         drawing.note({"texts longer than the model's limit, read in windows": sum(each.windows > 1 for each in told)})
         said = iter(told)
@@ -164,12 +164,15 @@ def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: Drawing) ->
             sums[:, at] /= len(own)
         kept = list(orders)
         names, units = tuple(written[at].id for at in kept), tuple(unit.of(texts[at]) for at in kept)
-        yield Items(LOSS, perturbation, names, units, *sums[:, kept], kind=unit.by)
+        yield PerturbedItems(LOSS, perturbation, names, units, *sums[:, kept], kind=unit.by)
 
 
 def _surprisals(
-    model: LanguageModel, texts: Sequence[tuple[str, Sequence[str]]], what: str, known: dict[tuple[str, ...], _Said]
-) -> list[_Said]:
+    model: LanguageModel,
+    texts: Sequence[tuple[str, Sequence[str]]],
+    what: str,
+    known: dict[tuple[str, ...], _WordLosses],
+) -> list[_WordLosses]:
     """What the model makes of each text; those that are known already are not read again."""
     new = {tuple(words): id for id, words in texts if tuple(words) not in known}
     passages = [Passage.regions(id, [words[0], *(f" {word}" for word in words[1:])]) for words, id in new.items()]
@@ -177,14 +180,14 @@ def _surprisals(
         for words, scored in zip(new, score(model, passages), strict=True):
             inside = scored.spans >= 0
             pieces = np.bincount(scored.spans[inside], minlength=scored.parts)
-            known[words] = _Said(-np.nan_to_num(scored.by_span), pieces, scored.windows)
+            known[words] = _WordLosses(-np.nan_to_num(scored.by_span), pieces, scored.windows)
             advance()
     return [known[tuple(words)] for _, words in texts]
 
 
 def pair_items(
-    model: LanguageModel, pairs: Sequence[Pair], drawing: Drawing, lexicon: Lexicon | None
-) -> Iterator[Items]:
+    model: LanguageModel, pairs: Sequence[Pair], drawing: PerturbationPlan, lexicon: Lexicon | None
+) -> Iterator[PerturbedItems]:
     """Whether the good sentence is more likely, both perturbed alike; one half where perturbing makes them equal."""
     written = [pair_of(pair.item, pair.good, pair.bad, lexicon) for pair in pairs]
     names = [pair.item for pair in pairs]
@@ -203,7 +206,7 @@ def pair_items(
             for at in kept
             for one, two in zip(good[at], bad[at], strict=True)
         ]
-        what = f"pairs for {model.name}, {named(perturbation)}"
+        what = f"pairs for {model.name}, {in_words(perturbation)}"
         told = _preferred(reading, moved, what, known if reading is model else {})
         equal = {at for at, (one, two) in enumerate(moved) if joined(one) == joined(two)}
         drawing.note(
@@ -212,7 +215,7 @@ def pair_items(
         own = told.reshape(len(kept), -1).mean(1)
         one = np.ones(len(kept))
         items = tuple(names[at] for at in kept)
-        yield Items(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5, kind="item")
+        yield PerturbedItems(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5, kind="item")
 
 
 def _preferred(
@@ -232,11 +235,11 @@ def _preferred(
     return np.where(good == bad, 0.5, good > bad).astype(float)
 
 
-def named(perturbation: Perturbation) -> str:
+def in_words(perturbation: Perturbation) -> str:
     """A perturbation in words.
 
     Example:
-        >>> named(Perturbation("shuffled", 1)), named(Perturbation("shuffled", 3)), named(Perturbation("cut_last", 0.5))
+        >>> in_words(Perturbation("shuffled", 1)), in_words(Perturbation("shuffled", 3)), in_words(Perturbation("cut_last", 0.5))
         ('all words shuffled', 'n-grams of 3 words shuffled', 'the last 50 % of words cut')
     """
     how, strength = perturbation

@@ -17,14 +17,14 @@ import numpy as np
 
 from lamina.types import Span, Text
 
-How = Literal["shuffled", "shuffled_within", "phrases", "cut_first", "cut_last", "content", "function", "positions"]
-HOWS: tuple[How, ...] = get_args(How)
+Way = Literal["shuffled", "shuffled_within", "phrases", "cut_first", "cut_last", "content", "function", "positions"]
+HOWS: tuple[Way, ...] = get_args(Way)
 FUNCTION = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "SCONJ"})
 CONTENT = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "NUM", "PROPN", "VERB"})
 _NEITHER = frozenset({"PUNCT", "SYM", "X"})
 UPOS = FUNCTION | CONTENT | _NEITHER
 """The universal parts of speech, by which content words are told from function words; CONJ is of the first version."""
-RANDOM: frozenset[How] = frozenset({"shuffled", "shuffled_within", "phrases"})
+RANDOM: frozenset[Way] = frozenset({"shuffled", "shuffled_within", "phrases"})
 """What is drawn at random, so that it can be drawn more than once."""
 _DEPTHS = (1, 2)
 """Phrases whose words are shuffled: those right below the root, and those one step further down."""
@@ -33,17 +33,17 @@ _DEPTHS = (1, 2)
 class Perturbation(NamedTuple):
     """One way to perturb words, and how strongly."""
 
-    how: How
+    how: Way
     strength: float
     """Words of an n-gram, steps from the root down to a phrase, share of words left out, positions shifted."""
 
 
 @dataclass(frozen=True)
-class Written:
+class PerturbableText:
     """The words of a text as perturbations see them.
 
     Example:
-        >>> Written("s1", ("The", "dog", "barks", "."), (Span(0, 4),)).parts
+        >>> PerturbableText("s1", ("The", "dog", "barks", "."), (Span(0, 4),)).parts
         (Span(start=0, end=4),)
     """
 
@@ -60,13 +60,13 @@ class Written:
     """[word] Its head, itself for a root; None where dependencies are not known."""
 
     @classmethod
-    def of(cls, text: Text) -> Written:
+    def of(cls, text: Text) -> PerturbableText:
         """The words of a text, with its parts of speech and dependencies where it has them for every word."""
         return cls(text.id, text.words, _sentences(text), None, _tags(text), _heads(text))
 
 
 def plan(
-    asked: Iterable[How], *, ngrams: Sequence[int], cuts: Sequence[float], shifts: Sequence[int]
+    asked: Iterable[Way], *, ngrams: Sequence[int], cuts: Sequence[float], shifts: Sequence[int]
 ) -> list[Perturbation]:
     """Every perturbation that is asked for; content and function words have their strength from the texts.
 
@@ -74,7 +74,7 @@ def plan(
         >>> [tuple(each) for each in plan(["shuffled", "cut_last"], ngrams=[1, 2], cuts=[0.5], shifts=[])]
         [('shuffled', 1), ('shuffled', 2), ('cut_last', 0.5)]
     """
-    strengths: dict[How, Sequence[float]] = {
+    strengths: dict[Way, Sequence[float]] = {
         "shuffled": ngrams, "shuffled_within": ngrams, "phrases": _DEPTHS, "cut_first": cuts, "cut_last": cuts,
         "content": (np.nan,), "function": (np.nan,), "positions": shifts,
     }  # fmt: skip
@@ -82,7 +82,7 @@ def plan(
     return [Perturbation(how, each) for how in HOWS if how in wanted for each in dict.fromkeys(strengths[how])]
 
 
-def missing(perturbation: Perturbation, written: Written) -> str | None:
+def missing(perturbation: Perturbation, written: PerturbableText) -> str | None:
     """What the text lacks to be perturbed so; None if it lacks nothing."""
     how = perturbation.how
     if how == "phrases" and written.heads is None:
@@ -92,11 +92,11 @@ def missing(perturbation: Perturbation, written: Written) -> str | None:
     return None
 
 
-def order_of(perturbation: Perturbation, written: Written, *, seed: int, draw: int = 0) -> list[int]:
+def order_of(perturbation: Perturbation, written: PerturbableText, *, seed: int, draw: int = 0) -> list[int]:
     """The numbers of the words that stay, in their new order; none if nothing is left but closing punctuation.
 
     Example:
-        >>> words = Written("s1", ("a", "b", "c", "d", "e", "."), (Span(0, 6),))
+        >>> words = PerturbableText("s1", ("a", "b", "c", "d", "e", "."), (Span(0, 6),))
         >>> order_of(Perturbation("cut_first", 0.4), words, seed=0)
         [2, 3, 4, 5]
         >>> drawn = order_of(Perturbation("shuffled", 1), words, seed=0)
@@ -120,7 +120,7 @@ def share_left_out(orders: Iterable[tuple[Sequence[int], int]]) -> float:
     return float(np.round(1 - kept / there, 3))
 
 
-def _keys(written: Written, key: str) -> np.ndarray:
+def _keys(written: PerturbableText, key: str) -> np.ndarray:
     """[word] Random numbers that words are ordered by, from a key alone; words that are alike have the same."""
     alike = np.arange(len(written.words)) if written.alike is None else np.array(written.alike)
     digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -140,21 +140,21 @@ def _spoken(word: str) -> bool:
     return any(each.isalnum() for each in word)
 
 
-def _shuffled(_: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+def _shuffled(_: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """N-grams stay whole, one after the other from the first word on; their order is drawn."""
     size = int(strength)
     grams = [inner[at : at + size] for at in range(0, len(inner), size)]
     return [word for gram in sorted(grams, key=lambda gram: keys[gram[0]]) for word in gram]
 
 
-def _shuffled_within(_: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+def _shuffled_within(_: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """N-grams stay in their places; the order of their words is drawn."""
     size = int(strength)
     grams = (inner[at : at + size] for at in range(0, len(inner), size))
     return [word for gram in grams for word in sorted(gram, key=lambda word: keys[word])]
 
 
-def _phrases(written: Written, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
+def _phrases(written: PerturbableText, inner: list[int], strength: float, keys: np.ndarray) -> list[int]:
     """The words of each phrase (a word with all that depends on it) change places with each other."""
     order = list(inner)
     places = {word: at for at, word in enumerate(inner)}
@@ -165,19 +165,19 @@ def _phrases(written: Written, inner: list[int], strength: float, keys: np.ndarr
     return order
 
 
-def _content(written: Written, inner: list[int], _: float, __: np.ndarray) -> list[int]:
+def _content(written: PerturbableText, inner: list[int], _: float, __: np.ndarray) -> list[int]:
     return [word for word in inner if (written.tags or ())[word] in CONTENT]
 
 
-def _function(written: Written, inner: list[int], _: float, __: np.ndarray) -> list[int]:
+def _function(written: PerturbableText, inner: list[int], _: float, __: np.ndarray) -> list[int]:
     return [word for word in inner if (written.tags or ())[word] in FUNCTION]
 
 
-def _as_it_is(_: Written, inner: list[int], __: float, ___: np.ndarray) -> list[int]:
+def _as_it_is(_: PerturbableText, inner: list[int], __: float, ___: np.ndarray) -> list[int]:
     return inner
 
 
-_WAYS: dict[str, Callable[[Written, list[int], float, np.ndarray], list[int]]] = {
+_WAYS: dict[str, Callable[[PerturbableText, list[int], float, np.ndarray], list[int]]] = {
     "shuffled": _shuffled,
     "shuffled_within": _shuffled_within,
     "phrases": _phrases,
@@ -187,7 +187,7 @@ _WAYS: dict[str, Callable[[Written, list[int], float, np.ndarray], list[int]]] =
 }
 
 
-def _cut(written: Written, share: float, *, first: bool) -> list[int]:
+def _cut(written: PerturbableText, share: float, *, first: bool) -> list[int]:
     """The first or last share of the words is left out; one word stays at least, and what ends the last sentence."""
     inner, closing = _closed(written.words, Span(0, len(written.words)))
     gone = min(int(share * len(inner) + 0.5), max(0, len(inner) - 1))
@@ -265,7 +265,7 @@ class Lexicon:
         return tuple(self._tags.get(word.lower(), "NOUN" if _spoken(word) else "PUNCT") for word in words)
 
 
-def pair_of(id: str, good: str, bad: str, lexicon: Lexicon | None = None) -> tuple[Written, Written]:
+def pair_of(id: str, good: str, bad: str, lexicon: Lexicon | None = None) -> tuple[PerturbableText, PerturbableText]:
     """Two sentences, split at white space, whose shared words are moved alike: in the same place or another.
 
     Closing punctuation is cut off the last word and is a word of its own.
@@ -278,7 +278,7 @@ def pair_of(id: str, good: str, bad: str, lexicon: Lexicon | None = None) -> tup
     first, second = _split(good), _split(bad)
     numbers = _aligned(first, second)
     made = [
-        Written(id, words, (Span(0, len(words)),), alike, lexicon.tags(words) if lexicon else None)
+        PerturbableText(id, words, (Span(0, len(words)),), alike, lexicon.tags(words) if lexicon else None)
         for words, alike in ((first, tuple(range(len(first)))), (second, numbers))
     ]
     return made[0], made[1]

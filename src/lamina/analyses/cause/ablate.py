@@ -13,15 +13,22 @@ from lamina.analyses.cause.ablate_effects import (
     AGREEMENT,
     CONTRASTS,
     EFFECTS,
-    Ablated,
+    AblationScores,
     ablate_parts,
     agreement_rows,
     contrast_rows,
     effect_rows,
 )
 from lamina.analyses.cause.ablate_findings import describe, tell_findings
-from lamina.analyses.cause.ablate_parts import Component, How, Part, chosen_components, named_heads, planned
-from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
+from lamina.analyses.cause.ablate_parts import (
+    AblatedPart,
+    Ablation,
+    Component,
+    chosen_components,
+    named_heads,
+    plan_ablations,
+)
+from lamina.analyses.cause.asking import TargetData, chosen_targets, targets_of
 from lamina.analyses.cause.importance import IMPORTANCE, importance_rows
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.targets import Target
@@ -93,7 +100,7 @@ _BACKWARD = 3
 )
 def ablate(
     encoder: HuggingFaceEncoder,
-    material: Material,
+    material: TargetData,
     *,
     targets: Annotated[
         Sequence[str] | None,
@@ -107,7 +114,7 @@ def ablate(
         Sequence[Component] | None, Setting("What is taken away: head, block; both by default.")
     ] = None,
     how: Annotated[
-        Sequence[How],
+        Sequence[Ablation],
         Setting(
             "What a head hands on instead: its mean over all tokens read (mean), zeros (zero) or what it makes of "
             "another text (resample). A block is skipped."
@@ -137,7 +144,7 @@ def ablate(
         >>> result.tables["effects"].columns.tolist()[:4]  # doctest: +SKIP
         ['component', 'layer', 'head', 'how']
     """
-    asked = _Asked(chosen_components(component, heads), tuple(how), heads, seed)
+    asked = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
     parts = asked.parts_of(encoder)
     chosen = targets_of(encoder, chosen_targets(encoder, targets, material), material, items=items, seed=seed)
     own = [ablate_parts(parts, target, asked.plan(parts, target), seed=seed) for target in chosen]
@@ -182,12 +189,12 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @ablate.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: Material, *, targets: Sequence[str] | None,
-    component: Sequence[Component] | None, how: Sequence[How], heads: Sequence[str] | None, items: int, twin: bool,
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
+    component: Sequence[Component] | None, how: Sequence[Ablation], heads: Sequence[str] | None, items: int, twin: bool,
     seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """A few items are scored without a part of the first and of the last block: the others lie between."""
-    asked = _Asked(chosen_components(component, heads), tuple(how), heads, seed)
+    asked = _AblationRequest(chosen_components(component, heads), tuple(how), heads, seed)
     parts = asked.parts_of(encoder)
     names = chosen_targets(encoder, targets, material)
     chosen: list[Target] = []
@@ -207,11 +214,11 @@ def _cost(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _AblationRequest:
     """What is to be taken away of a model, and of its twin alike."""
 
     components: tuple[Component, ...]
-    hows: tuple[How, ...]
+    hows: tuple[Ablation, ...]
     heads: Sequence[str] | None
     seed: int
 
@@ -224,10 +231,10 @@ class _Asked:
             named_heads(parts, self.heads)
         return parts
 
-    def plan(self, parts: Interventions, target: Target) -> list[Part]:
+    def plan(self, parts: Interventions, target: Target) -> list[AblatedPart]:
         """All parts; means are over what the model reads for the target."""
         with_heads = "head" in self.components
-        return planned(
+        return plan_ablations(
             parts,
             components=self.components,
             hows=self.hows,
@@ -237,7 +244,7 @@ class _Asked:
         )
 
 
-def _twin(asked: _Asked, encoder: HuggingFaceEncoder, targets: Sequence[Target]) -> list[Ablated]:
+def _twin(asked: _AblationRequest, encoder: HuggingFaceEncoder, targets: Sequence[Target]) -> list[AblationScores]:
     other = encoder.random_twin(asked.seed)
     parts = asked.parts_of(other)
     found = []
@@ -254,7 +261,7 @@ def _skipped(targets: Sequence[Target], parts: Interventions, components: Sequen
     return found
 
 
-def _seconds(parts: Interventions, target: Target, plan: Sequence[Part]) -> float:
+def _seconds(parts: Interventions, target: Target, plan: Sequence[AblatedPart]) -> float:
     """What a target takes as it is, without each part, and for gradients; told from a few of its rows."""
     edits = [edit for part in plan for edit in part.edits]
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]

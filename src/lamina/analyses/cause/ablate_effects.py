@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.analyses.cause.ablate_parts import RANDOM, Part
-from lamina.analyses.cause.effects import TESTED, Change, does_harm, effects_of, mean_scores, measure
+from lamina.analyses.cause.ablate_parts import RANDOM_COMPONENT, AblatedPart
+from lamina.analyses.cause.effects import TESTED, ScoreChange, does_harm, effects_of, mean_scores, measure
 from lamina.analyses.cause.importance import AGREED, GateGradients, agreement_of, corrected, gate_gradients
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.interventions import Interventions
 from lamina.stats.best import BestSet, best_set
 from lamina.stats.bootstrap import ratio_draws
@@ -43,13 +43,13 @@ NEXT = "next"
 """In contrasts: the block that the one that matters most is compared with."""
 
 
-class Ablated(NamedTuple):
+class AblationScores(NamedTuple):
     """A target of a model as it is, and without each part."""
 
     target: Target
-    parts: tuple[Part, ...]
-    before: Scores
-    after: tuple[Scores, ...]
+    parts: tuple[AblatedPart, ...]
+    before: TargetScores
+    after: tuple[TargetScores, ...]
     """Without each part; the mean of its draws where it is drawn."""
     gradients: GateGradients | None
     """With respect to gates; None where heads are not taken away."""
@@ -59,19 +59,19 @@ class Ablated(NamedTuple):
         for kind in dict.fromkeys((part.component, part.how) for part in self.parts):
             yield [at for at, part in enumerate(self.parts) if (part.component, part.how) == kind]
 
-    def random_of(self, part: Part) -> int | None:
+    def random_of(self, part: AblatedPart) -> int | None:
         """The number of the random component of a head's layer."""
         for at, other in enumerate(self.parts):
-            if (other.component, other.block, other.how) == (RANDOM, part.block, part.how):
+            if (other.component, other.block, other.how) == (RANDOM_COMPONENT, part.block, part.how):
                 return at
         return None
 
-    def change(self, at: int, than: int | None = None) -> Change:
+    def change(self, at: int, than: int | None = None) -> ScoreChange:
         """A part's scores, against those of the whole model or of another part."""
-        return Change(self.before if than is None else self.after[than], self.after[at], self.target.units)
+        return ScoreChange(self.before if than is None else self.after[than], self.after[at], self.target.units)
 
 
-def ablate_parts(parts: Interventions, target: Target, plan: Sequence[Part], *, seed: int) -> Ablated:
+def ablate_parts(parts: Interventions, target: Target, plan: Sequence[AblatedPart], *, seed: int) -> AblationScores:
     """Score a target as it is and without each part, and take the gradients of gates where heads are among them."""
     edits = [edit for part in plan for edit in part.edits]
     what = f"{target.name} of {parts.encoder.name} without {len(plan)} parts"
@@ -79,10 +79,10 @@ def ablate_parts(parts: Interventions, target: Target, plan: Sequence[Part], *, 
     made = iter(found)
     after = tuple(mean_scores([next(made) for _ in part.edits]) for part in plan)
     with_heads = any(part.head is not None for part in plan)
-    return Ablated(target, tuple(plan), before, after, gate_gradients(parts, target) if with_heads else None)
+    return AblationScores(target, tuple(plan), before, after, gate_gradients(parts, target) if with_heads else None)
 
 
-def effect_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+def effect_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
     """One row per target, part and how; a family are the parts of one kind, target and how."""
     for each in ablated:
         rows: dict[int, tuple[Any, ...]] = {}
@@ -96,7 +96,7 @@ def effect_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Itera
         yield from (rows[at] for at in range(len(each.parts)))
 
 
-def contrast_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
     """Heads against random components of their layers; and the block that matters most against the next.
 
     Differences are of scores; `worse`: the part surely does more harm than what it is compared with.
@@ -105,15 +105,15 @@ def contrast_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Ite
         sign = 1 if each.target.lower_is_better else -1
         for family in each.families():
             parts = [each.parts[at] for at in family]
-            if parts[0].component == RANDOM:
+            if parts[0].component == RANDOM_COMPONENT:
                 continue
             beside = [each.random_of(part) if part.head is not None else None for part in parts]
             pairs = [(at, other) for at, other in zip(family, beside, strict=True) if other is not None]
             for (at, other), effect in zip(pairs, effects_of([each.change(*pair) for pair in pairs]), strict=True):
                 worse = does_harm(effect, each.target)
-                yield *_places(each, at, other, RANDOM), effect.value, effect.baseline, *effect[2:], worse
+                yield *_places(each, at, other, RANDOM_COMPONENT), effect.value, effect.baseline, *effect[2:], worse
             if parts[0].component == "block" and len(family) > 1:
-                first, other, test = _lead(each, family, samples=samples, seed=seed)
+                first, other, test = _leading_part(each, family, samples=samples, seed=seed)
                 low, high = (test.low, test.high) if sign > 0 else (-test.high, -test.low)
                 named = _places(each, first, other, NEXT)
                 scores = each.after[first].value, each.after[other].value
@@ -121,7 +121,7 @@ def contrast_rows(ablated: Iterable[Ablated], *, samples: int, seed: int) -> Ite
                 yield *named, *scores, *tested, bool(test.p < SURE)
 
 
-def agreement_rows(ablated: Iterable[Ablated], of: str, *, samples: int, seed: int) -> list[tuple[Any, ...]]:
+def agreement_rows(ablated: Iterable[AblationScores], of: str, *, samples: int, seed: int) -> list[tuple[Any, ...]]:
     """One row per target, how and kind of importance, tested together; all heads have to be among the parts."""
     named, found = [], []
     for each in ablated:
@@ -141,12 +141,12 @@ def agreement_rows(ablated: Iterable[Ablated], of: str, *, samples: int, seed: i
     return [(*name, *numbers, each.heads) for name, numbers, each in zip(named, corrected(found), found, strict=True)]
 
 
-def _harm_draws(ablated: Ablated, family: Sequence[int], *, samples: int, seed: int) -> tuple[Any, Any, int]:
+def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int) -> tuple[Any, Any, int]:
     """How much worse a target is without each part: values, draws, and how many units there are."""
     units = Units.of(ablated.target.units, "item")
     sign = 1 if ablated.target.lower_is_better else -1
 
-    def drawn(scores: Scores) -> Float[np.ndarray, " sample"]:
+    def drawn(scores: TargetScores) -> Float[np.ndarray, " sample"]:
         return ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
 
     before = drawn(ablated.before)
@@ -161,7 +161,9 @@ def _most(values: Float[np.ndarray, " part"], draws: Float[np.ndarray, "sample p
     return most if units >= LEAST_UNITS else most._replace(among=np.isfinite(values), p=np.full(len(values), np.nan))
 
 
-def _lead(ablated: Ablated, family: Sequence[int], *, samples: int, seed: int) -> tuple[int, int, Contrast]:
+def _leading_part(
+    ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int
+) -> tuple[int, int, Contrast]:
     """The part without which the target suffers most, the part it is compared with, and by how much it leads.
 
     Where some parts were shown not to matter most (`best_set`), the comparison is with that of them which is hardest to
@@ -185,11 +187,11 @@ def _lead(ablated: Ablated, family: Sequence[int], *, samples: int, seed: int) -
     return family[most.first], family[int(others[place])], test
 
 
-def _places(ablated: Ablated, at: int, other: int, against: str) -> tuple[Any, ...]:
+def _places(ablated: AblationScores, at: int, other: int, against: str) -> tuple[Any, ...]:
     part, beside = ablated.parts[at], ablated.parts[other]
     named = (part.component, part.block + 1, _head(part), part.how, ablated.target.name)
     return *named, against, beside.block + 1, _head(beside)
 
 
-def _head(part: Part) -> int | None:
+def _head(part: AblatedPart) -> int | None:
     return None if part.head is None else part.head + 1

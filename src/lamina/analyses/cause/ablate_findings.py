@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from lamina.analyses.cause.ablate_effects import NEXT, NORMALISED
-from lamina.analyses.cause.ablate_parts import RANDOM
+from lamina.analyses.cause.ablate_parts import RANDOM_COMPONENT
 from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
@@ -38,7 +38,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
     table, contrasts = result.tables["effects"], result.tables["contrasts"]
     for target in dict.fromkeys(table["target"]):
         heads, blocks = (_first_how(table, str(target), component) for component in ("head", "block"))
-        beside = _first_how(contrasts[contrasts["against"] == RANDOM], str(target), "head")
+        beside = _first_how(contrasts[contrasts["against"] == RANDOM_COMPONENT], str(target), "head")
         if len(beside):
             yield _heads(result, beside, str(target))
         elif len(heads):
@@ -46,7 +46,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
         if len(blocks):
             yield _parts(result, blocks, str(target))
             leads = _first_how(contrasts[contrasts["against"] == NEXT], str(target), "block")
-            yield from (_lead(result, row, blocks, str(target)) for row in rows_of(leads))
+            yield from (_leading_block(result, row, blocks, str(target)) for row in rows_of(leads))
     yield from _agreement(result)
 
 
@@ -120,11 +120,11 @@ def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
         claim = f"{named(target)} is better without {head} ({value}) than without a random component ({other})"
     where = {"component": "head", "how": row.how, "target": target}
     sources = [
-        Source("contrasts", {**where, "against": RANDOM, "layer": row.layer, "head": row.head}),
-        Source("contrasts", {**where, "against": RANDOM}),
+        Source("contrasts", {**where, "against": RANDOM_COMPONENT, "layer": row.layer, "head": row.head}),
+        Source("contrasts", {**where, "against": RANDOM_COMPONENT}),
     ]
     if many:
-        sources.append(Source("contrasts", {**where, "against": RANDOM, "worse": True}))
+        sources.append(Source("contrasts", {**where, "against": RANDOM_COMPONENT, "worse": True}))
     return finding(
         claim=claim,
         whether=f"any head matters to {plain(target)} more than a random component of its size",
@@ -166,7 +166,7 @@ def _parts(result: Result, rows: pd.DataFrame, target: str) -> Finding:
     )
 
 
-def _lead(result: Result, row: Any, blocks: pd.DataFrame, target: str) -> Finding:
+def _leading_block(result: Result, row: Any, blocks: pd.DataFrame, target: str) -> Finding:
     """Which blocks matter most: the contrast is the first minus the strongest that is compared with it."""
     among = blocks["among_best"].astype(bool).tolist()
     best = best_in_words(blocks["layer"].tolist(), among) or f"layer {row.layer}"
@@ -248,7 +248,7 @@ def describe(result: Result) -> Iterator[Overview]:
             some = own[own["component"] == component]
             for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
                 name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
-                random = _matching(table, row, component=RANDOM) if component == "head" else None
+                random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
                 beside = "-" if random is None else cell(random.effect, random.low, random.high)
                 rows.append(
                     (

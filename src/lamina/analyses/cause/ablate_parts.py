@@ -13,14 +13,14 @@ from lamina.encoders.interventions import RESAMPLED, Edit, Fill, Interventions, 
 from lamina.errors import InputError
 
 Component = Literal["head", "block"]
-How = Literal["zero", "mean", "resample"]
-RANDOM = "random"
+Ablation = Literal["zero", "mean", "resample"]
+RANDOM_COMPONENT = "random"
 """In tables: a random component as large as a head."""
 DRAWS = 3
 """Random components of each block; their scores are averaged."""
 
 
-class Part(NamedTuple):
+class AblatedPart(NamedTuple):
     """A part of a model, and how it is taken away."""
 
     component: str
@@ -29,7 +29,7 @@ class Part(NamedTuple):
     """From 0."""
     head: int | None
     """From 0; None for a block and for random components."""
-    how: How
+    how: Ablation
     edits: tuple[Edit, ...]
     """Several for random components: one for each draw."""
 
@@ -62,32 +62,32 @@ def named_heads(parts: Interventions, names: Sequence[str] | None) -> tuple[tupl
     return tuple(sorted(found))
 
 
-def planned(
+def plan_ablations(
     parts: Interventions,
     *,
     components: Iterable[Component],
-    hows: Sequence[How],
+    hows: Sequence[Ablation],
     heads: Sequence[tuple[int, int]],
     means: Mapping[int, Tensor],
     seed: int,
-) -> list[Part]:
+) -> list[AblatedPart]:
     """All parts that are taken away, heads first, then random components of their blocks, then blocks."""
-    found: list[Part] = []
+    found: list[AblatedPart] = []
     if "head" in components:
         for how in dict.fromkeys(hows):
             for block, head in heads:
                 edit = parts.without(block, heads=[head], fill=_fill(how, block, means))
-                found.append(Part("head", block, head, how, (edit,)))
-            found += _random(parts, sorted({block for block, _ in heads}), how, means, seed)
+                found.append(AblatedPart("head", block, head, how, (edit,)))
+            found += _random_components(parts, sorted({block for block, _ in heads}), how, means, seed)
     if "block" in components:
         skipped = (Edit(skipped=frozenset({block})) for block in range(parts.encoder.blocks))
-        found += [Part("block", block, None, "zero", (edit,)) for block, edit in enumerate(skipped)]
+        found += [AblatedPart("block", block, None, "zero", (edit,)) for block, edit in enumerate(skipped)]
     return found
 
 
-def _random(
-    parts: Interventions, blocks: Sequence[int], how: How, means: Mapping[int, Tensor], seed: int
-) -> Iterator[Part]:
+def _random_components(
+    parts: Interventions, blocks: Sequence[int], how: Ablation, means: Mapping[int, Tensor], seed: int
+) -> Iterator[AblatedPart]:
     if parts.encoder.heads < 2:
         # As many units as a head has are the head.
         return
@@ -98,10 +98,10 @@ def _random(
             where = torch.zeros(parts.encoder.heads * parts.size, dtype=torch.bool)
             where[torch.from_numpy(rng.choice(len(where), parts.size, replace=False))] = True
             edits.append(Edit(mixed={block: Mixed(where, _fill(how, block, means))}))
-        yield Part(RANDOM, block, None, how, tuple(edits))
+        yield AblatedPart(RANDOM_COMPONENT, block, None, how, tuple(edits))
 
 
-def _fill(how: How, block: int, means: Mapping[int, Tensor]) -> Fill:
+def _fill(how: Ablation, block: int, means: Mapping[int, Tensor]) -> Fill:
     if how == "resample":
         return RESAMPLED
     return means[block] if how == "mean" else None

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.analyses.behaviour.perturb_answers import span_answerer
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders.heads_on_states import HeadOnStates
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -29,10 +29,10 @@ from lamina.types import Span
 
 QA, QA_EXACT = "qa", "qa_em"
 Metric = Literal["qa", "qa_em"]
-SEEN = "questions that the model was fine-tuned on"
+SEEN_QUESTIONS = "questions that the model was fine-tuned on"
 
 
-class Answers(Target):
+class AnswersTarget(Target):
     """F1 (`qa`) or exact match (`qa_em`) of the answers to questions about a context, as SQuAD scores them.
 
     Questions are read and answered as `lamina finetune` does: long contexts in overlapping windows, the answer being
@@ -74,13 +74,13 @@ class Answers(Target):
         found = best_spans([self._windows[row] for row in rows], starts, ends)
         return np.array([(each.score, each.span.start, each.span.end) for each in found])
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a question, answered by the best of its windows (of equals, the first)."""
         order = np.lexsort((np.arange(len(kept)), -kept[:, 0], self.owners))
         first = order[np.searchsorted(self.owners[order], np.arange(len(self.items)))]
         spans = kept[first, 1:].astype(int)
         hits = np.array([self._right(at, *span) for at, span in enumerate(spans.tolist())])
-        return Scores(hits, np.ones(len(hits)))
+        return TargetScores(hits, np.ones(len(hits)))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: cross-entropy of start and end: the first token where the answer is elsewhere."""
@@ -95,7 +95,7 @@ class Answers(Target):
         ]
         return (both[0] + both[1]) / 2
 
-    def of(self, encoder: HuggingFaceEncoder) -> Answers:
+    def of(self, encoder: HuggingFaceEncoder) -> AnswersTarget:
         """See `Target.of`."""
         twin = copy.copy(self)
         twin._head = self._head.on(encoder, self._seed)

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lamina.analyses.behaviour.perturb_targets import some_pairs, some_texts
-from lamina.analyses.cause.answers import QA, QA_EXACT, SEEN, Answers, answerable
-from lamina.analyses.cause.judgements import PAIRS, Judgements
-from lamina.analyses.cause.loss import LOSS, Loss
-from lamina.analyses.cause.probe_readers import Reader, SavedReader, linear_readers
-from lamina.analyses.cause.probed import PROBE, Probed, probe_name
+from lamina.analyses.cause.answers import QA, QA_EXACT, SEEN_QUESTIONS, AnswersTarget, answerable
+from lamina.analyses.cause.judgements import PAIRS, PairsTarget
+from lamina.analyses.cause.loss import LOSS, LossTarget
+from lamina.analyses.cause.probe_readers import ProbeReader, SavedReader, linear_readers
+from lamina.analyses.cause.probed import PROBE, ProbeTarget, probe_name
 from lamina.analyses.cause.tagged import (
     CLASSES_OF_TEXTS,
     TAGS,
-    Classes,
-    Tags,
+    ClassesTarget,
+    TagsTarget,
     refuse_other_classes,
     tagged_as,
     unseen_texts,
 )
-from lamina.analyses.cause.tagged import SEEN as SEEN_TEXTS
+from lamina.analyses.cause.tagged import SEEN_TEXTS as SEEN_TEXTS
 from lamina.analyses.cause.targets import Target
 from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora import Corpus
@@ -51,13 +51,13 @@ HEADS: dict[str, Kind] = {
 """Target -> the head of a fine-tuned model that it is asked of."""
 _TUNING = {QA: "squad", QA_EXACT: "squad", TAGS: "pos", CLASSES_OF_TEXTS: "classify"}
 """Target -> the task of `lamina finetune` that gives a model its head."""
-_LOOKED_AT = 200
+_CHECKED_TEXTS = 200
 """Texts by which to tell whether the targets of a task have one label each."""
-_SAID = f"{LOSS}, {PAIRS}, {', '.join(HEADS)} or {PROBE}TASK@LAYER, such as {PROBE}pos@6"
+_CHOICES = f"{LOSS}, {PAIRS}, {', '.join(HEADS)} or {PROBE}TASK@LAYER, such as {PROBE}pos@6"
 
 
 @dataclass(frozen=True)
-class Material:
+class TargetData:
     """What there is to ask a model about."""
 
     texts: Splits | Corpus
@@ -78,22 +78,22 @@ class Material:
         return self.texts if isinstance(self.texts, Splits) else None
 
 
-def chosen_targets(encoder: Encoder, names: Sequence[str] | None, material: Material) -> tuple[str, ...]:
+def chosen_targets(encoder: Encoder, names: Sequence[str] | None, material: TargetData) -> tuple[str, ...]:
     """The targets asked for; by default all that the model and the data give, cheapest first.
 
     A ModelError or an InputError says of a target that they cannot give what works instead.
 
     Example:
-        >>> material = Material(load_splits("ewt"))  # doctest: +SKIP
+        >>> material = TargetData(load_splits("ewt"))  # doctest: +SKIP
         >>> chosen_targets(lamina.load_encoder("minilm"), None, material)  # doctest: +SKIP
         ('probe:pos@6',)
     """
     if names is None:
-        return _all_there_are(encoder, material)
+        return _available(encoder, material)
     return tuple(dict.fromkeys(_checked(encoder, name, material) for name in names))
 
 
-def targets_of(encoder: Encoder, names: Sequence[str], material: Material, *, items: int, seed: int) -> list[Target]:
+def targets_of(encoder: Encoder, names: Sequence[str], material: TargetData, *, items: int, seed: int) -> list[Target]:
     """The targets of these names (see `chosen_targets`), each about at most so many texts, pairs or questions.
 
     Items are drawn by the hash of their ids: the same whatever the model.
@@ -108,9 +108,9 @@ def targets_of(encoder: Encoder, names: Sequence[str], material: Material, *, it
     texts = some_texts(material.scored, items, seed) if any(name not in (PAIRS, *HEADS) for name in names) else []
     made: dict[str, Target] = {}
     if LOSS in names:
-        made[LOSS] = Loss(language_model(encoder), texts, seed=seed)
+        made[LOSS] = LossTarget(language_model(encoder), texts, seed=seed)
     if PAIRS in names and material.pairs is not None:
-        made[PAIRS] = Judgements(language_model(encoder), some_pairs(material.pairs, items, seed), seed=seed)
+        made[PAIRS] = PairsTarget(language_model(encoder), some_pairs(material.pairs, items, seed), seed=seed)
     for name in names:
         if name in HEADS:
             made[name] = _of_head(encoder, name, material, items, seed)
@@ -118,7 +118,7 @@ def targets_of(encoder: Encoder, names: Sequence[str], material: Material, *, it
     return [made[name] for name in names]
 
 
-def _all_there_are(encoder: Encoder, material: Material) -> tuple[str, ...]:
+def _available(encoder: Encoder, material: TargetData) -> tuple[str, ...]:
     found = []
     if has_language_model(encoder):
         found += [LOSS] + ([PAIRS] if material.pairs is not None else [])
@@ -138,11 +138,11 @@ def _all_there_are(encoder: Encoder, material: Material) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _checked(encoder: Encoder, name: str, material: Material) -> str:
+def _checked(encoder: Encoder, name: str, material: TargetData) -> str:
     """The name of a target as tables have it; an error where model and data cannot give it."""
     if name in (LOSS, PAIRS):
         if not has_language_model(encoder):
-            raise ModelError(f"{_unspoken(encoder, name)}; {_instead(encoder, material)}")
+            raise ModelError(f"{_why_no_language_model(encoder, name)}; {_instead(encoder, material)}")
         if name == PAIRS and material.pairs is None:
             raise InputError("pairs: there are no minimal pairs; name a suite or a file of pairs with --suite")
         return name
@@ -150,7 +150,7 @@ def _checked(encoder: Encoder, name: str, material: Material) -> str:
         _refuse_head(encoder, name, material)
         return name
     if not name.startswith(PROBE):
-        raise InputError(f"unknown target {name!r}; name {_SAID}")
+        raise InputError(f"unknown target {name!r}; name {_CHOICES}")
     task, layer = _task_and_layer(encoder, name)
     if material.probes is not None:
         _cut_of(_of_task(encoder, material.probes, task), layer)
@@ -163,7 +163,7 @@ def _checked(encoder: Encoder, name: str, material: Material) -> str:
     return probe_name(task, layer)
 
 
-def _unspoken(encoder: Encoder, name: str) -> str:
+def _why_no_language_model(encoder: Encoder, name: str) -> str:
     """Why a model cannot be asked as a language model."""
     try:
         language_model(encoder)
@@ -172,12 +172,12 @@ def _unspoken(encoder: Encoder, name: str) -> str:
     return f"{name}: {encoder.name} has no language-model head"
 
 
-def _instead(encoder: Encoder, material: Material) -> str:
+def _instead(encoder: Encoder, material: TargetData) -> str:
     task = "pos" if "pos" in material.scored.annotations else "TASK"
     return f"of {encoder.name} itself, what a probe reads can be asked: --target {probe_name(task, encoder.blocks)}"
 
 
-def _gives(encoder: Encoder, name: str, material: Material) -> bool:
+def _gives(encoder: Encoder, name: str, material: TargetData) -> bool:
     try:
         _checked(encoder, name, material)
     except InputError:
@@ -185,7 +185,7 @@ def _gives(encoder: Encoder, name: str, material: Material) -> bool:
     return True
 
 
-def _refuse_head(encoder: Encoder, name: str, material: Material) -> None:
+def _refuse_head(encoder: Encoder, name: str, material: TargetData) -> None:
     """Raise an error where a model has no head for a target, or the data nothing to ask it about."""
     kind = HEADS[name]
     if not isinstance(encoder, HuggingFaceEncoder) or head_kind(encoder) != kind:
@@ -213,24 +213,24 @@ def _with_classes(corpus: Corpus) -> Corpus:
     return with_learned_labels(corpus, "classify", None)
 
 
-def _of_head(encoder: HuggingFaceEncoder, name: str, material: Material, items: int, seed: int) -> Target:
+def _of_head(encoder: HuggingFaceEncoder, name: str, material: TargetData, items: int, seed: int) -> Target:
     """A target of a fine-tuned model's head, about texts and questions that it was not trained on."""
     head = head_on_states(encoder, HEADS[name])
     if name != TAGS and material.questions is not None:
         questions, seen = _some_questions(encoder, material.questions, items, seed)
         if name == CLASSES_OF_TEXTS:
-            target: Target = Classes(head, questions, seed=seed)
+            target: Target = ClassesTarget(head, questions, seed=seed)
         else:
-            target = Answers(head, questions, QA if name == QA else QA_EXACT, seed=seed)
-        target.skipped.update(+Counter({SEEN: seen}))
+            target = AnswersTarget(head, questions, QA if name == QA else QA_EXACT, seed=seed)
+        target.skipped.update(+Counter({SEEN_QUESTIONS: seen}))
         return target
     corpus = material.scored if name == TAGS else _with_classes(material.scored)
     texts, seen = unseen_texts(encoder, corpus)
     drawn = some_texts(texts, items, seed)
     if name == TAGS:
-        target = Tags(head, drawn, tagged_as(encoder, head.labels, corpus), seed=seed)
+        target = TagsTarget(head, drawn, tagged_as(encoder, head.labels, corpus), seed=seed)
     else:
-        target = Classes(head, drawn, seed=seed)
+        target = ClassesTarget(head, drawn, seed=seed)
     target.skipped.update(+Counter({SEEN_TEXTS: seen}))
     return target
 
@@ -260,10 +260,10 @@ def _task_and_layer(encoder: Encoder, name: str) -> tuple[str, int]:
     return task, number
 
 
-def _task(name: str, material: Material) -> Task:
+def _task(name: str, material: TargetData) -> Task:
     """The task of the corpus; a TaskError where it does not carry it, or where a target has no one label."""
     (task,) = choose_tasks([name], material.splits or Splits(material.scored, material.scored), faithful=False)
-    some = (edge for text in islice(iter(material.scored), _LOOKED_AT) for edge in task.targets(text))
+    some = (edge for text in islice(iter(material.scored), _CHECKED_TEXTS) for edge in task.targets(text))
     if task.graded or any(len(edge.labels) != 1 for edge in some):
         raise TaskError(
             f"{PROBE}{name}: targets of {name} have several labels or a value instead of one label, so there is no "
@@ -273,17 +273,17 @@ def _task(name: str, material: Material) -> Task:
 
 
 def _probed(
-    encoder: HuggingFaceEncoder, names: Sequence[str], material: Material, texts: Sequence[Text], seed: int
+    encoder: HuggingFaceEncoder, names: Sequence[str], material: TargetData, texts: Sequence[Text], seed: int
 ) -> dict[str, Target]:
     asked = [(_task(task, material), layer) for task, layer in (_task_and_layer(encoder, name) for name in names)]
-    readers: Sequence[Reader] = ()
+    readers: Sequence[ProbeReader] = ()
     if material.probes is not None:
         saved = [_of_task(encoder, material.probes, task.name) for task, _ in asked]
         readers = [SavedReader(own, _cut_of(own, layer)) for own, (_, layer) in zip(saved, asked, strict=True)]
     elif asked and material.splits is not None:
         readers = linear_readers(encoder, asked, material.splits, seed)
     return {
-        name: Probed(encoder, task, reader, texts, splits=material.splits, seed=seed)
+        name: ProbeTarget(encoder, task, reader, texts, splits=material.splits, seed=seed)
         for name, (task, _), reader in zip(names, asked, readers, strict=True)
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
@@ -42,11 +42,11 @@ MISSING = Effect(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
 """Where there is nothing to compare with."""
 
 
-class Change(NamedTuple):
+class ScoreChange(NamedTuple):
     """The scores of the same items without and with a change, or with one change and with another."""
 
-    before: Scores
-    after: Scores
+    before: TargetScores
+    after: TargetScores
     units: Sequence[str]
     """The document of each item, or the item."""
 
@@ -75,7 +75,7 @@ def does_harm(test: Effect, target: Target) -> bool:
 
 def measure(
     parts: Interventions, target: Target, edits: Sequence[Edit], *, seed: int = 0, what: str | None = None
-) -> list[Scores]:
+) -> list[TargetScores]:
     """The scores of all items as they are, and then under each edit."""
     return [target.score(each) for each in keep(parts, target, edits, seed=seed, what=what)]
 
@@ -98,7 +98,7 @@ def keep(
     return [each for each in kept if each is not None]
 
 
-def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> list[Effect]:
+def effects_of(changes: Sequence[ScoreChange], *, harm: int | Sequence[int] = 0) -> list[Effect]:
     """How much each of a family of changes moves a score, paired by unit and corrected together (`sign_flip_family`).
 
     Changes may be of several targets, whose items are of other documents: a unit without the thing is 0. Where scores
@@ -112,8 +112,8 @@ def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> l
 
     Example:
         >>> ones, names = np.ones(8), list("abcdefgh")
-        >>> worse = Change(Scores(ones, ones), Scores(0 * ones, ones), names)
-        >>> same = Change(Scores(ones, ones), Scores(np.array([0.0, 1, 1, 1, 1, 1, 1, 1]), ones), names)
+        >>> worse = ScoreChange(TargetScores(ones, ones), TargetScores(0 * ones, ones), names)
+        >>> same = ScoreChange(TargetScores(ones, ones), TargetScores(np.array([0.0, 1, 1, 1, 1, 1, 1, 1]), ones), names)
         >>> [(round(each.effect, 2), round(each.p, 3)) for each in effects_of([worse, same])]
         [(-1.0, 0.008), (-0.12, 1.0)]
     """
@@ -144,29 +144,29 @@ def effects_of(changes: Sequence[Change], *, harm: int | Sequence[int] = 0) -> l
     ]  # fmt: skip
 
 
-def effect_of(before: Scores, after: Scores, units: Sequence[str]) -> Effect:
+def effect_of(before: TargetScores, after: TargetScores, units: Sequence[str]) -> Effect:
     """How much one change moves a score, paired by unit: a family of one.
 
     Example:
         >>> ones = np.ones(4)
-        >>> found = effect_of(Scores(ones, ones), Scores(np.array([0.0, 1, 0, 0]), ones), list("abcd"))
+        >>> found = effect_of(TargetScores(ones, ones), TargetScores(np.array([0.0, 1, 0, 0]), ones), list("abcd"))
         >>> round(found.effect, 2), found.p, found.needed
         (-0.75, nan, 6)
     """
-    return effects_of([Change(before, after, units)])[0]
+    return effects_of([ScoreChange(before, after, units)])[0]
 
 
-def mean_scores(scores: Sequence[Scores]) -> Scores:
+def mean_scores(scores: Sequence[TargetScores]) -> TargetScores:
     """The mean of several scores of the same items, as of several random draws."""
-    return Scores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
+    return TargetScores(*(np.mean(each, axis=0) for each in zip(*scores, strict=True)))
 
 
-def score_interval(scores: Scores, units: Sequence[str], *, samples: int, seed: int) -> tuple[float, float]:
+def score_interval(scores: TargetScores, units: Sequence[str], *, samples: int, seed: int) -> tuple[float, float]:
     """The 95 % interval of a score over units; where all items are right, or none, the exact one of as many draws.
 
     Example:
         >>> ones = np.ones(20)
-        >>> [round(end, 2) for end in score_interval(Scores(ones, ones), list(map(str, range(20))), samples=9, seed=0)]
+        >>> [round(end, 2) for end in score_interval(TargetScores(ones, ones), list(map(str, range(20))), samples=9, seed=0)]
         [0.83, 1.0]
     """
     by = Units.of(units, "item")

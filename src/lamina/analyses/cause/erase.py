@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pandas as pd
 
-from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
-from lamina.analyses.cause.erase_concepts import WHATS, Concept, Erasers, fitted_erasers, plan_concepts
+from lamina.analyses.cause.asking import TargetData, chosen_targets, targets_of
+from lamina.analyses.cause.erase_concepts import WHATS, Concept, LayerErasers, fitted_erasers, plan_concepts
 from lamina.analyses.cause.erase_effects import (
     DIFFERENCES,
     ERASE,
@@ -21,7 +21,7 @@ from lamina.analyses.cause.erase_effects import (
     measure_target,
 )
 from lamina.analyses.cause.erase_findings import describe, tell_findings
-from lamina.analyses.cause.erase_readable import READABLE, Readable, probe_layer, readable_layers
+from lamina.analyses.cause.erase_readable import READABLE, ReadableLayer, probe_layer, readable_layers
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
 from lamina.analyses.cause.probed import probe_name
 from lamina.analyses.cause.targets import Target
@@ -85,7 +85,7 @@ _TRIED = 16
 )
 def erase(
     encoder: HuggingFaceEncoder,
-    material: Material,
+    material: TargetData,
     *,
     tasks: Annotated[
         Sequence[str], Setting("Tasks of single spans, or annotations of the corpus, to erase.", option="--task")
@@ -138,8 +138,8 @@ def erase(
         >>> result.tables["erase"].columns.tolist()[:4]  # doctest: +SKIP
         ['task', 'layer', 'what', 'rank']
     """
-    how = _How(learn, words, tokens, random == "variance", draws, samples, seed)
-    asked = _Asked(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
+    how = _ErasureSettings(learn, words, tokens, random == "variance", draws, samples, seed)
+    asked = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
     names = _targets(encoder, targets, asked.tasks, material)
     concepts = asked.concepts(encoder)
     chosen = targets_of(encoder, names, material, items=items, seed=seed)
@@ -179,13 +179,13 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @erase.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: Material, *, tasks: Sequence[str],
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, tasks: Sequence[str],
     layers: Sequence[int] | None, targets: Sequence[str] | None, items: int, learn: int, words: int, draws: int,
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """Fitting and probes are tried at one layer with few words, effects with few items in the middle of the model."""
-    how = _How(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 20, seed)
-    every = _Asked(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
+    how = _ErasureSettings(min(learn, 4 * encoder.width), min(words, 4 * encoder.width), "words", False, 2, 20, seed)
+    every = _ErasureRequest(_splits(material), tuple(dict.fromkeys(tasks)), layers, how)
     tried = replace(every, tasks=every.tasks[:1], layers=[encoder.blocks // 2])
     chosen: list[Target] = []
     names = _targets(encoder, targets, every.tasks, material)
@@ -206,7 +206,7 @@ def _cost(
     )
 
 
-class _Erased(NamedTuple):
+class _ErasureRows(NamedTuple):
     """Rows of tables."""
 
     rows: list[tuple[Any, ...]]
@@ -217,7 +217,7 @@ class _Erased(NamedTuple):
     scored: dict[str, int]
 
 
-class _How(NamedTuple):
+class _ErasureSettings(NamedTuple):
     """Settings that are the same for all tasks and layers."""
 
     learn: int
@@ -230,13 +230,13 @@ class _How(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ErasureRequest:
     """What is to be erased from a model, and from its twin alike."""
 
     splits: Splits
     tasks: tuple[str, ...]
     layers: Sequence[int] | None
-    how: _How
+    how: _ErasureSettings
 
     def concepts(self, encoder: HuggingFaceEncoder) -> list[Concept]:
         """The targets of each task."""
@@ -258,10 +258,12 @@ class _Asked:
                 )
         return sorted(set(self.layers))
 
-    def erase(self, encoder: HuggingFaceEncoder, concepts: Sequence[Concept], targets: Sequence[Target]) -> _Erased:
+    def erase(
+        self, encoder: HuggingFaceEncoder, concepts: Sequence[Concept], targets: Sequence[Target]
+    ) -> _ErasureRows:
         """Fit, check and measure, task by task."""
         parts = Interventions(encoder, heads=False)
-        found = _Erased([], [], [], [], [], {})
+        found = _ErasureRows([], [], [], [], [], {})
         for concept in concepts:
             name = concept.task.name
             erasers, readable = self._fitted(encoder, concept)
@@ -279,9 +281,11 @@ class _Asked:
                     found.scored[target.name] = measured[0].scored
         return found
 
-    def _fitted(self, encoder: HuggingFaceEncoder, concept: Concept) -> tuple[list[Erasers], dict[int, Readable]]:
+    def _fitted(
+        self, encoder: HuggingFaceEncoder, concept: Concept
+    ) -> tuple[list[LayerErasers], dict[int, ReadableLayer]]:
         how = self.how
-        erasers: list[Erasers] = []
+        erasers: list[LayerErasers] = []
         probed = {}
         made = fitted_erasers(
             encoder, concept, self.layers_of(encoder), draws=how.draws, variance=how.variance, seed=how.seed
@@ -294,7 +298,7 @@ class _Asked:
         return erasers, readable
 
 
-def _splits(material: Material) -> Splits:
+def _splits(material: TargetData) -> Splits:
     if material.splits is None:
         raise CorpusError(
             f"{material.texts.name} has no training texts to fit erasers on; name a corpus that has some, such as ewt"
@@ -303,7 +307,7 @@ def _splits(material: Material) -> Splits:
 
 
 def _targets(
-    encoder: HuggingFaceEncoder, asked: Sequence[str] | None, tasks: Sequence[str], material: Material
+    encoder: HuggingFaceEncoder, asked: Sequence[str] | None, tasks: Sequence[str], material: TargetData
 ) -> tuple[str, ...]:
     """The targets asked for; by default also what a probe reads of each erased task at the last layer."""
     names = chosen_targets(encoder, asked, material)
@@ -312,7 +316,7 @@ def _targets(
     return tuple(dict.fromkeys([*names, *(probe_name(task, encoder.blocks) for task in tasks)]))
 
 
-def _subspace_rows(task: str, erasers: Iterable[Erasers]) -> Iterator[tuple[Any, ...]]:
+def _subspace_rows(task: str, erasers: Iterable[LayerErasers]) -> Iterator[tuple[Any, ...]]:
     for each in erasers:
         for what in WHATS:
             for draw, eraser in enumerate(each.of(what)):

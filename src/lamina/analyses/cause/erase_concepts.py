@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lamina.analyses.behaviour.perturb_targets import some_texts
-from lamina.analyses.cause.probe_readers import Asked, span_means
+from lamina.analyses.cause.probe_readers import BatchSpans, span_means
 from lamina.analyses.probing.asked_tasks import choose_tasks
 from lamina.corpora.learning import Splits, divide
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -45,7 +45,7 @@ _TOGETHER = 2048
 """Pieces whose products are summed at a time."""
 
 
-class Targets(NamedTuple):
+class ConceptTargets(NamedTuple):
     """Some targets of a task."""
 
     texts: tuple[Text, ...]
@@ -70,13 +70,13 @@ class Concept:
 
     task: Task
     labels: tuple[str, ...]
-    fitted: Targets
+    fitted: ConceptTargets
     """What erasers are fitted on, and probes learn from."""
-    select: Targets
+    select: ConceptTargets
     """What penalties of probes are chosen by."""
-    elsewhere: Targets
+    elsewhere: ConceptTargets
     """Of other training documents: a probe learns from them what the eraser may have left."""
-    scored: Targets
+    scored: ConceptTargets
     """Held-out documents."""
     left_out: int
     """Training texts that are also scored."""
@@ -122,7 +122,7 @@ def plan_concepts(
     found = []
     for task in tasks:
         _refuse(task, splits)
-        drawing = _Drawing(task, label_set(task, learned), control_labels(task, learned, seed), encoder, seed)
+        drawing = _TargetSampler(task, label_set(task, learned), control_labels(task, learned, seed), encoder, seed)
         beside = max(1, learn // SHARE_BESIDE)
         concept = Concept(
             task,
@@ -138,7 +138,7 @@ def plan_concepts(
     return found
 
 
-class Erasers(NamedTuple):
+class LayerErasers(NamedTuple):
     """What is erased at a layer for one task."""
 
     layer: int
@@ -163,7 +163,7 @@ class LayerStates(NamedTuple):
 
 def fitted_erasers(
     encoder: HuggingFaceEncoder, concept: Concept, layers: Sequence[int], *, draws: int, variance: bool, seed: int
-) -> Iterator[tuple[Erasers, LayerStates]]:
+) -> Iterator[tuple[LayerErasers, LayerStates]]:
     """The erasers of each layer, and the states there; as many layers in one pass as fit into memory.
 
     With `variance`, random subspaces take away as much of it as the concept does.
@@ -185,13 +185,13 @@ def fitted_erasers(
                 for draw in range(draws)
             )
             yield (
-                Erasers(layer, own, random, whitened.concept(1)),
+                LayerErasers(layer, own, random, whitened.concept(1)),
                 LayerStates(*(each[:, at] for each in states)),
             )
 
 
 def _states(
-    encoder: HuggingFaceEncoder, targets: Targets, layers: Sequence[int], moments: Moments | None
+    encoder: HuggingFaceEncoder, targets: ConceptTargets, layers: Sequence[int], moments: Moments | None
 ) -> Float[np.ndarray, "target layer width"]:
     """The mean over the pieces of each target; the pieces of all words, targets or not, are added to the moments."""
     found = np.empty((len(targets), len(layers), encoder.width), np.float32)
@@ -203,7 +203,7 @@ def _states(
                 raise ModelError(f"{encoder.name} gave no states for the text {made.text}")
             own = slice(bounds[at], bounds[at + 1])
             states = made.states[:, list(layers)].float()
-            asked = Asked(np.zeros(own.stop - own.start, np.int64), targets.tokens[own])
+            asked = BatchSpans(np.zeros(own.stop - own.start, np.int64), targets.tokens[own])
             found[own] = span_means(states.flatten(1)[None], asked).unflatten(1, (len(layers), -1)).cpu().numpy()
             if moments is not None:
                 waiting.append(states[torch.from_numpy(made.tokens.words >= 0)])
@@ -217,7 +217,7 @@ def _states(
 
 
 @dataclass(frozen=True)
-class _Drawing:
+class _TargetSampler:
     """How targets of a task are drawn and told apart."""
 
     task: Task
@@ -227,7 +227,7 @@ class _Drawing:
     encoder: HuggingFaceEncoder
     seed: int
 
-    def targets(self, texts: Sequence[Text], most: int) -> Targets:
+    def targets(self, texts: Sequence[Text], most: int) -> ConceptTargets:
         """The targets of whole texts, drawn by the hash of their ids until there are about so many."""
         task = self.task
         having = [text for text in texts if task.targets(text)]
@@ -245,7 +245,7 @@ class _Drawing:
         unit = unit_of(kept)
         gold = np.where(found.gold.any(1), found.gold.argmax(1), -1)
         units = tuple(unit.of(kept[at]) for at in found.text)
-        return Targets(tuple(kept), found.text, found.tokens, gold, np.array(control, np.int64), units)
+        return ConceptTargets(tuple(kept), found.text, found.tokens, gold, np.array(control, np.int64), units)
 
 
 def _refuse(task: Task, splits: Splits) -> None:

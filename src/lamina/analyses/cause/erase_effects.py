@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from lamina.analyses.cause.effects import Change, Effect, effects_of, margin_of, mean_scores, measure
-from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, WHATS, Erasers
-from lamina.analyses.cause.erase_readable import Readable
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.effects import Effect, ScoreChange, effects_of, margin_of, mean_scores, measure
+from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, WHATS, LayerErasers
+from lamina.analyses.cause.erase_readable import ReadableLayer
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Change as StateChange
 from lamina.encoders.interventions import Clean, Edit, Interventions
@@ -43,27 +43,27 @@ _ALIKE = 0.1
 """Random subspaces take as much variance as the concept where the shares are this close, by the concept's."""
 
 
-class Erased(NamedTuple):
+class ErasureScores(NamedTuple):
     """The scores of a target with each subspace of one layer erased."""
 
     layer: int
     ranks: Mapping[str, int]
     variances: Mapping[str, float]
     """What is erased -> the share of the states' variance that it takes, the mean of its draws."""
-    before: Scores
-    after: Mapping[str, Sequence[Scores]]
+    before: TargetScores
+    after: Mapping[str, Sequence[TargetScores]]
     """What is erased -> scores, one per draw."""
     units: Sequence[str]
     harm: int
     """1 where higher scores are worse, else -1."""
 
-    def change(self, what: str, than: str | None = None) -> Change:
+    def change(self, what: str, than: str | None = None) -> ScoreChange:
         """What erasing something does, against the model as it is or against erasing something else."""
         before = self.before if than is None else mean_scores(self.after[than])
-        return Change(before, mean_scores(self.after[what]), self.units)
+        return ScoreChange(before, mean_scores(self.after[what]), self.units)
 
 
-class Measured(NamedTuple):
+class ErasureEffects(NamedTuple):
     """One layer and target, tested with the other layers."""
 
     layer: int
@@ -93,8 +93,8 @@ def variances_alike(concept: float, other: float) -> bool:
 
 
 def measure_target(
-    parts: Interventions, target: Target, erasers: Sequence[Erasers], *, tokens: Tokens, what: str
-) -> list[Erased]:
+    parts: Interventions, target: Target, erasers: Sequence[LayerErasers], *, tokens: Tokens, what: str
+) -> list[ErasureScores]:
     """The target as it is and with each layer's concept, random subspaces and control erased.
 
     Layers above those that the target looks at are left out.
@@ -113,7 +113,7 @@ def measure_target(
     made = iter(after)
     harm = 1 if target.lower_is_better else -1
     return [
-        Erased(
+        ErasureScores(
             each.layer,
             {kind: each.of(kind)[0].rank for kind in WHATS},
             {kind: float(np.mean([eraser.variance for eraser in each.of(kind)])) for kind in WHATS},
@@ -126,7 +126,7 @@ def measure_target(
     ]
 
 
-def compare_layers(erased: Sequence[Erased], *, samples: int, seed: int) -> list[Measured]:
+def compare_layers(erased: Sequence[ErasureScores], *, samples: int, seed: int) -> list[ErasureEffects]:
     """Effects and differences of all layers, each kind a family over the layers."""
     if not erased:
         return []
@@ -137,7 +137,7 @@ def compare_layers(erased: Sequence[Erased], *, samples: int, seed: int) -> list
         CONTROL: effects_of([each.change(CONCEPT, CONTROL) for each in erased], harm=erased[0].harm),
     }
     return [
-        Measured(
+        ErasureEffects(
             each.layer,
             each.ranks,
             each.variances,
@@ -149,12 +149,12 @@ def compare_layers(erased: Sequence[Erased], *, samples: int, seed: int) -> list
     ]
 
 
-def contrasts_of(measured: Measured) -> dict[str, Effect]:
+def contrasts_of(measured: ErasureEffects) -> dict[str, Effect]:
     """What has to harm for a concept to be used: it alone, and beside random subspaces and a control task."""
     return {**measured.differences, CONCEPT: measured.effects[CONCEPT]}
 
 
-def verdict_of(measured: Measured, readable: Readable, target: str, harm: int) -> str:
+def verdict_of(measured: ErasureEffects, readable: ReadableLayer, target: str, harm: int) -> str:
     """Whether what is readable is used.
 
     Used: erasing it harms, more than random subspaces that take as much variance, and more than the control; each is
@@ -175,7 +175,7 @@ def verdict_of(measured: Measured, readable: Readable, target: str, harm: int) -
 
 
 def effect_rows(
-    task: str, target: str, measured: Sequence[Measured], readable: Mapping[int, Readable], harm: int
+    task: str, target: str, measured: Sequence[ErasureEffects], readable: Mapping[int, ReadableLayer], harm: int
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `erase`."""
     for each in measured:
@@ -185,7 +185,7 @@ def effect_rows(
             yield task, each.layer, kind, each.ranks[kind], target, *each.effects[kind], said
 
 
-def difference_rows(task: str, target: str, measured: Sequence[Measured]) -> Iterator[tuple[Any, ...]]:
+def difference_rows(task: str, target: str, measured: Sequence[ErasureEffects]) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `differences`."""
     for each in measured:
         for kind, found in each.differences.items():
@@ -193,7 +193,7 @@ def difference_rows(task: str, target: str, measured: Sequence[Measured]) -> Ite
             yield task, each.layer, target, kind, *shares, found.value, found.baseline, *found[2:]
 
 
-def _over_draws(erased: Sequence[Erased], *, samples: int, seed: int, concept: bool = False) -> list[Effect]:
+def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, concept: bool = False) -> list[Effect]:
     """The mean effect of random subspaces, or how much more the concept does than one more of them would.
 
     Documents vary, and so do the subspaces drawn: if the concept's were just another random one, its effect would vary

@@ -39,17 +39,17 @@ def _finding(result: Result, task: str, target: str, concept: pd.DataFrame) -> F
         # Of each layer the contrast that holds least; of these the one with the largest difference.
         least = [_least(result, task, target, layer) for layer in layers[USED]]
         _, kind, row = max(least, key=lambda each: abs(each[0].estimate))
-        return _told(result, task, target, kind, row, layers[USED], USED)
+        return _by_contrast(result, task, target, kind, row, layers[USED], USED)
     if UNUSED in layers and set(layers) <= {UNUSED, UNKNOWN}:
         nulls = [_null(result, task, target, layer) for layer in layers[UNUSED]]
         _, kind, row = max(nulls, key=lambda each: max(abs(each[0].low), abs(each[0].high)))
-        return _told(result, task, target, kind, row, layers[UNUSED], UNUSED)
+        return _by_contrast(result, task, target, kind, row, layers[UNUSED], UNUSED)
     reasons = {layer: _reason(result, task, layer) for layer in layers.get(OPEN, [])}
     open_ = [layer for layer, reason in reasons.items() if not reason]
     if open_:
         least = [_least(result, task, target, layer) for layer in open_]
         _, kind, row = min(least, key=lambda each: (each[0].p != each[0].p, each[0].p))
-        return _told(result, task, target, kind, row, open_, OPEN)
+        return _by_contrast(result, task, target, kind, row, open_, OPEN)
     reason = next(iter(reasons.values()), "no linear probe was shown to read it")
     readable = Source("readable", {"task": task})
     whether = f"{plain(target)} needs {_title(task)} where it is readable"
@@ -90,7 +90,9 @@ def _status(test: Contrast, target: str) -> str:
     return status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(target))
 
 
-def _told(result: Result, task: str, target: str, kind: str, row: Any, layers: list[int], verdict: str) -> Finding:
+def _by_contrast(
+    result: Result, task: str, target: str, kind: str, row: Any, layers: list[int], verdict: str
+) -> Finding:
     """A finding about a concept at some layers, by one contrast at one of them."""
     where, title = layers_in_words(layers), _title(task)
     other = row.other if kind != CONCEPT else row.baseline

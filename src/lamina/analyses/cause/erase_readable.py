@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from lamina.analyses.cause.effects import MISSING, Change, Effect, effects_of, score_interval
-from lamina.analyses.cause.erase_concepts import Concept, LayerStates, Targets
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.effects import MISSING, Effect, ScoreChange, effects_of, score_interval
+from lamina.analyses.cause.erase_concepts import Concept, ConceptTargets, LayerStates
+from lamina.analyses.cause.targets import TargetScores
 from lamina.probes.leace import Eraser
 from lamina.probes.softmax import Examples, fit
 from lamina.stats.status import SURE
@@ -25,7 +25,7 @@ _LEFT = 0.05
 """How far above the constant answer a probe may come after erasing, at most: the upper end of the interval."""
 
 
-class Readable(NamedTuple):
+class ReadableLayer(NamedTuple):
     """What linear probes read at one layer; scores are accuracies on held-out documents, with 95 % intervals."""
 
     targets: int
@@ -54,7 +54,7 @@ class Readable(NamedTuple):
         return task, layer, self.targets, self.constant, *scores, *tests, self.known, self.gone
 
 
-class Probed(NamedTuple):
+class ProbeHits(NamedTuple):
     """Which scored targets probes of one layer are right about; None where a probe did not converge."""
 
     before: Float[np.ndarray, " target"] | None
@@ -62,10 +62,10 @@ class Probed(NamedTuple):
     elsewhere: Float[np.ndarray, " target"] | None
 
 
-def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device) -> Probed:
+def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device) -> ProbeHits:
     """Fresh probes before and after the concept is erased."""
     erased = LayerStates(*(eraser(torch.from_numpy(each)).numpy() for each in states))
-    return Probed(
+    return ProbeHits(
         _hits(concept, concept.fitted, states.fitted, states, device),
         _hits(concept, concept.fitted, erased.fitted, erased, device),
         _hits(concept, concept.elsewhere, erased.elsewhere, erased, device),
@@ -73,13 +73,13 @@ def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: t
 
 
 def readable_layers(
-    probed: Mapping[int, Probed],
+    probed: Mapping[int, ProbeHits],
     constant: Float[np.ndarray, " target"],
     units: Sequence[str],
     *,
     samples: int,
     seed: int,
-) -> dict[int, Readable]:
+) -> dict[int, ReadableLayer]:
     """What is readable at each layer, tested over all of them together.
 
     Args:
@@ -93,7 +93,7 @@ def readable_layers(
     found = {}
     for layer, hits in probed.items():
         before, after, elsewhere = (_score(each, units, samples=samples, seed=seed) for each in hits)
-        found[layer] = Readable(
+        found[layer] = ReadableLayer(
             len(units),
             float(constant.mean()),
             before,
@@ -109,13 +109,15 @@ def readable_layers(
 
 
 def _against(
-    constant: Float[np.ndarray, " target"], probed: Mapping[int, Probed], units: Sequence[str], name: str
+    constant: Float[np.ndarray, " target"], probed: Mapping[int, ProbeHits], units: Sequence[str], name: str
 ) -> dict[int, Effect]:
     """Of the probes of all layers, how much more they are right than the constant answer."""
     one = np.ones(len(constant))
     hits = {layer: getattr(each, name) for layer, each in probed.items()}
     changes = {
-        layer: Change(Scores(constant, one), Scores(own, one), units) for layer, own in hits.items() if own is not None
+        layer: ScoreChange(TargetScores(constant, one), TargetScores(own, one), units)
+        for layer, own in hits.items()
+        if own is not None
     }
     made = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
     return {layer: next(made) if layer in changes else MISSING for layer in hits}
@@ -123,7 +125,7 @@ def _against(
 
 def _hits(
     concept: Concept,
-    learned: Targets,
+    learned: ConceptTargets,
     vectors: Float[np.ndarray, "target width"],
     states: LayerStates,
     device: torch.device,
@@ -146,5 +148,5 @@ def _score(
 ) -> tuple[float, float, float]:
     if hits is None:
         return np.nan, np.nan, np.nan
-    scores = Scores(hits, np.ones_like(hits))
+    scores = TargetScores(hits, np.ones_like(hits))
     return scores.value, *score_interval(scores, units, samples=samples, seed=seed)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.batch_size import is_out_of_memory
 from lamina.encoders.interventions import Interventions
 from lamina.progress import progress
@@ -116,7 +116,7 @@ def importance_rows(gradients: GateGradients, *, samples: int, seed: int) -> lis
     ]
 
 
-class Agreement(NamedTuple):
+class RankAgreement(NamedTuple):
     """A rank correlation over heads (Spearman's), with what it may be tested by."""
 
     rho: float
@@ -132,14 +132,14 @@ class Agreement(NamedTuple):
 
 def agreement_of(
     gradients: GateGradients,
-    before: Scores,
-    after: Sequence[Scores],
+    before: TargetScores,
+    after: Sequence[TargetScores],
     units: Sequence[str],
     *,
     normalised: bool,
     samples: int,
     seed: int,
-) -> Agreement:
+) -> RankAgreement:
     """How alike importance and the size of the true effect order the heads.
 
     Both are taken anew from the same documents in every bootstrap sample. Drawing adds noise to an order, which pulls
@@ -178,17 +178,17 @@ def agreement_of(
     halves = rank_correlation(sizes(half), sizes(1 - half)) if len(by) > 1 else np.array([np.nan])
     again = float(halves[np.isfinite(halves)].mean()) if np.isfinite(halves).any() else np.nan
     # Spearman and Brown: of twice as many units as a half has.
-    return Agreement(rho, _around(rho, drawn, len(after)), permuted, len(by), 2 * again / (1 + again), len(after))
+    return RankAgreement(rho, _around(rho, drawn, len(after)), permuted, len(by), 2 * again / (1 + again), len(after))
 
 
 def agreement_between(
     rho: float, drawn: Float[np.ndarray, " sample"], permuted: Float[np.ndarray, " sample"], *, units: int, heads: int
-) -> Agreement:
+) -> RankAgreement:
     """A rank correlation with those of resampled units and those of permuted heads."""
-    return Agreement(rho, _around(rho, drawn, heads), permuted, units, np.nan, heads)
+    return RankAgreement(rho, _around(rho, drawn, heads), permuted, units, np.nan, heads)
 
 
-def corrected(agreements: Sequence[Agreement]) -> list[tuple[float, ...]]:
+def corrected(agreements: Sequence[RankAgreement]) -> list[tuple[float, ...]]:
     """Rank correlations tested together, as columns (`AGREED`).
 
     p is the larger of two: that documents alone make it differ from 0, and that importance has nothing to do with the

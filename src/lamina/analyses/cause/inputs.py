@@ -12,7 +12,7 @@ from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import has_span_head
 from lamina.analyses.behaviour.perturb_inputs import texts_to_ask
 from lamina.analyses.cause.answers import QA, QA_EXACT
-from lamina.analyses.cause.asking import HEADS, Material, chosen_targets
+from lamina.analyses.cause.asking import HEADS, TargetData, chosen_targets
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.tagged import CLASSES_OF_TEXTS, TAGS
@@ -33,7 +33,7 @@ from lamina.results.result import Result
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
 
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named; a model that lamina fine-tuned is asked what it was tuned for."""
@@ -58,7 +58,7 @@ Items = Annotated[int, Setting("Most texts, pairs and questions of each target, 
 
 @dataclass(frozen=True)
 class CauseInputs(TrainedTexts):
-    """A model, and what it is asked about while its parts are changed; the function gets the encoder and a `Material`.
+    """A model, and what it is asked about while its parts are changed; the function gets the encoder and a `TargetData`.
 
     Settings of the analysis say the rest: `targets`, and the names `suite` (minimal pairs), `questions` and `probes`
     (what `lamina probe` wrote). A limit is of the texts that are asked about.
@@ -78,7 +78,7 @@ class CauseInputs(TrainedTexts):
         encoder = as_encoder(given["model"], options, runtime)
         speaks = has_language_model(encoder)
         probes = settings.get("probes")
-        material = Material(
+        material = TargetData(
             texts_to_ask(given["data"], options, asked, self.split),
             _pairs(settings.get("suite"), asked) if speaks else None,
             _questions(settings.get("questions"), asked, encoder) if _answers(encoder) else None,
@@ -108,7 +108,7 @@ class CauseInputs(TrainedTexts):
 
 
 def _with_head(
-    encoder: Encoder, names: Sequence[str], material: Material, about: Mapping[str, Any]
+    encoder: Encoder, names: Sequence[str], material: TargetData, about: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """What provenance says of a model: with its head, where that is asked."""
     if LOSS in names or material.pairs is not None:
@@ -121,7 +121,7 @@ def _with_head(
     return {**about, "fingerprint": head.fingerprint, "body": about["fingerprint"], "head": kinds[0]}
 
 
-def _say_unasked(encoder: Encoder, names: Sequence[str], material: Material) -> None:
+def _say_unasked(encoder: Encoder, names: Sequence[str], material: TargetData) -> None:
     """Say why a head that the model was fine-tuned with is not asked by default: the data have nothing for it."""
     kind = head_kind(encoder) if isinstance(encoder, HuggingFaceEncoder) else None
     for name in (TAGS, CLASSES_OF_TEXTS, QA):

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lamina.analyses.behaviour.verdicts import right_or_wrong
-from lamina.analyses.cause.loss import Spoken, spoken_by
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.loss import TokenSums, language_model_on
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora.minimal_pairs import Pair
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.language_model import LanguageModel
@@ -25,7 +25,7 @@ PAIRS = "pairs"
 _GOOD, _BAD = 0, 1
 
 
-class Judgements(Target):
+class PairsTarget(Target):
     """The share of minimal pairs whose good sentence is likelier; one half for a pair that is tied.
 
     Sentences are scored as `lamina pairs` does: by the log-probability of the whole sentence, of a masked model the sum
@@ -72,7 +72,7 @@ class Judgements(Target):
                 "no minimal pair has two sentences with pieces that the language model could be asked for"
             )
         row, place, target, column = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
-        self._spoken = Spoken(Wanted(rows, row, place, target), column)
+        self._spoken = TokenSums(Wanted(rows, row, place, target), column)
         self._windowed = {"sentences longer than the model's limit, scored in overlapping windows": windowed}
         return kept, owners
 
@@ -81,16 +81,16 @@ class Judgements(Target):
         with torch.no_grad():
             return self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a pair."""
         margin = np.bincount(self.owners, kept[:, _GOOD] - kept[:, _BAD], len(self.items))
-        return Scores(right_or_wrong(margin), np.ones(len(self.items)))
+        return TargetScores(right_or_wrong(margin), np.ones(len(self.items)))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: how much likelier the bad sentence is, as far as the row tells."""
         good, bad = self._spoken.logprobs(self._model, rows, states[self.layers[0]]).unbind(1)
         return bad - good
 
-    def of(self, encoder: HuggingFaceEncoder) -> Judgements:
+    def of(self, encoder: HuggingFaceEncoder) -> PairsTarget:
         """See `Target.of`."""
-        return Judgements(spoken_by(encoder, self._model, self._seed), self._pairs, seed=self._seed)
+        return PairsTarget(language_model_on(encoder, self._model, self._seed), self._pairs, seed=self._seed)

@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.cause.probe_readers import LEARNED
-from lamina.analyses.cause.probed import TOO_LONG
-from lamina.analyses.cause.targets import Scores, Target
 from lamina.analyses.heads.coreference import anaphors
 from lamina.analyses.heads.relations import dependencies
+from lamina.analyses.cause.probe_readers import TRAINING_TEXTS
+from lamina.analyses.cause.probed import TOO_LONG
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
@@ -28,13 +28,13 @@ from lamina.types import Text
 
 LINK = "link:"
 """Before RELATION@LAYER, a target."""
-ALL = "all"
+ALL_LINKS = "all"
 BESIDES = "all but "
 """Before a relation: all others together."""
 COREFERENCE = "coreference"
 
 
-class Link(NamedTuple):
+class WordLink(NamedTuple):
     """A word, and those it belongs to."""
 
     word: int
@@ -42,10 +42,10 @@ class Link(NamedTuple):
     relation: str
 
 
-LinksOf = Callable[[Text], Sequence[Link]]
+LinksOf = Callable[[Text], Sequence[WordLink]]
 
 
-def attachments(text: Text) -> list[Link]:
+def attachments(text: Text) -> list[WordLink]:
     """Every dependent and its head; the root, which has none, and punctuation are left out.
 
     Example:
@@ -58,14 +58,14 @@ def attachments(text: Text) -> list[Link]:
     for edge in dependencies(text):
         one_each = edge.other is not None and len(edge.span) == len(edge.other) == 1
         if edge.other is not None and one_each and edge.labels[0].partition(":")[0] != "punct":
-            found.append(Link(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
+            found.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
     return found
 
 
-def antecedents(text: Text) -> list[Link]:
+def antecedents(text: Text) -> list[WordLink]:
     """The head word of every mention with an antecedent, and the head words of its antecedents."""
     return [
-        Link(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
+        WordLink(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
         for each in anaphors(text)
         if each.antecedents - {each.mention.head}
     ]
@@ -81,7 +81,7 @@ def link_name(relation: str, layer: int) -> str:
     return f"{LINK}{relation}@{layer}"
 
 
-class Links(Target):
+class LinksTarget(Target):
     """The share of links that a probe finds at one layer, in all and by relation; an item is a text."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Links(Target):
         """The probe learns from the training texts; `texts` are asked about."""
         self._given = (links_of, layer, texts, splits)
         self._seed, self._layer = seed, layer
-        self.layers, self.name = (layer,), link_name(ALL, layer)
+        self.layers, self.name = (layer,), link_name(ALL_LINKS, layer)
         asked = [text for text in texts if links_of(text)]
         cuts = encoder.pieces.cut(asked)
         fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
@@ -114,7 +114,7 @@ class Links(Target):
         self.relations = tuple(relation for relation, _ in counted.most_common())
         if len(self.relations) == 1:
             self.name = link_name(self.relations[0], layer)
-        self.counts = {**counted, ALL: counted.total()}
+        self.counts = {**counted, ALL_LINKS: counted.total()}
         self._numbers = {relation: at for at, relation in enumerate(self.relations)}
         self._totals = np.zeros((len(own), len(self.relations)))
         for at, links in enumerate(self._links):
@@ -132,18 +132,18 @@ class Links(Target):
                 found[at, self._numbers[link.relation]] += int(answers[at, link.word]) in link.right
         return found
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`: of all links."""
-        return self.scores(kept, ALL)
+        return self.scores(kept, ALL_LINKS)
 
-    def scores(self, kept: Float[np.ndarray, "row kept"], relation: str) -> Scores:
+    def scores(self, kept: Float[np.ndarray, "row kept"], relation: str) -> TargetScores:
         """Of the links of one relation, of all, or of all but one."""
-        if relation == ALL:
+        if relation == ALL_LINKS:
             chosen = np.ones(len(self.relations), bool)
         else:
             own = np.arange(len(self.relations)) == self._numbers[relation.removeprefix(BESIDES)]
             chosen = ~own if relation.startswith(BESIDES) else own
-        return Scores(kept[:, chosen].sum(1), self._totals[:, chosen].sum(1))
+        return TargetScores(kept[:, chosen].sum(1), self._totals[:, chosen].sum(1))
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the probe's own, the mean over the row's links."""
@@ -154,9 +154,9 @@ class Links(Target):
             losses.append(torch.stack(each).mean())
         return torch.stack(losses)
 
-    def of(self, encoder: HuggingFaceEncoder) -> Links:
+    def of(self, encoder: HuggingFaceEncoder) -> LinksTarget:
         """See `Target.of`: with a probe of its own, trained on the other encoder's states."""
-        return Links(encoder, *self._given, seed=self._seed)
+        return LinksTarget(encoder, *self._given, seed=self._seed)
 
     def _logits(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, "row word word"]:
         vectors, words = word_means(states[self._layer], [self.rows[row].words for row in rows])
@@ -189,7 +189,7 @@ def _trained(
     encoder: HuggingFaceEncoder, links_of: LinksOf, layer: int, splits: Splits, seed: int
 ) -> linking.LinkingProbe:
     """A probe trained on some of the training texts; texts that are scored are never learned from."""
-    train = thin(splits.train, LEARNED, seed)
+    train = thin(splits.train, TRAINING_TEXTS, seed)
     division = divide(Splits(train, splits.scored), seed=seed)
     learning = set(division.learn)
     chosen = {*division.learn, *division.stop}

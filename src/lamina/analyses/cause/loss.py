@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.contract import Tokens
 from lamina.encoders.gradients import hidden_pieces
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -33,7 +33,7 @@ _LOGITS = {"cpu": 2**23, "cuda": 2**28}
 
 
 @dataclass(frozen=True, eq=False)
-class Spoken:
+class TokenSums:
     """Pieces that a language model is asked for, and the sums that they are parts of."""
 
     wanted: Wanted
@@ -89,7 +89,7 @@ class Spoken:
         return self._kept["laid"]
 
 
-class Loss(Target):
+class LossTarget(Target):
     """Minus the log-probability per piece, in nats, of texts as they are written.
 
     A causal model reads a text once and is asked for every piece. From a masked model, 15 % of the pieces are hidden at
@@ -106,7 +106,7 @@ class Loss(Target):
             raise CorpusError("no text has a piece that the language model could be asked for")
         self._model, self._texts, self._seed = model, texts, seed
         names = [texts[at].id for at in read]
-        self._spoken, owners = _asked(model, names, [cuts[at] for at in read], seed)
+        self._spoken, owners = _token_sums(model, names, [cuts[at] for at in read], seed)
         self.owners = np.array(owners)
         self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
         self.places = self._spoken.places
@@ -123,33 +123,35 @@ class Loss(Target):
         with torch.no_grad():
             return -self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`; an item is a text."""
-        return Scores(np.bincount(self.owners, kept[:, 0], len(self.items)), self._counts)
+        return TargetScores(np.bincount(self.owners, kept[:, 0], len(self.items)), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the mean over a row's pieces."""
         sums = self._spoken.logprobs(self._model, rows, states[self.layers[0]])[:, 0]
         return -sums / torch.from_numpy(self._spoken.counts(rows)).clamp_min(1).to(sums)
 
-    def of(self, encoder: HuggingFaceEncoder) -> Loss:
+    def of(self, encoder: HuggingFaceEncoder) -> LossTarget:
         """See `Target.of`."""
-        return Loss(spoken_by(encoder, self._model, self._seed), self._texts, seed=self._seed)
+        return LossTarget(language_model_on(encoder, self._model, self._seed), self._texts, seed=self._seed)
 
 
-def spoken_by(encoder: HuggingFaceEncoder, model: LanguageModel, seed: int) -> LanguageModel:
+def language_model_on(encoder: HuggingFaceEncoder, model: LanguageModel, seed: int) -> LanguageModel:
     """Another encoder of a model's shape with a language-model head: its own in memory, or a random one."""
     if encoder.language_model is not None or encoder.whole is not None:
         return language_model(encoder)
     return model.random_on(encoder, seed)
 
 
-def _asked(model: LanguageModel, names: Sequence[str], cuts: Sequence[Cut], seed: int) -> tuple[Spoken, list[int]]:
+def _token_sums(
+    model: LanguageModel, names: Sequence[str], cuts: Sequence[Cut], seed: int
+) -> tuple[TokenSums, list[int]]:
     """The pieces that are asked for, and the text of each row."""
     if model.mask is None:
         rows, wanted = every_piece(model, cuts)
         owners = [at for at, own in enumerate(rows) for _ in own]
-        return Spoken(wanted, np.zeros(len(wanted.row), np.int64)), owners
+        return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners
     every: list[Row] = []
     owners, at_row, places, targets = [], [], [], []
     for at, (name, cut) in enumerate(zip(names, cuts, strict=True)):
@@ -169,4 +171,4 @@ def _asked(model: LanguageModel, names: Sequence[str], cuts: Sequence[Cut], seed
             every.append(row)
             owners.append(at)
     wanted = Wanted(every, *(np.concatenate(each).astype(np.int64) for each in (at_row, places, targets)))
-    return Spoken(wanted, np.zeros(len(wanted.row), np.int64)), owners
+    return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners

@@ -12,7 +12,7 @@ from lamina.analyses.behaviour.perturb_answers import span_answerer
 from lamina.analyses.behaviour.perturb_targets import some_pairs
 from lamina.analyses.cause.patch_findings import describe, tell_findings
 from lamina.analyses.cause.patch_inputs import PatchInputs
-from lamina.analyses.cause.patch_pairs import CONTRASTS, EFFECTS, GAPS, Patched, ask_pairs, measure_pairs
+from lamina.analyses.cause.patch_pairs import CONTRASTS, EFFECTS, GAPS, PairPatchTables, ask_pairs, measure_pairs
 from lamina.analyses.cause.patch_questions import (
     CONTROLS,
     DIFFERENCES,
@@ -252,6 +252,6 @@ def _turned(
 
 def _paired(
     model: LanguageModel, pairs: Sequence[Any], layers: Sequence[int], skipped: Counter[str], *, seed: int
-) -> Patched:
+) -> PairPatchTables:
     asked = ask_pairs(model, pairs, skipped)
     return measure_pairs(Interventions(model.encoder, heads=False), model, asked, layers, seed=seed)

@@ -38,7 +38,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
 
 def _handover(result: Result) -> Iterator[Finding]:
     """Where states of the support turn more answers than the answers' own, and where it is the other way round."""
-    tests = _own(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
+    tests = _rows_with(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
     sure = tests[(tests["p_adjusted"] < SURE) & ((tests["low"] > NEGLIGIBLE) | (tests["high"] < -NEGLIGIBLE))]
     sides = [part for part in (sure[sure["difference"] < 0], sure[sure["difference"] > 0]) if len(part)]
     for part in sides or ([tests] if len(tests) else []):
@@ -67,7 +67,7 @@ def _handover(result: Result) -> Iterator[Finding]:
 def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
     """At which layers states of a role turn more answers than random tokens; the contrast is that difference."""
     where = {"swapped": swapped, "role": role, "against": RANDOM}
-    tests = _own(result.tables["differences"], **where)
+    tests = _rows_with(result.tables["differences"], **where)
     if tests.empty:
         return
     more = (tests["p_adjusted"] < SURE) & (tests["low"] > -NEGLIGIBLE) & (tests["high"] > NEGLIGIBLE)
@@ -98,7 +98,7 @@ def _unit(result: Result) -> str:
 
 def _pairs(result: Result) -> Iterator[Finding]:
     """Whether good sentences are likelier on shared words, and which states take that away."""
-    (gap,) = rows_of(_own(result.tables["gaps"], words="shared"))
+    (gap,) = rows_of(_rows_with(result.tables["gaps"], words="shared"))
     first = finding(
         claim="On the words that both sentences of a pair have, good sentences are "
         + ("likelier" if gap.gap > 0 else "less likely"),
@@ -115,7 +115,7 @@ def _pairs(result: Result) -> Iterator[Finding]:
     if first.status != "clear" or gap.gap <= 0:
         return
     for position, called in (("word", "the words that differ"), ("after", "the words after them")):
-        tests = _own(result.tables["contrasts"], position=position)
+        tests = _rows_with(result.tables["contrasts"], position=position)
         if tests.empty:
             continue
         tests = tests.assign(worse=(tests["p_adjusted"] < SURE) & (tests["low"] < -_NATS))
@@ -159,7 +159,7 @@ def _grid(title: str, table: pd.DataFrame, by: str, value: str, order: tuple[str
     return Overview(title, ("layer", *there), rows)
 
 
-def _own(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+def _rows_with(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
     for column, value in values.items():
         table = pd.DataFrame(table[table[column] == value])
     return table

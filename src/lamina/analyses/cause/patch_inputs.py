@@ -27,7 +27,7 @@ from lamina.framework.inputs import (
 )
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
 
 _SUITE, _QUESTIONS = "blimp", "stories"
 """Pairs and questions where none are named."""
@@ -59,7 +59,7 @@ class PatchInputs(QuestionSet):
                 "models such as smollm2 have the second"
             )
         questions = self._asked(data, options, encoder)
-        pairs = None if spoken is None else _pairs(suite)
+        pairs = None if spoken is None else _read_suite(suite)
         read = {"questions": questions, "pairs": pairs}
         about = {name: each.describe() for name, each in read.items() if each is not None}
         names = [str(each["name"]) for each in about.values()]
@@ -78,7 +78,7 @@ class PatchInputs(QuestionSet):
         return None
 
 
-def _pairs(suite: Any) -> MinimalPairs:
+def _read_suite(suite: Any) -> MinimalPairs:
     if isinstance(suite, MinimalPairs):
         return suite
     if suite is None and not assets.held(_SUITE):

@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Float, Int
 
 from lamina.analyses.behaviour.verdicts import written
-from lamina.analyses.cause.effects import TESTED, Change, effect_of, effects_of
-from lamina.analyses.cause.loss import Spoken
-from lamina.analyses.cause.patching import Places, put_in, random_tokens
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
+from lamina.analyses.cause.loss import TokenSums
+from lamina.analyses.cause.patching import PatchTokens, put_in, random_tokens
+from lamina.analyses.cause.targets import TargetScores
 from lamina.corpora.minimal_pairs import Pair
 from lamina.encoders.contract import SPECIAL
 from lamina.encoders.interventions import Edit, Interventions
@@ -49,7 +49,7 @@ _SPELLED = "pairs whose sentences have the same pieces, or none"
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PairRows:
     """Pairs as a language model reads them: the rows of bad sentences, and those of the good ones beside them."""
 
     pairs: list[Pair]
@@ -59,15 +59,15 @@ class Asked:
     """Of good sentences, in the same order and as long."""
     owners: Int[np.ndarray, " row"]
     """The pair of each row."""
-    bad: Spoken
+    bad: TokenSums
     """Pieces of bad sentences; those that both sentences have at the same place are summed apart from the others."""
-    good: Spoken
+    good: TokenSums
     """The same of good sentences."""
     places: list[dict[str, Int[np.ndarray, " token"]]]
     """[pair] Position -> its tokens."""
 
 
-class Patched(NamedTuple):
+class PairPatchTables(NamedTuple):
     """Rows of tables."""
 
     effects: list[tuple[Any, ...]]
@@ -76,7 +76,7 @@ class Patched(NamedTuple):
     gaps: list[tuple[Any, ...]]
 
 
-class Patch(NamedTuple):
+class PairPatch(NamedTuple):
     """Pairs with states put in at one layer and place."""
 
     layer: int
@@ -89,7 +89,7 @@ class Patch(NamedTuple):
     """The same with as many random tokens; None at all tokens."""
 
 
-def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]) -> Asked:
+def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]) -> PairRows:
     """The pairs whose sentences have as many pieces as each other; others are counted in `skipped`."""
     cuts = cut_passages(model, [written(each) for pair in pairs for each in (pair.good, pair.bad)])
     kept: list[Pair] = []
@@ -113,8 +113,8 @@ def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]
         raise CorpusError(f"no pair can be patched ({why}); name a suite whose sentences differ in single words")
     every = [np.concatenate([each.target for each in own]) for own in parts]
     column = np.where(every[0] == every[1], _SHARED, _DIFFERING)
-    good, bad = (Spoken(_joined(each, own), column) for each, own in zip(parts, rows, strict=True))
-    return Asked(kept, rows[1], rows[0], np.array(owners), bad, good, places)
+    good, bad = (TokenSums(_joined(each, own), column) for each, own in zip(parts, rows, strict=True))
+    return PairRows(kept, rows[1], rows[0], np.array(owners), bad, good, places)
 
 
 def _unfit(model: LanguageModel, good: Cut, bad: Cut) -> str:
@@ -170,13 +170,13 @@ def _same_word(cut: Cut, one: int, other: int) -> bool:
 
 
 def measure_pairs(
-    parts: Interventions, model: LanguageModel, asked: Asked, layers: Sequence[int], *, seed: int
-) -> Patched:
+    parts: Interventions, model: LanguageModel, asked: PairRows, layers: Sequence[int], *, seed: int
+) -> PairPatchTables:
     """How much each patch changes the difference of log-probabilities, and what that difference is made of."""
     edits: dict[tuple[bool, int, str], Edit] = {}
     for position in (*POSITIONS, EVERYWHERE):
         own = [_tokens(asked, row, position) for row in range(len(asked.rows))]
-        edits |= {(False, layer, position): put_in(layer, list(map(Places.alike, own))) for layer in layers}
+        edits |= {(False, layer, position): put_in(layer, list(map(PatchTokens.alike, own))) for layer in layers}
         if position != EVERYWHERE:
             drawn = _random(asked, position, seed)
             edits |= {(True, layer, position): put_in(layer, drawn) for layer in layers}
@@ -189,11 +189,13 @@ def measure_pairs(
         if held and not random:
             other = after.get((True, layer, position))
             drawn = None if other is None else (good - other)[held, _SHARED]
-            patches.append(Patch(layer, position, np.array(held), (good - own)[held, _SHARED], drawn))
+            patches.append(PairPatch(layer, position, np.array(held), (good - own)[held, _SHARED], drawn))
     return pair_tables(good - bad, patches, [pair.item for pair in asked.pairs])
 
 
-def pair_tables(differences: Float[np.ndarray, "pair 2"], patches: Sequence[Patch], units: Sequence[str]) -> Patched:
+def pair_tables(
+    differences: Float[np.ndarray, "pair 2"], patches: Sequence[PairPatch], units: Sequence[str]
+) -> PairPatchTables:
     """Rows of tables from the differences of log-probabilities of pairs, on shared pieces and on those that differ.
 
     All layers and positions are one family: of patches, of random tokens, and of patches minus random tokens, where p
@@ -209,7 +211,7 @@ def pair_tables(differences: Float[np.ndarray, "pair 2"], patches: Sequence[Patc
         (patch.layer, patch.position, both[patch.layer, patch.position], other.effect, *test[2:], len(patch.pairs))
         for (patch, _), other, test in zip(drawn, random, compared, strict=True)
     ]
-    return Patched(
+    return PairPatchTables(
         [(each.layer, each.position, *own[2:], len(each.pairs)) for each, own in zip(patches, effects, strict=True)],
         [(each.layer, each.position, *own[2:], len(each.pairs)) for (each, _), own in zip(drawn, random, strict=True)],
         rows,
@@ -217,33 +219,33 @@ def pair_tables(differences: Float[np.ndarray, "pair 2"], patches: Sequence[Patc
     )
 
 
-def _changed(before: np.ndarray, after: np.ndarray, patch: Patch, units: Sequence[str]) -> Change:
+def _changed(before: np.ndarray, after: np.ndarray, patch: PairPatch, units: Sequence[str]) -> ScoreChange:
     one = np.ones(len(patch.pairs))
-    return Change(Scores(before, one), Scores(after, one), np.array(units)[patch.pairs].tolist())
+    return ScoreChange(TargetScores(before, one), TargetScores(after, one), np.array(units)[patch.pairs].tolist())
 
 
-def _tokens(asked: Asked, row: int, position: str) -> Int[np.ndarray, " token"]:
+def _tokens(asked: PairRows, row: int, position: str) -> Int[np.ndarray, " token"]:
     if position == EVERYWHERE:
         return np.arange(len(asked.rows[row].ids))
     return asked.places[asked.owners[row]][position]
 
 
-def _random(asked: Asked, position: str, seed: int) -> list[Places]:
+def _random(asked: PairRows, position: str, seed: int) -> list[PatchTokens]:
     """For each row as many tokens as the position has, of the others."""
     found = []
     for row in range(len(asked.rows)):
         own, among = _tokens(asked, row, position), np.ones(len(asked.rows[row].ids), bool)
         among[own] = False
         key = f"{position}:{asked.pairs[asked.owners[row]].item}"
-        found.append(Places.alike(random_tokens(among, len(own), seed=seed, key=key)))
+        found.append(PatchTokens.alike(random_tokens(among, len(own), seed=seed, key=key)))
     return found
 
 
 def _sums(
     parts: Interventions,
     model: LanguageModel,
-    asked: Asked,
-    spoken: Spoken,
+    asked: PairRows,
+    spoken: TokenSums,
     rows: Sequence[Row],
     edits: Sequence[Edit] = (),
     donors: Sequence[Row] | None = None,
@@ -268,5 +270,5 @@ def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> lis
         "shared": differences[:, _SHARED],
         "differing": differences[:, _DIFFERING],
     }
-    tests = (effect_of(Scores(nothing, one), Scores(own, one), units) for own in parts.values())
+    tests = (effect_of(TargetScores(nothing, one), TargetScores(own, one), units) for own in parts.values())
     return [(words, *test[2:], len(one)) for words, test in zip(parts, tests, strict=True)]

@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Int
 
+from lamina.analyses.cause.effects import ScoreChange, effects_of
+from lamina.analyses.cause.patching import PatchTokens, put_back, put_in, random_tokens, share_of
+from lamina.analyses.cause.targets import TargetScores
 from lamina.analyses.answering.roles import NOWHERE, roles_of
-from lamina.analyses.cause.effects import Change, effects_of
-from lamina.analyses.cause.patching import Places, put_back, put_in, random_tokens, share_of
-from lamina.analyses.cause.targets import Scores
 from lamina.corpora.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders.contract import SPECIAL
@@ -52,9 +52,9 @@ DIFFERENCES = (
     "swapped", "layer", "role", "against", "turned", "other", "difference", "low", "high", "p_adjusted", "units",
     "needed", "n",
 )  # fmt: skip
-OWN, RANDOM, UNCHANGED = "", "random tokens", "unchanged context"
+ROLE_TOKENS, RANDOM, UNCHANGED = "", "random tokens", "unchanged context"
 """What is patched: the tokens of a role; as many others; all tokens, from the same context."""
-_TURNED, _KEPT, _OTHER = _OUTCOMES = ("turned", "kept", "other")
+_TURNED, _SAME, _OTHER = _OUTCOMES = ("turned", "kept", "other")
 """The answer is that of the other context, that of its own, or neither."""
 _AT_ONCE = 16
 """Questions that are answered in both contexts together."""
@@ -73,7 +73,7 @@ _WRONG: dict[Swap, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class TwoContexts:
     """A question about two contexts."""
 
     own: Question
@@ -93,14 +93,14 @@ class Both:
 
 
 @dataclass
-class Found:
+class TurningQuestions:
     """Questions whose answer can turn, and why others are left out."""
 
-    pairs: list[Both] = field(default_factory=list)
+    pairs: list[TwoContexts] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
-class Turned(NamedTuple):
+class TurnTables(NamedTuple):
     """Rows of tables."""
 
     patch: list[tuple[Any, ...]]
@@ -109,9 +109,11 @@ class Turned(NamedTuple):
     differences: list[tuple[Any, ...]]
 
 
-def find_pairs(answerer: Answerer, questions: Sequence[Question], swap: Swap, *, most: int, seed: int) -> Found:
+def find_pairs(
+    answerer: Answerer, questions: Sequence[Question], swap: Swap, *, most: int, seed: int
+) -> TurningQuestions:
     """Questions, in a random order, until so many are answered differently in two contexts."""
-    found = Found()
+    found = TurningQuestions()
     ranked = sorted(questions, key=lambda each: hashlib.sha256(f"{seed}:{each.text.id}".encode()).digest())
     remaining = _exchangeable(answerer, ranked, swap, known_answers(questions), found.skipped, seed)
     with progress(f"questions that {answerer.encoder.name} answers in two contexts", most) as advance:
@@ -134,7 +136,7 @@ def _exchangeable(
     known: Mapping[str, Collection[str]],
     skipped: Counter[str],
     seed: int,
-) -> Iterator[list[Both]]:
+) -> Iterator[list[TwoContexts]]:
     """Each question with a few other contexts, as the model reads them."""
     for question in questions:
         if not question.context or not question.answers:
@@ -142,13 +144,13 @@ def _exchangeable(
             continue
         (window, *more) = answerer.windows(question)
         why = _WINDOWS if more else _NO_RIVAL[swap]
-        made: list[Both] = []
+        made: list[TwoContexts] = []
         places = asked_exchanges(question, seed=seed) if swap == "asked" else exchanges(question, known, seed=seed)
         for exchange in () if more else places:
             other = exchanged(question, exchange)
             donor = answerer.windows(other)[0]
             if _aligned(window, donor, exchange):
-                made.append(Both(question, other, exchange, window, donor))
+                made.append(TwoContexts(question, other, exchange, window, donor))
             why = _PIECES
             if len(made) == _TRIES:
                 break
@@ -158,7 +160,7 @@ def _exchangeable(
             skipped[f"questions {why} ({swap})"] += 1
 
 
-def _answered(answerer: Answerer, some: Sequence[list[Both]], swap: Swap) -> Iterator[Both | None]:
+def _answered(answerer: Answerer, some: Sequence[list[TwoContexts]], swap: Swap) -> Iterator[TwoContexts | None]:
     """Of each question's other contexts the first that the model answers as it should; None where there is none."""
     first = list(answerer.answer([contexts[0].own for contexts in some]))
     right = [at for at, answer in enumerate(first) if answer.right]
@@ -169,7 +171,7 @@ def _answered(answerer: Answerer, some: Sequence[list[Both]], swap: Swap) -> Ite
         yield next((pair for pair in turning if pair is not None), None)
 
 
-def _turning(pair: Both, swap: Swap, first: Answer, second: Answer) -> Both | None:
+def _turning(pair: TwoContexts, swap: Swap, first: Answer, second: Answer) -> TwoContexts | None:
     """The pair, where the answer to the other context is another; else None."""
     if swap == "answer":
         return pair if second.right else None
@@ -203,29 +205,29 @@ def _tokens_in(window: Window, *spans: Span) -> Int[np.ndarray, " token"]:
     return np.concatenate(found)
 
 
-def places_of(pair: Both) -> dict[str, Places]:
+def places_of(pair: TwoContexts) -> dict[str, PatchTokens]:
     """Role -> its tokens, and the tokens of the other context whose states they get."""
     window, text = pair.window, pair.own.text
     roles, special = roles_of(pair.own), window.words == SPECIAL
     words = np.where(special, 0, window.words)
     if pair.told is None:
         one, other = _tokens_in(window, *pair.exchange.one), _tokens_in(window, *pair.exchange.other)
-        answer = Places(np.r_[one, other], np.r_[other, one])
+        answer = PatchTokens(np.r_[one, other], np.r_[other, one])
         support = roles.support
     else:
         answers = [edge.span for edge in text.edges["answer"]]
-        answer = Places.alike(np.unique(_tokens_in(window, *answers, pair.told)))
+        answer = PatchTokens.alike(np.unique(_tokens_in(window, *answers, pair.told)))
         support = roles.support | np.isin(roles.sentence, [*_sentences(roles.sentence, [*answers, pair.told])])
     left = ~special
     left[answer.to] = False
     asked = left & roles.question[words]
     supporting = left & support[words] & ~asked
     return {
-        "question": Places.alike(np.flatnonzero(asked)),
-        "support": Places.alike(np.flatnonzero(supporting)),
+        "question": PatchTokens.alike(np.flatnonzero(asked)),
+        "support": PatchTokens.alike(np.flatnonzero(supporting)),
         "answer": answer,
-        "rest": Places.alike(np.flatnonzero(left & ~asked & ~supporting)),
-        "special": Places.alike(np.flatnonzero(special)),
+        "rest": PatchTokens.alike(np.flatnonzero(left & ~asked & ~supporting)),
+        "special": PatchTokens.alike(np.flatnonzero(special)),
     }
 
 
@@ -234,24 +236,24 @@ def _sentences(sentence: Int[np.ndarray, " word"], spans: Sequence[Span]) -> set
     return {int(number) for span in spans for number in sentence[span.start : span.end]} - {NOWHERE}
 
 
-def _random_places(pair: Both, role: str, own: Places, seed: int) -> Places:
+def _random_places(pair: TwoContexts, role: str, own: PatchTokens, seed: int) -> PatchTokens:
     """As many tokens as a role has, of all; of exchanged answers, which always turn, none is among them."""
     among = np.ones(len(pair.window.ids), bool)
     if pair.told is None:
         among[_tokens_in(pair.window, *pair.exchange.one, *pair.exchange.other)] = False
-    return Places.alike(random_tokens(among, len(own.to), seed=seed, key=f"{role}:{pair.own.text.id}"))
+    return PatchTokens.alike(random_tokens(among, len(own.to), seed=seed, key=f"{role}:{pair.own.text.id}"))
 
 
 def measure_turns(
     parts: Interventions,
     head: HeadOnStates,
-    pairs: Sequence[Both],
+    pairs: Sequence[TwoContexts],
     swap: Swap,
     layers: Sequence[int],
     *,
     samples: int,
     seed: int,
-) -> Turned:
+) -> TurnTables:
     """What becomes of the answers when a role of a layer is patched, and the same with as many random tokens."""
     by_pair = [places_of(pair) for pair in pairs]
     places = {role: [each[role] for each in by_pair] for role in ROLES}
@@ -261,7 +263,7 @@ def measure_turns(
     }
     edits: dict[tuple[str, int, str], Edit] = {}
     for layer in layers:
-        edits |= {(OWN, layer, role): put_in(layer, places[role]) for role in ROLES}
+        edits |= {(ROLE_TOKENS, layer, role): put_in(layer, places[role]) for role in ROLES}
         edits |= {(RANDOM, layer, role): put_in(layer, drawn[role]) for role in ROLES}
         edits[UNCHANGED, layer, ALL] = put_back(layer)
     outcomes = dict(zip(edits, _outcomes(parts, head, pairs, list(edits.values())), strict=True))
@@ -274,11 +276,11 @@ def measure_turns(
 
 
 def _outcomes(
-    parts: Interventions, head: HeadOnStates, pairs: Sequence[Both], edits: Sequence[Edit]
+    parts: Interventions, head: HeadOnStates, pairs: Sequence[TwoContexts], edits: Sequence[Edit]
 ) -> list[np.ndarray]:
     """For each edit, what becomes of each answer."""
     rows, donors = ([_row(at, getattr(pair, of)) for at, pair in enumerate(pairs)] for of in ("window", "donor"))
-    told = [np.full(len(pairs), _KEPT, object) for _ in edits]
+    told = [np.full(len(pairs), _SAME, object) for _ in edits]
     last = parts.encoder.blocks
     with progress(f"patches of {parts.encoder.name}", len(pairs) * (len(edits) + 1)) as advance:
         for made in parts.run(rows, edits, donors=donors):
@@ -291,10 +293,10 @@ def _outcomes(
     return told
 
 
-def _outcome(pair: Both, answer: str) -> str:
+def _outcome(pair: TwoContexts, answer: str) -> str:
     if best(answer, pair.turned).exact == 1:
         return _TURNED
-    return _KEPT if best(answer, pair.own.answers).exact == 1 else _OTHER
+    return _SAME if best(answer, pair.own.answers).exact == 1 else _OTHER
 
 
 def _row(number: int, window: Window) -> Row:
@@ -310,7 +312,7 @@ def turned_tables(
     *,
     samples: int,
     seed: int,
-) -> Turned:
+) -> TurnTables:
     """Shares with intervals, and their differences; roles that a question has no tokens of are not counted.
 
     Every role is compared with as many random tokens, and the answers with the support; each is a family over layers
@@ -324,23 +326,23 @@ def turned_tables(
         samples: bootstrap samples.
         seed: of the draw.
     """
-    found = Turned([], [], [], [])
+    found = TurnTables([], [], [], [])
     for (kind, layer, role), said in outcomes.items():
         held = there[role]
         own, count, keys = said[held], int(held.sum()), units[held].tolist()
         shares = {each: share_of(own == each, keys, samples=samples, seed=seed) for each in _OUTCOMES}
-        if kind != OWN:
+        if kind != ROLE_TOKENS:
             found.controls.append((swap, kind, layer, role, *shares[_TURNED], count))
             continue
         found.patch.append((layer, role, *shares[_TURNED], count))
         found.outcomes.extend((swap, layer, role, each, *share, count) for each, share in shares.items())
-    owns = [(layer, role) for kind, layer, role in outcomes if kind == OWN]
+    owns = [(layer, role) for kind, layer, role in outcomes if kind == ROLE_TOKENS]
     families = {
         RANDOM: [(layer, role, (RANDOM, layer, role), there[role]) for layer, role in owns],
         SUPPORT: [
-            (layer, role, (OWN, layer, SUPPORT), there[ANSWER] & there[SUPPORT])
+            (layer, role, (ROLE_TOKENS, layer, SUPPORT), there[ANSWER] & there[SUPPORT])
             for layer, role in owns
-            if role == ANSWER and (OWN, layer, SUPPORT) in outcomes
+            if role == ANSWER and (ROLE_TOKENS, layer, SUPPORT) in outcomes
         ],
     }
     for against, members in families.items():
@@ -348,10 +350,10 @@ def turned_tables(
         changes = []
         for layer, role, other, held in kept:
             before, after = (
-                Scores((outcomes[each][held] == _TURNED).astype(float), np.ones(int(held.sum())))
-                for each in (other, (OWN, layer, role))
+                TargetScores((outcomes[each][held] == _TURNED).astype(float), np.ones(int(held.sum())))
+                for each in (other, (ROLE_TOKENS, layer, role))
             )
-            changes.append(Change(before, after, units[held].tolist()))
+            changes.append(ScoreChange(before, after, units[held].tolist()))
         for (layer, role, _, held), effect in zip(kept, effects_of(changes), strict=True):
             shares = effect.value, effect.baseline
             found.differences.append((swap, layer, role, against, *shares, *effect[2:], int(held.sum())))

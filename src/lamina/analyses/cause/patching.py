@@ -12,12 +12,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from lamina.analyses.cause.effects import score_interval
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.targets import TargetScores
 from lamina.encoders.interventions import Clean, Edit
 from lamina.errors import ModelError
 
 
-class Places(NamedTuple):
+class PatchTokens(NamedTuple):
     """The tokens of one row that get the states of its donor."""
 
     to: Int[np.ndarray, " token"]
@@ -25,12 +25,12 @@ class Places(NamedTuple):
     """The donor's token whose state each of them gets."""
 
     @classmethod
-    def alike(cls, tokens: Int[np.ndarray, " token"]) -> Places:
+    def alike(cls, tokens: Int[np.ndarray, " token"]) -> PatchTokens:
         """Tokens that get the states of the donor's tokens at the same places."""
         return cls(tokens, tokens)
 
 
-def put_in(layer: int, places: Sequence[Places]) -> Edit:
+def put_in(layer: int, places: Sequence[PatchTokens]) -> Edit:
     """States of a layer are those of the donors, at some tokens; `places` has an entry for every row there is."""
 
     def change(states: Tensor, clean: Clean) -> Tensor:
@@ -76,5 +76,5 @@ def share_of(
     """
     if not len(hits):
         return float("nan"), float("nan"), float("nan")
-    scores = Scores(hits.astype(float), np.ones(len(hits)))
+    scores = TargetScores(hits.astype(float), np.ones(len(hits)))
     return scores.value, *score_interval(scores, units, samples=samples, seed=seed)

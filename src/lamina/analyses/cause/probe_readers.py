@@ -21,7 +21,7 @@ from lamina.probes.streams import SpanBounds, Spans, SpanTokens, Standard
 from lamina.probes.targets import find_targets
 from lamina.tasks import Task, label_set
 
-LEARNED = 1000
+TRAINING_TEXTS = 1000
 """Training texts that a linear probe learns from, about, in whole documents ..."""
 _TARGETS = 10_000
 """... and the most targets in them."""
@@ -29,7 +29,7 @@ _CELLS = 2**22
 """Targets times tokens of what is pooled at a time on a GPU."""
 
 
-class Asked(NamedTuple):
+class BatchSpans(NamedTuple):
     """Targets in a batch of rows."""
 
     row: Int[np.ndarray, " target"]
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     """First token and one past the last of each span, within the row."""
 
 
-class Reader(ABC):
+class ProbeReader(ABC):
     """A trained probe."""
 
     labels: tuple[str, ...]
@@ -50,7 +50,7 @@ class Reader(ABC):
 
     @abstractmethod
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: Asked
+        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """What it makes of some targets: the highest is its answer; gradients go through it."""
 
@@ -61,7 +61,7 @@ class Reader(ABC):
         """What it was trained to lower, for each target; the mean over seeds."""
 
 
-class LinearReader(Reader):
+class LinearReader(ProbeReader):
     """Softmax regression on the mean of a span's states at one layer; of a pair, on those of both side by side."""
 
     def __init__(self, probe: SoftmaxProbe, labels: tuple[str, ...], layer: int) -> None:
@@ -70,7 +70,7 @@ class LinearReader(Reader):
         self._held: dict[torch.device, tuple[Tensor, ...]] = {}
 
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: Asked
+        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """See `Reader.logits`."""
         vectors = span_means(states[self.layers[0]].float(), asked)
@@ -87,7 +87,7 @@ class LinearReader(Reader):
         return cross_entropy(logits[0], gold, reduction="none")
 
 
-class SavedReader(Reader):
+class SavedReader(ProbeReader):
     """Probes that `lamina probe` saved: of one layer, or of a mix of layers 0..l."""
 
     def __init__(self, saved: Sequence[SavedProbes], cut: Cut) -> None:
@@ -102,13 +102,13 @@ class SavedReader(Reader):
         ]
 
     def logits(
-        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: Asked
+        self, states: Mapping[int, Float[Tensor, "row token width"]], asked: BatchSpans
     ) -> Float[Tensor, "seed target label"]:
         """See `Reader.logits`."""
         stacked = torch.stack([states[layer].float() for layer in self.layers])
         return torch.cat([self._some(stacked, some) for some in _few(asked, stacked)], 1)
 
-    def _some(self, stacked: Float[Tensor, "layer row token width"], asked: Asked) -> Tensor:
+    def _some(self, stacked: Float[Tensor, "layer row token width"], asked: BatchSpans) -> Tensor:
         first, last = int(asked.row[0]), int(asked.row[-1])
         size = stacked.shape[2]
         flat = stacked[:, first : last + 1].flatten(1, 2)
@@ -126,12 +126,12 @@ class SavedReader(Reader):
         return binary_cross_entropy_with_logits(logits, gold.expand_as(logits), reduction="none").mean((0, 2))
 
 
-def span_means(states: Float[Tensor, "row token width"], asked: Asked) -> Float[Tensor, "target features"]:
+def span_means(states: Float[Tensor, "row token width"], asked: BatchSpans) -> Float[Tensor, "target features"]:
     """The mean state of each span; those of a pair side by side.
 
     Example:
         >>> states = torch.arange(6.0).reshape(1, 6, 1)
-        >>> span_means(states, Asked(np.array([0]), np.array([[[1, 2], [3, 6]]]))).tolist()
+        >>> span_means(states, BatchSpans(np.array([0]), np.array([[[1, 2], [3, 6]]]))).tolist()
         [[1.0, 4.0]]
     """
     row = torch.from_numpy(asked.row).to(states.device)
@@ -155,7 +155,7 @@ def linear_readers(
 
     The penalty is chosen on documents of their own; texts that are scored are never learned from.
     """
-    train = thin(splits.train, LEARNED, seed)
+    train = thin(splits.train, TRAINING_TEXTS, seed)
     division = divide(Splits(train, splits.scored), seed=seed)
     chosen, learning = {*division.learn, *division.stop}, set(division.learn)
     numbered = [(number, text) for number, text in enumerate(train) if number in chosen]
@@ -169,7 +169,7 @@ def linear_readers(
         for (name, layer), vectors in held.items():
             own = found[name].text == at
             if own.any() and made.states is not None:
-                places = Asked(np.zeros(int(own.sum()), np.int64), found[name].tokens[own])
+                places = BatchSpans(np.zeros(int(own.sum()), np.int64), found[name].tokens[own])
                 vectors.append(span_means(made.states[None, :, layer].float(), places).numpy())
     made_of = np.array([number in learning for number, _ in numbered], bool)
     readers = []
@@ -212,14 +212,14 @@ def _alone(probes: EdgeProbes, member: int, layers: int) -> EdgeProbes:
     return alone.requires_grad_(False)
 
 
-def _few(asked: Asked, stacked: Float[Tensor, "layer row token width"]) -> list[Asked]:
+def _few(asked: BatchSpans, stacked: Float[Tensor, "layer row token width"]) -> list[BatchSpans]:
     """All targets on a CPU; on a GPU those of so many rows that targets times tokens are few enough to pool at once."""
     if stacked.device.type == "cpu" or not len(asked.row):
         return [asked]
     most = max(1, int((_CELLS / (stacked.shape[2] * max(1, len(asked.row) / stacked.shape[1]))) ** 0.5))
     cuts = np.searchsorted(asked.row, np.arange(most, stacked.shape[1], most))
     parts = zip(np.split(asked.row, cuts), np.split(asked.tokens, cuts), strict=True)
-    return [Asked(row, tokens) for row, tokens in parts if len(row)]
+    return [BatchSpans(row, tokens) for row, tokens in parts if len(row)]
 
 
 def spans_of(bounds: Int[np.ndarray, "target span 2"], device: torch.device) -> Spans:

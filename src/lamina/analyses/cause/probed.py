@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lamina.analyses.cause.probe_readers import Asked, Reader, linear_readers
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.probe_readers import BatchSpans, ProbeReader, linear_readers
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError
@@ -35,7 +35,7 @@ def probe_name(task: str, layer: int) -> str:
     return f"{PROBE}{task}@{layer}"
 
 
-class Probed(Target):
+class ProbeTarget(Target):
     """The share of targets of a task about which a probe's highest answer is right; an item is a text.
 
     Probes of several seeds are asked one by one, and right answers are averaged, as `lamina probe` does.
@@ -45,7 +45,7 @@ class Probed(Target):
         self,
         encoder: HuggingFaceEncoder,
         task: Task,
-        reader: Reader,
+        reader: ProbeReader,
         texts: Sequence[Text],
         *,
         splits: Splits | None = None,
@@ -92,9 +92,9 @@ class Probed(Target):
         right = self._found.gold[numbers, said].mean(0)
         return np.bincount(asked.row, right, len(rows))[:, None]
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
-        return Scores(kept[:, 0].copy(), self._counts)
+        return TargetScores(kept[:, 0].copy(), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: the probe's own, the mean over the row's targets."""
@@ -105,7 +105,7 @@ class Probed(Target):
         sums = torch.zeros(len(rows), device=logits.device).index_add(0, where, self.reader.losses(logits, gold))
         return sums / torch.from_numpy(self._counts[list(rows)]).to(sums)
 
-    def of(self, encoder: HuggingFaceEncoder) -> Probed:
+    def of(self, encoder: HuggingFaceEncoder) -> ProbeTarget:
         """See `Target.of`: a linear probe of its own, trained on the other encoder's states."""
         if self._splits is None:
             raise CorpusError(
@@ -113,13 +113,13 @@ class Probed(Target):
                 "without the twin (--no-twin)"
             )
         (reader,) = linear_readers(encoder, [(self.task, self.layers[-1])], self._splits, self._seed)
-        return Probed(encoder, self.task, reader, self._texts, splits=self._splits, seed=self._seed)
+        return ProbeTarget(encoder, self.task, reader, self._texts, splits=self._splits, seed=self._seed)
 
-    def _asked(self, rows: Sequence[int]) -> tuple[Asked, np.ndarray]:
+    def _asked(self, rows: Sequence[int]) -> tuple[BatchSpans, np.ndarray]:
         """The targets of some rows, and their numbers."""
         numbers = np.concatenate([np.arange(self._bounds[row], self._bounds[row + 1]) for row in rows])
         counts = [int(self._counts[row]) for row in rows]
-        return Asked(np.repeat(np.arange(len(rows)), counts), self._found.tokens[numbers]), numbers
+        return BatchSpans(np.repeat(np.arange(len(rows)), counts), self._found.tokens[numbers]), numbers
 
 
 def _most_frequent(gold: np.ndarray, unseen: np.ndarray) -> float:

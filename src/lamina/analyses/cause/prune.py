@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lamina.analyses.cause.asking import Material, chosen_targets, targets_of
-from lamina.analyses.cause.effects import TESTED, Change, effects_of, measure
+from lamina.analyses.cause.asking import TargetData, chosen_targets, targets_of
+from lamina.analyses.cause.effects import TESTED, ScoreChange, effects_of, measure
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Probes, Suite
 from lamina.analyses.cause.judgements import PAIRS
-from lamina.analyses.cause.prune_curve import CONTRASTS, CURVE, SHARES, contrast_rows, curves, share_rows, valued
+from lamina.analyses.cause.prune_curve import CONTRASTS, CURVE, SHARES, contrast_rows, curves, score_draws, share_rows
 from lamina.analyses.cause.prune_findings import describe, tell_findings
 from lamina.analyses.cause.prune_orders import (
     EFFECT,
@@ -22,14 +22,18 @@ from lamina.analyses.cause.prune_orders import (
     RANDOM,
     By,
     Component,
-    Order,
+    PruningOrder,
     orders,
     parts_of,
     points_of,
 )
-from lamina.analyses.cause.prune_saving import RETRAINED, files_of, lessons, named_point, retrained, save_point
-from lamina.analyses.cause.some_items import SomeItems, halved
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.prune_saving import RETRAINED, files_of, named_point, retrained, retraining_data, save_point
+from lamina.analyses.cause.some_items import SubsetTarget, halved
+from lamina.analyses.cause.targets import TargetScores
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.sample_size import LEAST_DOCUMENTS
+from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import refuse_unsavable
@@ -99,7 +103,7 @@ _BACKWARD = 3
 )
 def prune(
     encoder: HuggingFaceEncoder,
-    material: Material,
+    material: TargetData,
     *,
     targets: Annotated[
         Sequence[str] | None,
@@ -156,7 +160,7 @@ def prune(
     name = _one_target(encoder, targets, material)
     (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
     choosing, scored = halved(whole, seed)
-    learned = None if retrain is None else lessons(choosing, material, Schooling(retrain, seed=seed))
+    learned = None if retrain is None else retraining_data(choosing, material, Schooling(retrain, seed=seed))
     found = orders(model, choosing, asked, component, points=points, draws=draws, seed=seed, again=again)
     drawn = curves(model, scored, found, points, samples=samples, seed=seed)
     tables = {
@@ -206,14 +210,14 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @prune.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: Material, *, targets: Sequence[str] | None,
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
     component: Component, by: Sequence[By] | None, step: int | None, draws: int, again: bool, retrain: int | None,
     items: int, twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """A few items are scored as they are and without some parts; the rest are as many times the same."""
     model = Interventions(encoder, heads=component == "head")
     points, name = _points(model, component, step), _one_target(encoder, targets, material)
-    held: list[SomeItems] = []
+    held: list[SubsetTarget] = []
 
     def ask() -> None:
         (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
@@ -221,7 +225,7 @@ def _cost(
 
     asking = time_call(ask)
     choosing, scored = held
-    runs = _Runs.of(tuple(by or ORDERS), points, draws, again=again)
+    runs = _PruningRuns.of(tuple(by or ORDERS), points, draws, again=again)
     tokens = [sum(len(row.ids) for row in each.rows) for each in (choosing, scored)]
     once, changed = _seconds_of_a_token(model, scored, points, component)
     seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
@@ -238,7 +242,7 @@ def _cost(
     )
 
 
-class _Runs(NamedTuple):
+class _PruningRuns(NamedTuple):
     """How often texts are run with something taken away."""
 
     choosing: int
@@ -246,7 +250,7 @@ class _Runs(NamedTuple):
     backward: int
 
     @classmethod
-    def of(cls, asked: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _Runs:
+    def of(cls, asked: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _PruningRuns:
         many = points[-1]
         single = many + (sum(many - gone for gone in points[1:-1]) if again else 0)
         lines = len(set(asked) - {RANDOM}) + draws * (RANDOM in asked)
@@ -254,13 +258,13 @@ class _Runs(NamedTuple):
 
 
 def _seconds_of_a_token(
-    model: Interventions, target: SomeItems, points: Sequence[int], component: Component
+    model: Interventions, target: SubsetTarget, points: Sequence[int], component: Component
 ) -> tuple[float, float]:
     """As it is, and with some parts taken away: mostly, some of the lowest are among them."""
     some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
     rows = [target.rows[at] for at in some]
     every = parts_of(model, component)
-    edits = [Order("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
+    edits = [PruningOrder("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
 
     def run(many: int) -> None:
         for made in model.run(rows, edits[:many], layers=target.layers):
@@ -281,7 +285,7 @@ def _points(model: Interventions, component: Component, step: int | None) -> lis
     return points_of(many, step)
 
 
-def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, material: Material) -> str:
+def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, material: TargetData) -> str:
     first, *others = chosen_targets(encoder, targets, material)
     if targets is not None and others:
         raise InputError(f"one target at a time: a curve is of one score; got {', '.join([first, *others])}")
@@ -295,7 +299,7 @@ def _refuse(point: Any, asked: Sequence[str], retrain: int | None) -> None:
         raise InputError("--retrain trains the saved model on; say which with --save, such as --save importance:24")
 
 
-def _order_rows(found: Sequence[Order]) -> Iterator[tuple[Any, ...]]:
+def _order_rows(found: Sequence[PruningOrder]) -> Iterator[tuple[Any, ...]]:
     for order in found:
         if order.by != RANDOM:
             for place, (block, head) in enumerate(order.parts, start=1):
@@ -304,18 +308,18 @@ def _order_rows(found: Sequence[Order]) -> Iterator[tuple[Any, ...]]:
 
 
 def _controls(
-    encoder: HuggingFaceEncoder, target: SomeItems, *, twin: bool, samples: int, seed: int
+    encoder: HuggingFaceEncoder, target: SubsetTarget, *, twin: bool, samples: int, seed: int
 ) -> Iterator[tuple[Any, ...]]:
     whole = measure(Interventions(encoder, heads=False), target, [])[0]
-    scores: dict[str, Scores] = {}
+    scores: dict[str, TargetScores] = {}
     if target.chance is not None and isfinite(target.chance):
-        scores[GUESS] = Scores(target.chance * whole.counts, whole.counts)
+        scores[GUESS] = TargetScores(target.chance * whole.counts, whole.counts)
     if twin:
         other = encoder.random_twin(seed)
         scores[TWIN] = measure(Interventions(other, heads=False), target.of(other), [])[0]
-    tests = effects_of([Change(each, whole, target.units) for each in scores.values()])
+    tests = effects_of([ScoreChange(each, whole, target.units) for each in scores.values()])
     for (name, each), test in zip(scores.items(), tests, strict=True):
-        found = valued([each], target.units, samples=samples, seed=seed)
+        found = score_draws([each], target.units, samples=samples, seed=seed)
         value, low, high = (float(number[0]) for number in (found.value, *found.interval))
         yield name, value, low, high, test.value, *(getattr(test, _OF.get(field, field)) for field in TESTED)
 
@@ -324,7 +328,7 @@ _OF = {"p_adjusted": "p"}
 """Column of a test -> its field in `Effect`, where that is another."""
 
 
-def _few_units(target: SomeItems, material: Material) -> dict[str, Any]:
+def _few_units(target: SubsetTarget, material: TargetData) -> dict[str, Any]:
     """What is scored is half of the documents: where these are few, the result warns."""
     many = len(set(target.units))
     if many >= LEAST_DOCUMENTS:

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP, Order
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.prune_orders import BOTTOM, EFFECT, IMPORTANCE, RANDOM, TOP, PruningOrder
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import Removed
 from lamina.stats.bootstrap import ratio_draws
@@ -31,7 +31,7 @@ POINT = 0.01
 """How much worse a score may become: a point of an accuracy or F1 (of 100), a hundredth of a loss."""
 
 
-class Value(NamedTuple):
+class ScoreDraws(NamedTuple):
     """A score, and the same score of resampled documents."""
 
     value: Float[np.ndarray, " *points"]
@@ -42,17 +42,17 @@ class Value(NamedTuple):
         """95 %; not available where nothing was drawn."""
         return column_intervals(self.drawn)
 
-    def minus(self, other: Value) -> Value:
+    def minus(self, other: ScoreDraws) -> ScoreDraws:
         """The difference from another score of the same documents, draw by draw."""
-        return Value(self.value - other.value, self.drawn - other.drawn)
+        return ScoreDraws(self.value - other.value, self.drawn - other.drawn)
 
 
-def valued(scores: Sequence[Scores], units: Sequence[str], *, samples: int, seed: int) -> Value:
+def score_draws(scores: Sequence[TargetScores], units: Sequence[str], *, samples: int, seed: int) -> ScoreDraws:
     """Scores of the same items, [point], and their draws over units, [sample, point]; one unit cannot be drawn.
 
     Example:
-        >>> one = Scores(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
-        >>> found = valued([one], ["a", "b"], samples=20, seed=0)
+        >>> one = TargetScores(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+        >>> found = score_draws([one], ["a", "b"], samples=20, seed=0)
         >>> float(found.value[0]), found.drawn.shape
         (0.5, (20, 1))
     """
@@ -60,18 +60,18 @@ def valued(scores: Sequence[Scores], units: Sequence[str], *, samples: int, seed
     hits, counts = (by.sums(np.stack([each[part] for each in scores], 1)) for part in (0, 1))
     drawn = ratio_draws(hits, counts, by, samples=samples, seed=seed)
     totals = hits.sum(0), counts.sum(0)
-    return Value(totals[0] / totals[1], drawn if len(by) > 1 else np.full_like(drawn, np.nan))
+    return ScoreDraws(totals[0] / totals[1], drawn if len(by) > 1 else np.full_like(drawn, np.nan))
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class PruningCurve:
     """The score at each point of one order; of random orders the mean."""
 
     by: str
     removed: Int[np.ndarray, " point"]
     many: int
     """Parts of the whole model."""
-    scored: Value
+    scored: ScoreDraws
     lower_is_better: bool
     answers: int = 0
     """Answers, or pieces, that are scored at each point."""
@@ -86,10 +86,10 @@ class Curve:
             yield self.by, gone, left, left / self.many, float(self.scored.value[at]), float(low[at]), float(high[at])
 
     @property
-    def share(self) -> Value:
+    def share(self) -> ScoreDraws:
         """The share that can go: up to the last point before the first that is worse than the whole model by more."""
         value, drawn = self.scored
-        return Value(
+        return ScoreDraws(
             self._gone(value[None])[0] / self.many,
             np.where(np.isfinite(drawn).all(1), self._gone(np.nan_to_num(drawn)) / self.many, np.nan),
         )
@@ -106,8 +106,14 @@ _ROUNDING = 1e-9
 
 
 def curves(
-    model: Interventions, target: Target, orders: Sequence[Order], points: Sequence[int], *, samples: int, seed: int
-) -> list[Curve]:
+    model: Interventions,
+    target: Target,
+    orders: Sequence[PruningOrder],
+    points: Sequence[int],
+    *,
+    samples: int,
+    seed: int,
+) -> list[PruningCurve]:
     """The score of a target without the first parts of each order."""
     wanted = list(dict.fromkeys(order.without(many) for order in orders for many in points if many))
     what = f"{target.name} of what is left of {model.encoder.name}"
@@ -115,7 +121,7 @@ def curves(
     known = {Removed(): clean, **dict(zip(wanted, scores, strict=True))}
     found = {
         by: [
-            valued([known[order.without(many)] for many in points], target.units, samples=samples, seed=seed)
+            score_draws([known[order.without(many)] for many in points], target.units, samples=samples, seed=seed)
             for order in orders
             if order.by == by
         ]
@@ -124,22 +130,22 @@ def curves(
     shape = {"removed": np.array(points), "many": points[-1], "answers": int(clean.counts.sum())}
     shape["units"] = len(set(target.units))
     return [
-        Curve(by, scored=_over_draws(each, target), lower_is_better=target.lower_is_better, **shape)
+        PruningCurve(by, scored=_over_draws(each, target), lower_is_better=target.lower_is_better, **shape)
         for by, each in found.items()
     ]
 
 
-def _over_draws(each: Sequence[Value], target: Target) -> Value:
+def _over_draws(each: Sequence[ScoreDraws], target: Target) -> ScoreDraws:
     """The mean over random orders; from 5 on, its draws are over orders too, in all points alike."""
     if len(each) == 1:
         return each[0]
     values = np.stack([one.value for one in each])
     drawn = draws_over_seeds(values, np.stack([one.drawn for one in each]))
     # A share has bounds, which Student's t does not know; a loss has none above.
-    return Value(values.mean(0), drawn.clip(0, None if target.lower_is_better else 1))
+    return ScoreDraws(values.mean(0), drawn.clip(0, None if target.lower_is_better else 1))
 
 
-def share_rows(found: Sequence[Curve]) -> Iterator[tuple]:
+def share_rows(found: Sequence[PruningCurve]) -> Iterator[tuple]:
     """See `SHARES`."""
     for curve in found:
         share = curve.share
@@ -147,7 +153,7 @@ def share_rows(found: Sequence[Curve]) -> Iterator[tuple]:
         yield curve.by, _within(curve), gone, float(share.value), *map(float, share.interval)
 
 
-def contrast_rows(found: Sequence[Curve]) -> list[tuple]:
+def contrast_rows(found: Sequence[PruningCurve]) -> list[tuple]:
     """See `CONTRASTS`: the share that can go by one order minus that by another; one family."""
     curves = {curve.by: curve for curve in found}
     pairs = [pair for pair in COMPARED if all(by in curves for by in pair)]
@@ -184,5 +190,5 @@ def share_contrasts(
     return tests._replace(low=low, high=high, p=p)
 
 
-def _within(curve: Curve) -> str:
+def _within(curve: PruningCurve) -> str:
     return "1 %" if curve.lower_is_better else "1 point"

@@ -19,7 +19,7 @@ from lamina.encoders.pruned import Removed
 
 By = Literal["importance", "effect", "random", "top", "bottom"]
 Component = Literal["head", "block"]
-Part = tuple[int, int | None]
+PrunedPart = tuple[int, int | None]
 """(block, head), both from 0; no head: the block."""
 IMPORTANCE, EFFECT, RANDOM, TOP, BOTTOM = ORDERS = ("importance", "effect", "random", "top", "bottom")
 _POINTS = 15
@@ -27,17 +27,17 @@ _POINTS = 15
 
 
 @dataclass(frozen=True)
-class Order:
+class PruningOrder:
     """Parts of a model in the order in which they are taken away.
 
     Example:
-        >>> Order("top", ((1, 0), (0, 0))).without(1)
+        >>> PruningOrder("top", ((1, 0), (0, 0))).without(1)
         Removed(heads=frozenset({(1, 0)}), blocks=frozenset())
     """
 
     by: str
-    parts: tuple[Part, ...]
-    worth: Mapping[Part, float] | None = None
+    parts: tuple[PrunedPart, ...]
+    worth: Mapping[PrunedPart, float] | None = None
     """Importance, or the loss of score without the part alone: what the order follows."""
 
     def without(self, many: int) -> Removed:
@@ -45,7 +45,7 @@ class Order:
         return removed(self.parts[:many])
 
 
-def removed(parts: Sequence[Part]) -> Removed:
+def removed(parts: Sequence[PrunedPart]) -> Removed:
     """Some parts, as they are taken away together.
 
     Example:
@@ -56,7 +56,7 @@ def removed(parts: Sequence[Part]) -> Removed:
     return Removed(heads, frozenset(block for block, head in parts if head is None))
 
 
-def parts_of(model: Interventions, component: Component) -> tuple[Part, ...]:
+def parts_of(model: Interventions, component: Component) -> tuple[PrunedPart, ...]:
     """All heads, or all blocks, from the bottom up."""
     if component == "block":
         return tuple((block, None) for block in range(model.encoder.blocks))
@@ -84,7 +84,7 @@ def orders(
     draws: int,
     seed: int,
     again: bool,
-) -> list[Order]:
+) -> list[PruningOrder]:
     """The orders asked for; importance and effects are those on `target`, whose texts a curve is not scored on.
 
     Args:
@@ -99,27 +99,29 @@ def orders(
     """
     every = parts_of(model, component)
 
-    def rising(worth: Mapping[Part, float]) -> tuple[Part, ...]:
+    def rising(worth: Mapping[PrunedPart, float]) -> tuple[PrunedPart, ...]:
         return tuple(sorted(every, key=worth.__getitem__))
 
-    found: list[Order] = []
+    found: list[PruningOrder] = []
     for by in dict.fromkeys(asked):
         if by == IMPORTANCE:
             worth = importance(model, target, component)
-            found.append(Order(by, rising(worth), worth))
+            found.append(PruningOrder(by, rising(worth), worth))
         elif by == EFFECT:
             worth = harm(model, target, every, ())
             parts = _greedy(model, target, every, worth, points) if again else rising(worth)
-            found.append(Order(by, parts, worth))
+            found.append(PruningOrder(by, parts, worth))
         elif by == RANDOM:
-            found += [Order(by, _shuffled(every, seed, draw)) for draw in range(draws)]
+            found += [PruningOrder(by, _shuffled(every, seed, draw)) for draw in range(draws)]
         else:
             # Within a block by number: heads of a block have no order.
-            found.append(Order(by, tuple(sorted(every, key=lambda part: _from_top(part) if by == TOP else part[0]))))
+            found.append(
+                PruningOrder(by, tuple(sorted(every, key=lambda part: _from_top(part) if by == TOP else part[0])))
+            )
     return found
 
 
-def importance(model: Interventions, target: Target, component: Component) -> dict[Part, float]:
+def importance(model: Interventions, target: Target, component: Component) -> dict[PrunedPart, float]:
     """The expected absolute gradient of a gate; that of heads is normalised by layer (Michel et al. 2019)."""
     if component == "block":
         found = _block_gradients(model, target)
@@ -130,7 +132,9 @@ def importance(model: Interventions, target: Target, component: Component) -> di
     return dict(zip(gradients.heads, values.tolist(), strict=True))
 
 
-def harm(model: Interventions, target: Target, parts: Sequence[Part], gone: Sequence[Part]) -> dict[Part, float]:
+def harm(
+    model: Interventions, target: Target, parts: Sequence[PrunedPart], gone: Sequence[PrunedPart]
+) -> dict[PrunedPart, float]:
     """How much worse the score becomes without each part, beside those that are gone already; below 0: better."""
     edits = [removed([*gone, part]).edit(model) for part in parts]
     what = f"{target.name} without each part of {model.encoder.name}"
@@ -141,10 +145,14 @@ def harm(model: Interventions, target: Target, parts: Sequence[Part], gone: Sequ
 
 
 def _greedy(
-    model: Interventions, target: Target, every: Sequence[Part], first: Mapping[Part, float], points: Sequence[int]
-) -> tuple[Part, ...]:
+    model: Interventions,
+    target: Target,
+    every: Sequence[PrunedPart],
+    first: Mapping[PrunedPart, float],
+    points: Sequence[int],
+) -> tuple[PrunedPart, ...]:
     """At each point those that matter least once the others are gone."""
-    gone: list[Part] = []
+    gone: list[PrunedPart] = []
     for many in points[1:]:
         left = [part for part in every if part not in gone]
         worth = harm(model, target, left, gone) if gone and many < len(every) else first
@@ -152,12 +160,12 @@ def _greedy(
     return tuple(gone)
 
 
-def _shuffled(every: Sequence[Part], seed: int, draw: int) -> tuple[Part, ...]:
+def _shuffled(every: Sequence[PrunedPart], seed: int, draw: int) -> tuple[PrunedPart, ...]:
     rng = np.random.default_rng([seed, draw])
     return tuple(every[at] for at in rng.permutation(len(every)))
 
 
-def _from_top(part: Part) -> int:
+def _from_top(part: PrunedPart) -> int:
     return -part[0]
 
 

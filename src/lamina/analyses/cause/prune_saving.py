@@ -15,15 +15,15 @@ import torch
 
 from lamina.analyses.behaviour.perturb_targets import some_texts
 from lamina.analyses.cause.answers import QA, QA_EXACT
-from lamina.analyses.cause.asking import Material, targets_of
-from lamina.analyses.cause.effects import Change, effects_of, measure
+from lamina.analyses.cause.asking import TargetData, targets_of
+from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
 from lamina.analyses.cause.judgements import PAIRS
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.probed import PROBE
-from lamina.analyses.cause.prune_curve import Value, valued
-from lamina.analyses.cause.prune_orders import ORDERS, Order
+from lamina.analyses.cause.prune_curve import ScoreDraws, score_draws
+from lamina.analyses.cause.prune_orders import ORDERS, PruningOrder
 from lamina.analyses.cause.some_items import same_items
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.anatomy import attention_by
@@ -45,14 +45,14 @@ FOLDER = "model"
 """Of the saved model, in the folder of the result."""
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """A point of a curve."""
 
     by: str
     removed: int
 
 
-def named_point(said: str, many: int, component: str) -> Point:
+def named_point(said: str, many: int, component: str) -> CurvePoint:
     """What `--save BY:REMOVED` says.
 
     Example:
@@ -65,10 +65,10 @@ def named_point(said: str, many: int, component: str) -> Point:
     most = many if component == "head" else many - 1
     if not 1 <= int(number) <= most:
         raise InputError(f"--save {said}: {number} of {many} {component}s cannot be removed; name 1 to {most}")
-    return Point(by, int(number))
+    return CurvePoint(by, int(number))
 
 
-def save_point(model: Interventions, orders: Sequence[Order], point: Point) -> tuple[Path, Removed]:
+def save_point(model: Interventions, orders: Sequence[PruningOrder], point: CurvePoint) -> tuple[Path, Removed]:
     """The model without the first parts of an order (of random orders the first), in a folder of its own."""
     order = next(order for order in orders if order.by == point.by)
     removed = order.without(point.removed)
@@ -81,7 +81,7 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 
 def retrained(
-    model: Interventions, target: Target, material: Material, point: Point, removed: Removed, folder: Path,
+    model: Interventions, target: Target, material: TargetData, point: CurvePoint, removed: Removed, folder: Path,
     learned: Lessons, *, items: int, samples: int, seed: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """See `RETRAINED`: the pruned model and, for comparison, the whole one, trained on alike.
@@ -94,28 +94,28 @@ def retrained(
         own, scratch = _saved(model, gone)
         # Both before anything is learned: a head is told by the weights below it.
         (asked,) = targets_of(own, [target.name], material, items=items, seed=seed)
-        lesson = _lesson(own, scratch, learned, items, seed)
+        lesson = _training_target(own, scratch, learned, items, seed)
         asked, parts = same_items(asked, target), Interventions(own, heads=bool(gone.heads))
         before = measure(parts, asked, [])[0]
-        _school(parts, gone, lesson, how)
+        _train(parts, gone, lesson, how)
         after = measure(parts, asked, [])[0]
         if name == "pruned":
             said = {**how._asdict(), "target": learned.target, "texts": learned.material.texts.name}
             save_weights(own, folder, {"retrained": said})
             _hand_on(model.encoder, folder, learned.texts)
-        found = valued([before, after], asked.units, samples=samples, seed=seed)
+        found = score_draws([before, after], asked.units, samples=samples, seed=seed)
         rows.append((name, point.by, len(gone.names), how.steps, *_row(found)))
-        gains.append(Scores(after.hits - before.hits, after.counts))
-    (more,) = effects_of([Change(gains[1], gains[0], target.units)])
+        gains.append(TargetScores(after.hits - before.hits, after.counts))
+    (more,) = effects_of([ScoreChange(gains[1], gains[0], target.units)])
     yield *rows[0], more.effect, more.low, more.high, more.p, more.units, more.needed
     yield *rows[1], *[float("nan")] * 6
 
 
-class Lessons(NamedTuple):
+class RetrainingData(NamedTuple):
     """What a pruned model is trained on with."""
 
     target: str
-    material: Material
+    material: TargetData
     """Its texts are those that are trained on."""
     texts: tuple[Text, ...]
     left_out: int
@@ -125,7 +125,7 @@ class Lessons(NamedTuple):
     """Only its items are trained on; None: all texts."""
 
 
-def lessons(choosing: Target, material: Material, how: Schooling) -> Lessons:
+def retraining_data(choosing: Target, material: TargetData, how: Schooling) -> RetrainingData:
     """What is asked of a model's head in training: of training texts, or of the questions that chose its parts.
 
     An InputError says where there is nothing to train on.
@@ -139,7 +139,7 @@ def lessons(choosing: Target, material: Material, how: Schooling) -> Lessons:
     if name in (QA, QA_EXACT) and material.questions is not None:
         chosen = set(choosing.items)
         some = tuple(each.text for each in material.questions.questions() if each.text.id in chosen)
-        return Lessons(name, material, some, 0, how, choosing)
+        return RetrainingData(name, material, some, 0, how, choosing)
     if material.splits is None:
         raise InputError(
             f"--retrain: {material.texts.name} has no training texts; name a corpus that has some, such as ewt"
@@ -152,10 +152,12 @@ def lessons(choosing: Target, material: Material, how: Schooling) -> Lessons:
     corpus = corpus_from(some, name=material.texts.name, split="train")
     # Pairs are a test: what learns is the language model.
     taught = LOSS if name == PAIRS else name
-    return Lessons(taught, replace(material, texts=Splits(corpus, corpus)), some, len(train) - len(apart), how)
+    return RetrainingData(taught, replace(material, texts=Splits(corpus, corpus)), some, len(train) - len(apart), how)
 
 
-def _lesson(encoder: HuggingFaceEncoder, folder: Path, learned: Lessons, items: int, seed: int) -> Target:
+def _training_target(
+    encoder: HuggingFaceEncoder, folder: Path, learned: RetrainingData, items: int, seed: int
+) -> Target:
     """What is asked of a model in training; `folder` is where it was loaded from."""
     if learned.among is not None:
         (target,) = targets_of(encoder, [learned.target], learned.material, items=items, seed=seed)
@@ -166,7 +168,7 @@ def _lesson(encoder: HuggingFaceEncoder, folder: Path, learned: Lessons, items: 
     return target
 
 
-def _school(parts: Interventions, removed: Removed, lesson: Target, how: Schooling) -> None:
+def _train(parts: Interventions, removed: Removed, lesson: Target, how: Schooling) -> None:
     """Train an encoder in memory by its head's own loss; the removed heads' weights stay 0."""
     encoder = parts.encoder
 
@@ -186,7 +188,7 @@ def _saved(model: Interventions, removed: Removed) -> tuple[HuggingFaceEncoder, 
     return saved, folder
 
 
-def _row(found: Value) -> tuple[float, ...]:
+def _row(found: ScoreDraws) -> tuple[float, ...]:
     """Before, after with its interval, and the difference with its own."""
     (before, after), (low, high) = found.value, found.interval
     moved = column_intervals(found.drawn[:, 1] - found.drawn[:, 0])

@@ -17,9 +17,9 @@ from lamina.analyses.cause.restore_layers import (
     HOWS,
     RANDOM,
     TRANSFER,
-    Changed,
+    ChangedLayers,
     How,
-    Span,
+    LayerRange,
     plans_of,
     put_back,
     score_of,
@@ -161,7 +161,7 @@ def restore(
     own = learning.judge(tuned.model)
     skipped.update({f"scored: {why}": count for why, count in learning.objective.noted.items()})
     references: dict[str, Runs] = {TUNED: [own]}
-    found: list[Changed] = []
+    found: list[ChangedLayers] = []
     if "restore" in chosen:
         found += _put_back(tuned, before, learning, own, points, own_seed)
     plan = _plan(tuned, max_steps)
@@ -229,7 +229,7 @@ def _cost(
     return total
 
 
-def _trained_spans(how: How, before: HuggingFaceEncoder, points: int | None) -> list[Span]:
+def _trained_spans(how: How, before: HuggingFaceEncoder, points: int | None) -> list[LayerRange]:
     return spans_of(how, before.blocks, points or _FEW_POINTS)
 
 
@@ -247,29 +247,29 @@ def _plan(tuned: Tuned, max_steps: int | None) -> Plan:
 
 def _put_back(
     tuned: Tuned, before: HuggingFaceEncoder, learning: Any, own: Any, points: int | None, twin: int | None
-) -> Iterator[Changed]:
+) -> Iterator[ChangedLayers]:
     """Pretrained weights in some layers, and random ones; `twin` is the seed of these, None where they are left out."""
     layers, spans = layer_weights(tuned.encoder), spans_of("restore", before.blocks, points)
     sources = {"restore": before} | ({} if twin is None else {RANDOM: before.random_twin(twin)})
     for name, source in sources.items():
         what = f"{tuned.encoder.name}: layers {'put back' if name == 'restore' else 'with random weights'}"
         for span, outcomes in put_back(learning, tuned.model, layers, source, spans, what=what):
-            yield Changed(name, span, [outcomes], [own])
+            yield ChangedLayers(name, span, [outcomes], [own])
 
 
 def _tuned_again(
     how: How, learning: Any, plan: Plan, base: Runs, points: int | None, seeds: Sequence[int], work: Path
-) -> Iterator[Changed]:
+) -> Iterator[ChangedLayers]:
     """Models tuned with some layers frozen, or with some drawn anew."""
     for span, changed in plans_of(plan, how, _trained_spans(how, learning.encoder, points)).items():
         runs = tuned_again(learning, changed, seeds, work, f"{how}-{span.first}-{span.last}")
-        yield Changed(how, span, runs, base)
+        yield ChangedLayers(how, span, runs, base)
 
 
 def _heads(
     tuned: Tuned, before: HuggingFaceEncoder, sets: Sets, own: Any, learn: int, seed: int, twin: int | None,
     skipped: Counter[str],
-) -> dict[str, list[Changed]]:  # fmt: skip
+) -> dict[str, list[ChangedLayers]]:  # fmt: skip
     """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
     if not has_linear_head(tuned.objective()):
         skipped[f"linear heads: {tuned.task} has no classes or spans that one could learn"] = before.layers
@@ -280,7 +280,7 @@ def _heads(
     skipped[f"training texts beyond the {learn:,} for linear heads"] = len(sets.train) - len(taught.train)
     skipped[f"selection texts beyond the {few:,} for linear heads"] = len(sets.select) - len(taught.select)
     bodies = _bodies(tuned, before, twin)
-    return {name: list(_linear(tuned, body, taught, own, skipped)) for name, body in bodies.items()}
+    return {name: list(_fit_linear_heads(tuned, body, taught, own, skipped)) for name, body in bodies.items()}
 
 
 def _bodies(tuned: Tuned, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
@@ -289,17 +289,19 @@ def _bodies(tuned: Tuned, before: HuggingFaceEncoder, twin: int | None) -> dict[
     return {"transfer": seen} | ({} if twin is None else {"transfer_twin": seen.random_twin(twin)})
 
 
-def _linear(tuned: Tuned, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]) -> Iterator[Changed]:
+def _fit_linear_heads(
+    tuned: Tuned, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]
+) -> Iterator[ChangedLayers]:
     for head in linear_heads(body, tuned.objective(), sets):
         if head.outcomes is None:
             skipped[f"linear heads that could not be fitted ({body.name}, layer {head.layer})"] += 1
         else:
-            yield Changed(TRANSFER, Span(head.layer, head.layer), [head.outcomes], [own])
+            yield ChangedLayers(TRANSFER, LayerRange(head.layer, head.layer), [head.outcomes], [own])
 
 
 def _tables(
-    found: Sequence[Changed],
-    heads: dict[str, list[Changed]],
+    found: Sequence[ChangedLayers],
+    heads: dict[str, list[ChangedLayers]],
     references: dict[str, Runs],
     metric: str,
     drawn: dict[str, int],
@@ -325,7 +327,7 @@ def _tables(
     return tables
 
 
-def effect_table(found: Sequence[Changed], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
+def effect_table(found: Sequence[ChangedLayers], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
     """See the table `effects`: differences, all layers of one kind of change as a family."""
     rows = []
     for how in dict.fromkeys(each.how for each in found):
@@ -338,7 +340,7 @@ def effect_table(found: Sequence[Changed], metric: str, unit: str, *, seed: int)
 
 
 def best_table(
-    found: Sequence[Changed], linear: Sequence[Changed], metric: str, unit: str, *, samples: int, seed: int
+    found: Sequence[ChangedLayers], linear: Sequence[ChangedLayers], metric: str, unit: str, *, samples: int, seed: int
 ) -> pd.DataFrame:
     """See the table `best`: which single layers matter most when they are put back, and which linear heads are best."""
     single = [each for each in found if each.how == "restore" and each.span.first == each.span.last]

@@ -36,7 +36,7 @@ def tell_findings(result: Result) -> Iterator[Finding]:
     yield from _halves(restored)
     yield from _how_far("restore", [row for row in restored if row.first == 0], seeds)
     yield from _single(result, [row for row in restored if row.first == row.last])
-    yield from _linear(result, changed.get(TRANSFER, []))
+    yield from _linear_findings(result, changed.get(TRANSFER, []))
     yield from _how_far("freeze", changed.get("freeze", []), seeds)
     yield from _how_far("reset", changed.get("reset", []), seeds)
 
@@ -45,7 +45,7 @@ def _contrast(row: Any) -> Contrast:
     return Contrast.of(row, "effect")
 
 
-def _cost(row: Any) -> float:
+def _loss_of_score(row: Any) -> float:
     """Above 0 where the score is worse, whatever the metric."""
     return float(row.effect) if row.metric in LOWER_IS_BETTER else -float(row.effect)
 
@@ -62,7 +62,7 @@ def _name(row: Any) -> str:
     return NAMES.get(row.metric, str(row.metric))
 
 
-def _told(row: Any, **words: Any) -> Finding:
+def _finding_of(row: Any, **words: Any) -> Finding:
     """A finding about the difference of one row from the model without the change."""
     said = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
     return finding(**{**said, "source": _source(row), **words})
@@ -77,10 +77,10 @@ def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
         return
     score = f"with {_layers(half)} put back {_name(half)} is {number(half.value)}"
     beside = f", with {_layers(rest)} put back {number(rest.value)}" if rest is not None else ""
-    yield _told(
+    yield _finding_of(
         half,
         claim=f"What fine-tuning changed in the lower half matters: {score}{beside}"
-        if _cost(half) > 0
+        if _loss_of_score(half) > 0
         else f"Without what fine-tuning changed in the lower half the model does better: {score}{beside}",
         whether="what fine-tuning changed in the lower half matters",
         absent=f"What fine-tuning changed in the lower half hardly matters: {score}{beside}",
@@ -95,12 +95,12 @@ def _how_far(how: str, rows: Sequence[Any], seeds: int) -> Iterator[Finding]:
     if not rows:
         return
     ordered = sorted(rows, key=lambda row: row.last - row.first)
-    free = [_status(row) == "null" or (_status(row) == "clear" and _cost(row) < 0) for row in ordered]
+    free = [_status(row) == "null" or (_status(row) == "clear" and _loss_of_score(row) < 0) for row in ordered]
     count = free.index(False) if False in free else len(free)
     row, done = ordered[max(count - 1, 0)], _DONE[how]
     scores = f"{_name(row)} {number(row.value, digits=3)} against {number(row.baseline, digits=3)}"
-    better = "better" if _cost(row) < 0 else "worse"
-    yield _told(
+    better = "better" if _loss_of_score(row) < 0 else "worse"
+    yield _finding_of(
         row,
         claim=f"With {_layers(row)} {done} the model does {better}: {scores}",
         whether=f"{_layers(row)} can be {done} within 1 point",
@@ -118,7 +118,7 @@ def _single(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
         return
     if all(_status(row) == "null" for row in rows):
         most = max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
-        yield _told(
+        yield _finding_of(
             most,
             claim="",
             whether="",
@@ -163,25 +163,25 @@ def _best(result: Result, what: str, *, claim: str, whether: str, absent: str) -
     )
 
 
-def _linear(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+def _linear_findings(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
     """Whether a linear head on a frozen layer does as well as tuning everything; which layers are best for one."""
     if not rows:
         return
-    alike = [row for row in rows if _status(row) == "null" or (_status(row) == "clear" and _cost(row) < 0)]
-    behind = [row for row in rows if row not in alike and row.p_adjusted < SURE and _cost(row) > 0]
+    alike = [row for row in rows if _status(row) == "null" or (_status(row) == "clear" and _loss_of_score(row) < 0)]
+    behind = [row for row in rows if row not in alike and row.p_adjusted < SURE and _loss_of_score(row) > 0]
     if alike:
-        row = min(alike, key=_cost)
+        row = min(alike, key=_loss_of_score)
     elif len(behind) == len(rows):
         # That none reaches it is as sure as the least sure of the differences.
-        row = max(behind, key=lambda row: (row.p_adjusted, -_cost(row)))
+        row = max(behind, key=lambda row: (row.p_adjusted, -_loss_of_score(row)))
     else:
-        row = min((row for row in rows if row not in behind), key=_cost)
+        row = min((row for row in rows if row not in behind), key=_loss_of_score)
     scores = f"{_name(row)} {number(row.value, digits=3)} on layer {row.first}, tuned {number(row.baseline, digits=3)}"
     head = f"a linear head on frozen layer {row.first}"
-    yield _told(
+    yield _finding_of(
         row,
         claim=f"No linear head on a frozen layer does as well as tuning all layers: {scores}"
-        if _cost(row) > 0
+        if _loss_of_score(row) > 0
         else f"{head.capitalize()} does better than tuning all layers: {scores}",
         whether=f"{head} does as well as tuning all layers, within 1 point",
         absent=f"{head.capitalize()} does as well as tuning all layers: {scores}",

@@ -22,7 +22,7 @@ from lamina.training.reading import Sets, apart
 from lamina.training.tuned import Tuned
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
     from lamina.corpora import Corpus
 
 

@@ -23,18 +23,18 @@ RANDOM, TRANSFER = "random", "transfer"
 """In the table of effects: random weights instead of pretrained ones; a linear head on a frozen layer."""
 
 
-class Span(NamedTuple):
+class LayerRange(NamedTuple):
     """Layers from the first to the last, both included; 0 are the embeddings."""
 
     first: int
     last: int
 
 
-class Changed(NamedTuple):
+class ChangedLayers(NamedTuple):
     """How the scored texts were done with some layers changed."""
 
     how: str
-    span: Span
+    span: LayerRange
     runs: Runs
     against: Runs
     """How they were done by the model without the change."""
@@ -60,7 +60,7 @@ def some_of(candidates: Sequence[int], points: int | None) -> list[int]:
     return [candidates[place] for place in places]
 
 
-def spans_of(how: How, blocks: int, points: int | None) -> list[Span]:
+def spans_of(how: How, blocks: int, points: int | None) -> list[LayerRange]:
     """The layers that are changed together: from 0 on (freeze), to the top (reset), or both, and single ones (restore).
 
     Example:
@@ -69,10 +69,10 @@ def spans_of(how: How, blocks: int, points: int | None) -> list[Span]:
         >>> [tuple(span) for span in spans_of("reset", 6, 2)]
         [(1, 6), (6, 6)]
     """
-    upwards = [Span(0, last) for last in some_of(range(blocks + 1), points)]
-    downwards = [Span(first, blocks) for first in some_of(range(1, blocks + 1), points)]
+    upwards = [LayerRange(0, last) for last in some_of(range(blocks + 1), points)]
+    downwards = [LayerRange(first, blocks) for first in some_of(range(1, blocks + 1), points)]
     if how == "restore":
-        single = [Span(layer, layer) for layer in some_of(range(blocks + 1), points)]
+        single = [LayerRange(layer, layer) for layer in some_of(range(blocks + 1), points)]
         return list(dict.fromkeys([*upwards, *downwards, *single]))
     return upwards if how == "freeze" else downwards
 
@@ -82,10 +82,10 @@ def put_back(
     model: Any,
     layers: Layers,
     source: HuggingFaceEncoder,
-    spans: Sequence[Span],
+    spans: Sequence[LayerRange],
     *,
     what: str,
-) -> Iterator[tuple[Span, list[Outcome]]]:
+) -> Iterator[tuple[LayerRange, list[Outcome]]]:
     """A tuned model's scored texts, with the layers of each span as they are in another model."""
     with progress(what, len(spans)) as advance:
         for span in spans:
@@ -95,7 +95,7 @@ def put_back(
             advance()
 
 
-def plans_of(plan: Plan, how: How, spans: Iterable[Span]) -> dict[Span, Plan]:
+def plans_of(plan: Plan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, Plan]:
     """For each span, the settings of a fine-tuning in which its layers are frozen, or begin anew."""
     return {
         span: plan._replace(freeze=span.last) if how == "freeze" else plan._replace(reset=span.last - span.first + 1)

@@ -10,14 +10,18 @@ import pandas as pd
 
 from lamina.analyses.behaviour.pairs import AGREEMENT
 from lamina.analyses.behaviour.perturb_targets import some_texts
-from lamina.analyses.cause.ablate_parts import How
-from lamina.analyses.cause.asking import Material
+from lamina.analyses.cause.ablate_parts import Ablation
+from lamina.analyses.cause.asking import TargetData
 from lamina.analyses.cause.inputs import AskedQuestions, Items
-from lamina.analyses.cause.roles_effects import GROUPS, HEADS, ROLES, Needed, group_rows, head_rows, role_rows
+from lamina.analyses.cause.roles_effects import GROUPS, HEADS, ROLES, RoleNeed, group_rows, head_rows, role_rows
 from lamina.analyses.cause.roles_findings import describe, tell_findings
-from lamina.analyses.cause.roles_heads import Role, roles_of
+from lamina.analyses.cause.roles_heads import HeadRole, roles_of
 from lamina.analyses.cause.roles_inputs import RoleInputs
-from lamina.analyses.cause.roles_targets import LEAST_LINKS, Asked, asked_of, measured
+from lamina.analyses.cause.roles_targets import LEAST_LINKS, RoleTargets, measure_needs, role_targets
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.framework.watch import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
@@ -78,10 +82,10 @@ _TRIED = 16
 )  # fmt: skip
 def roles(
     encoder: HuggingFaceEncoder,
-    material: Material,
+    material: TargetData,
     *,
     how: Annotated[
-        How,
+        Ablation,
         Setting(
             "What a head hands on instead: its mean over all tokens read, zeros, or what it makes of another text."
         ),
@@ -128,10 +132,10 @@ def roles(
     told = Counter({f"roles: {why}": many for why, many in skipped.items()})
     texts = some_texts(splits.scored, items, seed)
     coreference = any(role.kind == "coreference" for role in found)
-    asked, left_out = asked_of(
+    asked, left_out = role_targets(
         encoder, material, splits, texts, layer=read, items=items, seed=seed, coreference=coreference
     )
-    needed, beside = measured(parts, asked, found, how, seed=seed)
+    needed, beside = measure_needs(parts, asked, found, how, seed=seed)
     if not needed:
         raise CorpusError(f"{splits.name}: none of the roles found is needed for anything that can be asked")
     tables = _tables(needed, beside, samples=samples, seed=seed)
@@ -164,17 +168,17 @@ def _overview(result: Result) -> Iterable[Overview]:
 
 @roles.costs
 def _cost(
-    _: Estimator, encoder: HuggingFaceEncoder, material: Material, *, layer: int | None, watched: int, items: int,
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, layer: int | None, watched: int, items: int,
     twin: bool, seed: int, **__: Any,
 ) -> Cost:  # fmt: skip
     """A few rows are run as they are and without a head of the first and of the last block."""
     refuse_without_maps(encoder)
     parts, splits = Interventions(encoder), _splits(material)
-    made: list[Asked] = []
+    made: list[RoleTargets] = []
     texts = some_texts(splits.scored, items, seed)
     read = _layer(encoder, layer)
     asking = time_call(
-        lambda: made.append(asked_of(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
+        lambda: made.append(role_targets(encoder, material, splits, texts, layer=read, items=items, seed=seed)[0])
     )
     total = Cost(passes=1, texts=watched, seconds=asking * (1 + twin), memory=memory_now())
     for target in made[0].targets:
@@ -191,7 +195,7 @@ def _cost(
     return total
 
 
-def _tables(needed: list[Needed], beside: list[Needed], *, samples: int, seed: int) -> dict[str, pd.DataFrame]:
+def _tables(needed: list[RoleNeed], beside: list[RoleNeed], *, samples: int, seed: int) -> dict[str, pd.DataFrame]:
     tables = {
         "roles": pd.DataFrame(role_rows(needed), columns=list(ROLES)),
         "groups": pd.DataFrame(group_rows(needed, samples=samples, seed=seed), columns=list(GROUPS)),
@@ -202,14 +206,16 @@ def _tables(needed: list[Needed], beside: list[Needed], *, samples: int, seed: i
     return tables
 
 
-def _twin(encoder: HuggingFaceEncoder, asked: Asked, found: list[Role], how: How, seed: int) -> pd.DataFrame:
+def _twin(
+    encoder: HuggingFaceEncoder, asked: RoleTargets, found: list[HeadRole], how: Ablation, seed: int
+) -> pd.DataFrame:
     """The same heads, by their places, of a model that has learned nothing."""
     other = encoder.random_twin(seed)
-    needed, _ = measured(Interventions(other), asked.of(other), found, how, seed=seed)
+    needed, _ = measure_needs(Interventions(other), asked.of(other), found, how, seed=seed)
     return pd.DataFrame(role_rows(needed), columns=list(ROLES))
 
 
-def _splits(material: Material) -> Splits:
+def _splits(material: TargetData) -> Splits:
     if material.splits is None:
         raise CorpusError(f"{material.texts.name} has no training texts to find roles in")
     return material.splits
@@ -221,7 +227,7 @@ def _layer(encoder: HuggingFaceEncoder, layer: int | None) -> int:
     return layer or encoder.blocks
 
 
-def _unasked(found: list[Role], needed: list[Needed]) -> dict[str, int]:
+def _unasked(found: list[HeadRole], needed: list[RoleNeed]) -> dict[str, int]:
     names = {each.role.name for each in needed}
     many = sum(role.name not in names for role in found)
     return {f"roles with fewer than {LEAST_LINKS} links in the scored texts, or nothing that needs them": many}

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from lamina.analyses.cause.effects import MISSING, Change, Effect, effects_of, margin_of, mean_scores
-from lamina.analyses.cause.importance import PERMUTED, Agreement, agreement_between, can_succeed, corrected
-from lamina.analyses.cause.roles_heads import Role
-from lamina.analyses.cause.targets import Scores
+from lamina.analyses.cause.effects import MISSING, Effect, ScoreChange, effects_of, margin_of, mean_scores
+from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_between, can_succeed, corrected
+from lamina.analyses.cause.roles_heads import HeadRole
+from lamina.analyses.cause.targets import TargetScores
 from lamina.stats.family import permutation_family
 from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import status_of
@@ -31,23 +31,23 @@ Place = tuple[int, int]
 """Block and head, from 0."""
 
 
-class Without(NamedTuple):
+class HeadAblations(NamedTuple):
     """A target of a model as it is and without each head."""
 
     target: str
     lower_is_better: bool
     units: tuple[str, ...]
-    before: Scores
-    after: Mapping[Place, Scores]
+    before: TargetScores
+    after: Mapping[Place, TargetScores]
 
     @property
     def harm(self) -> int:
         """1 where higher scores are worse, else -1."""
         return 1 if self.lower_is_better else -1
 
-    def change(self, place: Place) -> Change:
+    def change(self, place: Place) -> ScoreChange:
         """What a target is without one head, against the whole model."""
-        return Change(self.before, self.after[place], self.units)
+        return ScoreChange(self.before, self.after[place], self.units)
 
     def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
         """The effect of every head; NaN where a head cannot be taken away."""
@@ -57,14 +57,14 @@ class Without(NamedTuple):
         return found
 
 
-class Needed(NamedTuple):
+class RoleNeed(NamedTuple):
     """A role, and a target that needs it (or one that does not, beside it)."""
 
-    role: Role
-    without: Without
+    role: HeadRole
+    without: HeadAblations
 
 
-def role_rows(needed: Sequence[Needed]) -> list[tuple[Any, ...]]:
+def role_rows(needed: Sequence[RoleNeed]) -> list[tuple[Any, ...]]:
     """One row per head with a role and target: its effect against the mean of the heads of its layer without the role.
 
     Differences are paired by document; all rows are one family. p is one-sided, that the head does more harm.
@@ -79,7 +79,7 @@ def role_rows(needed: Sequence[Needed]) -> list[tuple[Any, ...]]:
         _, without, place = cases[at]
         beside = others[at]
         if beside is not None:
-            changes.append(Change(beside, without.after[place], without.units))
+            changes.append(ScoreChange(beside, without.after[place], without.units))
             signs.append(without.harm)
     tests |= dict(zip(compared, effects_of(changes, harm=signs), strict=True))
     rows = []
@@ -93,7 +93,7 @@ def role_rows(needed: Sequence[Needed]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def head_rows(needed: Sequence[Needed]) -> Iterator[tuple[Any, ...]]:
+def head_rows(needed: Sequence[RoleNeed]) -> Iterator[tuple[Any, ...]]:
     """One row per head, role and target, whether the head has the role or not; all heads of a target are a family."""
     families: dict[str, list[Effect]] = {}
     for role, without in needed:
@@ -105,7 +105,7 @@ def head_rows(needed: Sequence[Needed]) -> Iterator[tuple[Any, ...]]:
             yield place[0] + 1, place[1] + 1, *named, effect.effect, effect.low, effect.high
 
 
-def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
+def group_rows(needed: Sequence[RoleNeed], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
     """One row per role and target: all heads with the role against the others of their layers, and all heads by rank.
 
     Both are tested twice, and p is the larger: over documents, with the heads as they are, and over permutations within
@@ -120,7 +120,7 @@ def group_rows(needed: Sequence[Needed], *, samples: int, seed: int) -> list[tup
         rows.append((role.name, without.target, len(beside), len(without.after)))
         if beside:
             others, own = (mean_scores(each) for each in (list(beside.values()), [without.after[at] for at in beside]))
-            changes.append(Change(others, own, without.units))
+            changes.append(ScoreChange(others, own, without.units))
         has = role.has & np.isfinite(effects)
         observed.append(float(_leads(effects, has)))
         permuted.append(_leads(effects, np.take_along_axis(has[None], orders, -1)))
@@ -163,13 +163,15 @@ def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*dra
     return np.where((many > 0) & (rest > 0), lead, 0).sum(-1)
 
 
-def _rank_correlation(role: Role, without: Without, orders: np.ndarray, *, samples: int, seed: int) -> Agreement:
+def _rank_correlation(
+    role: HeadRole, without: HeadAblations, orders: np.ndarray, *, samples: int, seed: int
+) -> RankAgreement:
     """Spearman's, of what heads find and how much worse the model is without them, both within layers."""
     blocks = sorted({block for block, _ in without.after})
     finds = role.finds[blocks]
     heads = [(block, head) for block in blocks for head in range(finds.shape[1])]
     if not np.isfinite(finds).all() or any(place not in without.after for place in heads):
-        return Agreement(np.nan, np.full(samples, np.nan), np.full(PERMUTED, np.nan), 0, np.nan, len(heads))
+        return RankAgreement(np.nan, np.full(samples, np.nan), np.full(PERMUTED, np.nan), 0, np.nan, len(heads))
     units = Units.of(without.units, "item")
     hits = np.stack([units.sums(without.after[place].hits - without.before.hits) for place in heads])
     counts = units.sums(without.before.counts)
@@ -190,11 +192,11 @@ def _rank_correlation(role: Role, without: Without, orders: np.ndarray, *, sampl
     )
 
 
-def _with_role(role: Role, without: Without) -> list[Place]:
+def _with_role(role: HeadRole, without: HeadAblations) -> list[Place]:
     return [place for place in sorted(without.after) if role.has[place]]
 
 
-def _others(role: Role, without: Without, place: Place) -> Scores | None:
+def _others(role: HeadRole, without: HeadAblations, place: Place) -> TargetScores | None:
     """The mean over the heads of the same layer that have not the role; None where there are none."""
     same = [other for other in without.after if other[0] == place[0] and not role.has[other]]
     return mean_scores([without.after[other] for other in same]) if same else None

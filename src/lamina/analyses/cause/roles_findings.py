@@ -10,7 +10,7 @@ import pandas as pd
 from lamina.analyses.cause.ablate_findings import decisive, unit_of_target
 from lamina.analyses.cause.effects import margin_of
 from lamina.analyses.cause.judgements import PAIRS
-from lamina.analyses.cause.linked import ALL, COREFERENCE, LINK
+from lamina.analyses.cause.linked import ALL_LINKS, COREFERENCE, LINK
 from lamina.analyses.cause.loss import LOSS
 from lamina.analyses.cause.roles_heads import NEXT, PREVIOUS, SINK
 from lamina.analyses.cause.roles_targets import QA_OBJECTS
@@ -43,7 +43,7 @@ def target_in_words(target: str) -> str:
     relation = target.removeprefix(LINK).rpartition("@")[0]
     if relation == COREFERENCE:
         return f"the share of antecedents found ({target})"
-    return f"the share of {'all words' if relation == ALL else relation} attached ({target})"
+    return f"the share of {'all words' if relation == ALL_LINKS else relation} attached ({target})"
 
 
 def harm(rows: pd.DataFrame, column: str) -> pd.Series:

@@ -29,7 +29,7 @@ _SINKS = ("separator", FIRST, "punctuation")
 
 
 @dataclass(frozen=True)
-class Role:
+class HeadRole:
     """Something that heads do, and which of them do it."""
 
     name: str
@@ -46,7 +46,9 @@ class Role:
         return bool(self.has.any())
 
 
-def roles_of(encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int) -> tuple[list[Role], Counter[str]]:
+def roles_of(
+    encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int
+) -> tuple[list[HeadRole], Counter[str]]:
     """The roles that any head has, the commonest relation first; and what was cut or left out.
 
     A head has a relation where it finds it surely better than the best fixed offset (`lamina heads`: p < .05,
@@ -66,17 +68,17 @@ def roles_of(encoder: Encoder, texts: Sequence[Text], *, samples: int, seed: int
     return [role for role in [*roles, *_surface(surface.table(), shape)] if role.held], skipped
 
 
-def _relations(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[Role]:
+def _relations(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[HeadRole]:
     own = table[(table["count"] >= OFTEN) & ~table["relation"].isin([ALL, NO_PUNCTUATION])]
     own = own[[str(name).partition(":")[0] != "punct" for name in own["relation"]]]
     ahead = (own["p_adjusted"] < SURE) & (own["difference"] > 0)
     for name, rows in own.assign(ahead=ahead).groupby("relation", sort=False):
         # The better of both directions.
         finds = _most(rows, "accuracy", shape)
-        yield Role(str(name), "relation", finds, _most(rows, "ahead", shape) == 1)
+        yield HeadRole(str(name), "relation", finds, _most(rows, "ahead", shape) == 1)
 
 
-def _coreference(meter: CorefMeter, shape: tuple[int, int]) -> list[Role]:
+def _coreference(meter: CorefMeter, shape: tuple[int, int]) -> list[HeadRole]:
     if not all(meter.sums(half).counts.any() for half in (CHOOSING, SCORED)):
         return []
     best = best_antecedents(meter, shape[1])
@@ -85,17 +87,17 @@ def _coreference(meter: CorefMeter, shape: tuple[int, int]) -> list[Role]:
     has = np.zeros(shape, bool)
     for layer, head in behaviours(nothing, coref=best)[["layer", "head"]].itertuples(index=False):
         has[int(layer) - 1, int(head) - 1] = True
-    return [Role(COREFERENCE, "coreference", (sums.heads[at] / sums.counts[at]).reshape(shape), has)]
+    return [HeadRole(COREFERENCE, "coreference", (sums.heads[at] / sums.counts[at]).reshape(shape), has)]
 
 
-def _surface(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[Role]:
+def _surface(table: pd.DataFrame, shape: tuple[int, int]) -> Iterator[HeadRole]:
     doing = behaviours(table)
     for role, names in ((PREVIOUS, ("previous",)), (NEXT, ("next",)), (SINK, _SINKS)):
         has = np.zeros(shape, bool)
         rows = table[table["measure"].isin([SHARES[name][0] for name in names])]
         own = doing[doing["behaviour"].isin(names)]
         has[own["layer"].to_numpy(int) - 1, own["head"].to_numpy(int) - 1] = True
-        yield Role(role, "sink" if role == SINK else "neighbour", _most(rows, "value", shape), has)
+        yield HeadRole(role, "sink" if role == SINK else "neighbour", _most(rows, "value", shape), has)
 
 
 def _most(rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:

@@ -19,7 +19,7 @@ from lamina.framework.inputs import LoadedInputs, as_encoder, short_name
 from lamina.progress import say
 
 if TYPE_CHECKING:
-    from lamina.activations.runtime import Runtime
+    from lamina.activations import Runtime
 
 _LINKED = ("dep", "chains", "coref")
 

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lamina.analyses.cause.ablate_parts import How, named_heads, planned
+from lamina.analyses.cause.ablate_parts import Ablation, named_heads, plan_ablations
 from lamina.analyses.cause.answers import QA
-from lamina.analyses.cause.asking import Material, targets_of
+from lamina.analyses.cause.asking import TargetData, targets_of
 from lamina.analyses.cause.effects import keep, measure
 from lamina.analyses.cause.judgements import PAIRS
-from lamina.analyses.cause.linked import ALL, BESIDES, Links, antecedents, attachments, link_name
+from lamina.analyses.cause.linked import ALL_LINKS, BESIDES, LinksTarget, antecedents, attachments, link_name
 from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.roles_effects import Needed, Place, Without
-from lamina.analyses.cause.roles_heads import Role
-from lamina.analyses.cause.some_items import SomeItems
+from lamina.analyses.cause.roles_effects import HeadAblations, Place, RoleNeed
+from lamina.analyses.cause.roles_heads import HeadRole
+from lamina.analyses.cause.some_items import SubsetTarget
 from lamina.analyses.cause.targets import Target
 from lamina.corpora.learning import Splits
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -34,11 +34,11 @@ LEAST_LINKS = 20
 """Links of a relation from which on its share is measured."""
 
 
-class Asked(NamedTuple):
+class RoleTargets(NamedTuple):
     """What a model is asked for, before any role is known."""
 
-    attachment: Links | None
-    coreference: Links | None
+    attachment: LinksTarget | None
+    coreference: LinksTarget | None
     others: tuple[Target, ...]
     """Loss, agreement, answers: as far as the model gives them."""
 
@@ -47,10 +47,10 @@ class Asked(NamedTuple):
         """All of them."""
         return (*(each for each in (self.attachment, self.coreference) if each is not None), *self.others)
 
-    def of(self, encoder: HuggingFaceEncoder) -> Asked:
+    def of(self, encoder: HuggingFaceEncoder) -> RoleTargets:
         """The same asked of the twin."""
         both = [None if each is None else each.of(encoder) for each in (self.attachment, self.coreference)]
-        return Asked(both[0], both[1], tuple(_renamed(each.of(encoder), each.name) for each in self.others))
+        return RoleTargets(both[0], both[1], tuple(_renamed(each.of(encoder), each.name) for each in self.others))
 
 
 def asks_for_object(question: str) -> bool:
@@ -72,19 +72,19 @@ _PREPOSITIONS = frozenset(
 )  # fmt: skip
 
 
-def asked_of(
-    encoder: HuggingFaceEncoder, material: Material, splits: Splits, texts: Sequence[Text], *, layer: int,
+def role_targets(
+    encoder: HuggingFaceEncoder, material: TargetData, splits: Splits, texts: Sequence[Text], *, layer: int,
     items: int, seed: int, coreference: bool = True,
-) -> tuple[Asked, Counter[str]]:  # fmt: skip
+) -> tuple[RoleTargets, Counter[str]]:  # fmt: skip
     """What model and data can be asked for; and what could not be, or has no head that it could need."""
     skipped: Counter[str] = Counter()
-    links: list[Links | None] = []
+    links: list[LinksTarget | None] = []
     for links_of in (attachments, antecedents):
         there = sum(bool(links_of(text)) for text in texts)
         if there and links_of is antecedents and not coreference:
             skipped["texts with coreference that are not asked about: no head has that role"] = there
             there = 0
-        links.append(Links(encoder, links_of, layer, texts, splits, seed=seed) if there else None)
+        links.append(LinksTarget(encoder, links_of, layer, texts, splits, seed=seed) if there else None)
     names = [LOSS, *([PAIRS] if material.pairs is not None else [])] if has_language_model(encoder) else []
     others = targets_of(encoder, names, material, items=items, seed=seed)
     if material.questions is not None:
@@ -92,43 +92,43 @@ def asked_of(
         wanted = {each.text.id for each in material.questions.questions() if asks_for_object(each.question)}
         chosen = [at for at, name in enumerate(answers.items) if name in wanted]
         if len(chosen) >= LEAST_LINKS:
-            others.append(_renamed(SomeItems(answers, chosen), QA_OBJECTS))
+            others.append(_renamed(SubsetTarget(answers, chosen), QA_OBJECTS))
         else:
             skipped["questions that ask for an object: too few to be asked"] = len(chosen)
-    asked = Asked(links[0], links[1], tuple(others))
+    asked = RoleTargets(links[0], links[1], tuple(others))
     for target in asked.targets:
         skipped.update({f"{target.name}: {why}": many for why, many in target.skipped.items()})
     return asked, skipped
 
 
-def measured(
-    parts: Interventions, asked: Asked, roles: Sequence[Role], how: How, *, seed: int
-) -> tuple[list[Needed], list[Needed]]:
+def measure_needs(
+    parts: Interventions, asked: RoleTargets, roles: Sequence[HeadRole], how: Ablation, *, seed: int
+) -> tuple[list[RoleNeed], list[RoleNeed]]:
     """Every role with the targets that need it; and with those beside them that do not."""
-    needed: list[Needed] = []
-    beside: list[Needed] = []
+    needed: list[RoleNeed] = []
+    beside: list[RoleNeed] = []
     for links, kind in ((asked.attachment, "relation"), (asked.coreference, "coreference")):
         if links is None:
             continue
         edits = _edits(parts, links, how, seed)
-        before, *after = keep(parts, links, list(edits.values()), seed=seed, what=_told(parts, links))
+        before, *after = keep(parts, links, list(edits.values()), seed=seed, what=_progress_text(parts, links))
         kept = (before, dict(zip(edits, after, strict=True)))
         wanted = [role for role in roles if role.kind == kind and links.counts.get(role.name, 0) >= LEAST_LINKS]
-        needed += [Needed(role, _of_links(links, kept, role.name)) for role in wanted]
+        needed += [RoleNeed(role, _of_links(links, kept, role.name)) for role in wanted]
         if kind == "relation":
-            beside += [Needed(role, _of_links(links, kept, BESIDES + role.name)) for role in wanted]
-            everything = _of_links(links, kept, ALL)
-            needed += [Needed(role, everything) for role in roles if role.kind in ("neighbour", "sink")]
+            beside += [RoleNeed(role, _of_links(links, kept, BESIDES + role.name)) for role in wanted]
+            everything = _of_links(links, kept, ALL_LINKS)
+            needed += [RoleNeed(role, everything) for role in roles if role.kind in ("neighbour", "sink")]
     for target in asked.others:
         own = [role for role in roles if _needs(role, target.name)]
         if own:
-            without = _measured(parts, target, how, seed)
-            needed += [Needed(role, without) for role in own]
+            without = _measure(parts, target, how, seed)
+            needed += [RoleNeed(role, without) for role in own]
     order = {role.name: at for at, role in enumerate(roles)}
     return sorted(needed, key=lambda each: order[each.role.name]), beside
 
 
-def _needs(role: Role, target: str) -> bool:
+def _needs(role: HeadRole, target: str) -> bool:
     """Whether a role is needed for what a model is asked for besides links."""
     relation = role.name.partition(":")[0] if role.kind == "relation" else ""
     if target == PAIRS:
@@ -138,29 +138,31 @@ def _needs(role: Role, target: str) -> bool:
     return role.kind in ("neighbour", "sink")
 
 
-def _measured(parts: Interventions, target: Target, how: How, seed: int) -> Without:
+def _measure(parts: Interventions, target: Target, how: Ablation, seed: int) -> HeadAblations:
     edits = _edits(parts, target, how, seed)
-    before, *after = measure(parts, target, list(edits.values()), seed=seed, what=_told(parts, target))
-    return Without(target.name, target.lower_is_better, target.units, before, dict(zip(edits, after, strict=True)))
+    before, *after = measure(parts, target, list(edits.values()), seed=seed, what=_progress_text(parts, target))
+    return HeadAblations(
+        target.name, target.lower_is_better, target.units, before, dict(zip(edits, after, strict=True))
+    )
 
 
-def _of_links(links: Links, kept: tuple, relation: str) -> Without:
+def _of_links(links: LinksTarget, kept: tuple, relation: str) -> HeadAblations:
     before, after = kept
-    return Without(
+    return HeadAblations(
         link_name(relation, links.layers[0]), links.lower_is_better, links.units,
         links.scores(before, relation), {place: links.scores(each, relation) for place, each in after.items()},
     )  # fmt: skip
 
 
-def _edits(parts: Interventions, target: Target, how: How, seed: int) -> dict[Place, Edit]:
+def _edits(parts: Interventions, target: Target, how: Ablation, seed: int) -> dict[Place, Edit]:
     """Every head taken away, as `ablate` does it; those above the layers that are looked at change nothing."""
     heads = [(block, head) for block, head in named_heads(parts, None) if block < max(target.layers)]
     means = parts.means(target.rows) if how == "mean" else {}
-    plan = planned(parts, components=["head"], hows=[how], heads=heads, means=means, seed=seed)
+    plan = plan_ablations(parts, components=["head"], hows=[how], heads=heads, means=means, seed=seed)
     return {(part.block, part.head): part.edits[0] for part in plan if part.head is not None}
 
 
-def _told(parts: Interventions, target: Target) -> str:
+def _progress_text(parts: Interventions, target: Target) -> str:
     return f"{target.name} of {parts.encoder.name} without each head"
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError
 
 
-class SomeItems(Target):
+class SubsetTarget(Target):
     """What another target asks, of some of its items alone."""
 
     def __init__(self, target: Target, items: Sequence[int] | Int[np.ndarray, " item"]) -> None:
@@ -32,18 +32,18 @@ class SomeItems(Target):
         """See `Target.read`."""
         return self._target.read(self._own(rows), states)
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
         every = np.zeros((len(self._target.rows), kept.shape[1]))
         every[self._rows] = kept
         hits, counts = self._target.score(every)
-        return Scores(hits[self._items], counts[self._items])
+        return TargetScores(hits[self._items], counts[self._items])
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`."""
         return self._target.loss(self._own(rows), states)
 
-    def of(self, encoder: HuggingFaceEncoder) -> SomeItems:
+    def of(self, encoder: HuggingFaceEncoder) -> SubsetTarget:
         """See `Target.of`."""
         return same_items(self._target.of(encoder), self)
 
@@ -51,13 +51,13 @@ class SomeItems(Target):
         return [int(self._rows[row]) for row in rows]
 
 
-def same_items(target: Target, other: Target) -> SomeItems:
+def same_items(target: Target, other: Target) -> SubsetTarget:
     """A target asked for those items that another one asks for too, by their names."""
     wanted = set(other.items)
-    return SomeItems(target, [number for number, name in enumerate(target.items) if name in wanted])
+    return SubsetTarget(target, [number for number, name in enumerate(target.items) if name in wanted])
 
 
-def halved(target: Target, seed: int) -> tuple[SomeItems, SomeItems]:
+def halved(target: Target, seed: int) -> tuple[SubsetTarget, SubsetTarget]:
     """A target of the one half of the documents (or pairs, or questions), and of the other; drawn by their names."""
     units = sorted(set(target.units), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
     if len(units) < 2:
@@ -67,4 +67,4 @@ def halved(target: Target, seed: int) -> tuple[SomeItems, SomeItems]:
         )
     first = set(units[: len(units) // 2])
     chooses = np.array([unit in first for unit in target.units])
-    return SomeItems(target, np.flatnonzero(chooses)), SomeItems(target, np.flatnonzero(~chooses))
+    return SubsetTarget(target, np.flatnonzero(chooses)), SubsetTarget(target, np.flatnonzero(~chooses))

@@ -9,17 +9,17 @@ from lamina.encoders.interventions import Edit, Interventions, Mixed
 from lamina.errors import ModelError
 from lamina.types import Text
 
-Instead = Literal["zero", "mean"]
+DisabledBy = Literal["zero", "mean"]
 """What a head hands on instead: zeros, or its mean over the tokens of the text."""
 
 
-def switched_off(
+def disabled(
     parts: Interventions,
     words: Sequence[str],
     *,
     heads: Iterable[tuple[int, int]] = (),
     layers: Iterable[int] = (),
-    how: Instead = "zero",
+    how: DisabledBy = "zero",
 ) -> Edit:
     """Some heads hand on nothing of their own, and some layers what they read.
 
@@ -32,7 +32,7 @@ def switched_off(
 
     Example:
         >>> parts = Interventions(lamina.load_encoder("minilm"))  # doctest: +SKIP
-        >>> switched_off(parts, ["Dogs", "bark"], heads=[(3, 1)], layers=[5]).first  # doctest: +SKIP
+        >>> disabled(parts, ["Dogs", "bark"], heads=[(3, 1)], layers=[5]).first  # doctest: +SKIP
         2
     """
     encoder = parts.encoder

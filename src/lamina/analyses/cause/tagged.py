@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from lamina.analyses.cause.answers import as_row
-from lamina.analyses.cause.targets import Scores, Target
+from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.corpora import Corpus
 from lamina.corpora.questions import Question
 from lamina.encoders.contract import SPECIAL
@@ -33,14 +33,14 @@ from lamina.types import Text
 TAGS, CLASSES_OF_TEXTS = "tags", "classes"
 _LENGTH = 512
 """Most pieces of a text, for a model that does not say what it was trained with."""
-_LOOKED_AT = 200
+_CHECKED_TEXTS = 200
 """Texts by which to tell whether an annotation is what a head was trained for."""
 _AGREE = 0.5
 """The least share of an annotation's labels that are labels of the head."""
-SEEN = "texts that the model was fine-tuned on"
+SEEN_TEXTS = "texts that the model was fine-tuned on"
 
 
-class Told(NamedTuple):
+class HeadTraining(NamedTuple):
     """How a head was trained, and on what."""
 
     task: str | None
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     """Words that a word could look at on either side while it was trained; None for all."""
 
     @classmethod
-    def of(cls, encoder: HuggingFaceEncoder) -> Told:
+    def of(cls, encoder: HuggingFaceEncoder) -> HeadTraining:
         """Of the model's folder; nothing where lamina did not make it."""
         folder = folder_of(encoder)
         if folder is None or not (folder / ABOUT).is_file():
@@ -63,7 +63,7 @@ class Told(NamedTuple):
         return cls(about.get("task"), length, used_texts(folder), about.get("attention_window"))
 
 
-class _Classified(Target):
+class _LabelsTarget(Target):
     """Places in rows, each with the class that a head should say there; an item is a text."""
 
     _counts: Float[np.ndarray, " item"]
@@ -95,9 +95,9 @@ class _Classified(Target):
         right = (logits.argmax(1) == gold).cpu().numpy()
         return np.bincount(owner.cpu().numpy(), right, len(rows))[:, None]
 
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """See `Target.score`."""
-        return Scores(kept[:, 0].copy(), self._counts)
+        return TargetScores(kept[:, 0].copy(), self._counts)
 
     def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
         """See `Target.loss`: cross-entropy, the mean over the row's labels that the head knows."""
@@ -114,7 +114,7 @@ class _Classified(Target):
         return twin
 
 
-class Tags(_Classified):
+class TagsTarget(_LabelsTarget):
     """The share of words whose tag is right.
 
     A word is read at its last piece by models that lamina fine-tuned, and at its first by all others, as is usual.
@@ -125,10 +125,10 @@ class Tags(_Classified):
 
     def __init__(self, head: HeadOnStates, texts: Sequence[Text], annotation: str, *, seed: int = 0) -> None:
         super().__init__(head, seed)
-        told = Told.of(head.encoder)
+        told = HeadTraining.of(head.encoder)
         objective = Tagging(head.encoder.pieces, told.length, annotation, head.labels)
         number = {label: at for at, label in enumerate(head.labels)}
-        pieces = first_pieces if told.task is None else last_pieces
+        pieces = first_tokens if told.task is None else last_pieces
         own, rows, gold, places, counts = [], [], [], [], []
         unknown = 0
         for text in texts:
@@ -154,14 +154,14 @@ class Tags(_Classified):
         self.chance = max(said.values()) / said.total()
 
 
-class Classes(_Classified):
+class ClassesTarget(_LabelsTarget):
     """The share of texts, or of questions about a story, whose class is right."""
 
     name = CLASSES_OF_TEXTS
 
     def __init__(self, head: HeadOnStates, items: Sequence[Item], *, seed: int = 0) -> None:
         super().__init__(head, seed)
-        objective = Classifying(head.encoder.pieces, Told.of(head.encoder).length, head.labels)
+        objective = Classifying(head.encoder.pieces, HeadTraining.of(head.encoder).length, head.labels)
         own = [item for item in items if class_or_none(item) is not None]
         if not own:
             raise CorpusError(f"{CLASSES_OF_TEXTS}: none of the texts has a class")
@@ -176,11 +176,11 @@ class Classes(_Classified):
         self.chance = max(Counter(map(class_of, own)).values()) / len(own)
 
 
-def first_pieces(words: np.ndarray) -> list[int]:
+def first_tokens(words: np.ndarray) -> list[int]:
     """The first token of every word.
 
     Example:
-        >>> first_pieces(np.array([-1, 0, 1, 1, 2, -1]))
+        >>> first_tokens(np.array([-1, 0, 1, 1, 2, -1]))
         [1, 2, 4]
     """
     before = np.append(SPECIAL, words[:-1])
@@ -189,7 +189,7 @@ def first_pieces(words: np.ndarray) -> list[int]:
 
 def tagged_as(encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus) -> str:
     """The annotation of a corpus that a head for tags was trained for: the task's own, or else that with its labels."""
-    told = Told.of(encoder)
+    told = HeadTraining.of(encoder)
     if told.window is not None:
         raise ModelError(
             f"{TAGS}: {encoder.name} was fine-tuned with attention to {told.window} words on either side, and is asked "
@@ -198,7 +198,7 @@ def tagged_as(encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus
     own = LEARNED.get(told.task or "")
     held = [name for name in corpus.annotations if name != "sentence"]
     candidates = [own] if own in held else held
-    shares = {name: _share_known(islice(iter(corpus), _LOOKED_AT), name, set(labels)) for name in candidates}
+    shares = {name: _share_known(islice(iter(corpus), _CHECKED_TEXTS), name, set(labels)) for name in candidates}
     best = max(shares, key=lambda name: shares[name], default=None)
     if best is None or shares[best] < _AGREE:
         raise TaskError(
@@ -212,7 +212,7 @@ def refuse_other_classes(
     encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus, items: Iterable[Item]
 ) -> None:
     """Raise a TaskError where the texts or questions of a corpus have no class that the head of a model has."""
-    said = [name for item in islice(items, _LOOKED_AT) if (name := class_or_none(item)) is not None]
+    said = [name for item in islice(items, _CHECKED_TEXTS) if (name := class_or_none(item)) is not None]
     if set(labels).isdisjoint(said):
         held = _some(sorted(set(said))) or f"none (annotations: {', '.join(corpus.annotations) or 'none'})"
         raise TaskError(
@@ -223,7 +223,7 @@ def refuse_other_classes(
 
 def unseen_texts(encoder: HuggingFaceEncoder, corpus: Corpus) -> tuple[list[Text], int]:
     """Texts that the model was not fine-tuned on, and how many it was; a CorpusError where it was on all of them."""
-    used = Told.of(encoder).used
+    used = HeadTraining.of(encoder).used
     every = list(corpus)
     kept = [text for text in every if not is_among(text, used)] if used else every
     if not kept:

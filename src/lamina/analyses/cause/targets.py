@@ -19,7 +19,7 @@ from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.rows import Row
 
 
-class Scores(NamedTuple):
+class TargetScores(NamedTuple):
     """How well each item is done: the score of many is the sum of `hits` by the sum of `counts`."""
 
     hits: Float[np.ndarray, " item"]
@@ -32,7 +32,7 @@ class Scores(NamedTuple):
         """Of all items together.
 
         Example:
-            >>> Scores(np.array([1.0, 2.0]), np.array([2.0, 2.0])).value
+            >>> TargetScores(np.array([1.0, 2.0]), np.array([2.0, 2.0])).value
             0.75
         """
         return float(self.hits.sum() / self.counts.sum())
@@ -66,7 +66,7 @@ class Target(ABC):
         """What is kept of some rows (by number), given their states [row, token, width], padding included."""
 
     @abstractmethod
-    def score(self, kept: Float[np.ndarray, "row kept"]) -> Scores:
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
         """The score of every item, given what was kept of all rows."""
 
     @abstractmethod

@@ -100,8 +100,8 @@ class Changed(BaseModel):
 @router.post("")
 def switched(app: State, asked: SwitchedOff) -> Changed:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
-    from lamina.analyses.cause.switched_off import switched_off
     from lamina.analyses.heads.look import head_of
+    from lamina.analyses.cause.switched_off import disabled
     from lamina.types import Text
 
     words = words_of(app, asked)
@@ -112,7 +112,7 @@ def switched(app: State, asked: SwitchedOff) -> Changed:
         _check_size(encoder, tokens)
         parts = _parts(encoder)
         heads = [head_of(encoder, head) for head in asked.heads]
-        edit = switched_off(parts, words, heads=heads, layers=asked.layers, how=asked.how)
+        edit = disabled(parts, words, heads=heads, layers=asked.layers, how=asked.how)
         tracer = tracer_of(app, encoder)
         told = []
         for change in (nullcontext(), parts.applied(edit)):
