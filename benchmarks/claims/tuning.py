@@ -23,7 +23,6 @@ from lamina.analyses.cause.prune_saving import RETRAINED
 from lamina.analyses.cause.restore import best_table, effect_table, restore
 from lamina.analyses.cause.restore_layers import ChangedLayers, LayerRange
 from lamina.analyses.cause.targets import TargetScores
-from lamina.framework.declare import Analysis
 from lamina.analyses.diff import Difference, _tested, changed_layers, diff
 from lamina.analyses.diff import best_table as layers_changed
 from lamina.analyses.finetune import finetune

@@ -15,7 +15,6 @@ from lamina.analyses.behaviour.perturb_items import PerturbedItems, beyond, chan
 from lamina.analyses.behaviour.perturb_probes import train_reader
 from lamina.analyses.behaviour.perturb_targets import PerturbationPlan, loss_items, some_pairs
 from lamina.analyses.behaviour.perturbations import PerturbableText, Perturbation, order_of, plan
-from lamina.framework.verify import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question

@@ -26,7 +26,6 @@ from lamina.analyses.cause.ablate_effects import (
 from lamina.analyses.cause.ablate_findings import tell_findings
 from lamina.analyses.cause.ablate_parts import DRAWS, AblatedPart, plan_ablations
 from lamina.analyses.cause.targets import Target, TargetScores
-from lamina.framework.verify import check_findings
 from lamina.corpora import corpus_from
 from lamina.encoders.edits import Edit
 from lamina.encoders.huggingface import HuggingFaceEncoder

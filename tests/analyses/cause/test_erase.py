@@ -33,7 +33,6 @@ from lamina.analyses.cause.erase_effects import (
 from lamina.analyses.cause.erase_findings import tell_findings
 from lamina.analyses.cause.loss import LossTarget
 from lamina.analyses.cause.targets import TargetScores
-from lamina.framework.verify import check_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions

@@ -42,7 +42,6 @@ from lamina.analyses.cause.patch_questions import (
     turned_tables,
 )
 from lamina.analyses.cause.patching import PatchTokens, put_in
-from lamina.framework.verify import check_findings
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
 from lamina.encoders.heads_on_states import head_on_states

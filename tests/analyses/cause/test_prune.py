@@ -32,7 +32,6 @@ from lamina.analyses.cause.prune_orders import PruningOrder, harm, importance, o
 from lamina.analyses.cause.prune_saving import CurvePoint, save_point
 from lamina.analyses.cause.some_items import SubsetTarget, halved, same_items
 from lamina.analyses.cause.targets import TargetScores
-from lamina.framework.verify import check_findings
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder

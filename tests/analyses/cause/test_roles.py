@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.analyses.cause.asking import TargetData
 from lamina.analyses.cause.linked import ALL_LINKS, BESIDES, LinksTarget, attachments
 from lamina.analyses.cause.roles import roles
@@ -26,7 +25,7 @@ from lamina.analyses.cause.roles_findings import tell_findings
 from lamina.analyses.cause.roles_heads import HeadRole, roles_of
 from lamina.analyses.cause.roles_targets import role_targets
 from lamina.analyses.cause.targets import TargetScores
-from lamina.framework.verify import check_findings
+from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.figures.roles import draw

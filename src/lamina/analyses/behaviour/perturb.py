@@ -48,8 +48,6 @@ from lamina.analyses.behaviour.perturb_targets import (
     some_texts,
 )
 from lamina.analyses.behaviour.perturbations import HOWS, Lexicon, Way, plan
-from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.analyses.probing.planning import Plan, training_cost
 from lamina.corpora import Corpus
 from lamina.corpora.learning import Splits

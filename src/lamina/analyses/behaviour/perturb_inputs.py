@@ -11,9 +11,6 @@ from lamina.analyses.behaviour.inputs import speaking
 from lamina.analyses.behaviour.perturb_answers import QA, has_span_head, span_answerer
 from lamina.analyses.behaviour.perturb_probes import PROBE
 from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS
-from lamina.framework.inputs import as_corpus, as_splits
-from lamina.framework.inputs import Loaded, TrainedTexts, chosen_view, model_and
-from lamina.framework.inputs import as_encoder
 from lamina.corpora import Corpus
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.learning import Splits
@@ -23,7 +20,15 @@ from lamina.corpora.question_sets import Questions, load_questions
 from lamina.encoders import Encoder
 from lamina.encoders.language_model import has_language_model
 from lamina.errors import CorpusError, InputError, ModelError
-from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_corpus, as_encoder, as_splits, chosen_view, model_and
+from lamina.framework.inputs import (
+    LoadedInputs,
+    TrainedTexts,
+    as_corpus,
+    as_encoder,
+    as_splits,
+    chosen_view,
+    model_and,
+)
 
 if TYPE_CHECKING:
     from lamina.activations import Runtime

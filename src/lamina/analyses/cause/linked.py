@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lamina.analyses.heads.coreference import anaphors
-from lamina.analyses.heads.relations import dependencies
 from lamina.analyses.cause.probe_readers import TRAINING_TEXTS
 from lamina.analyses.cause.probed import TOO_LONG
 from lamina.analyses.cause.targets import Target, TargetScores
+from lamina.analyses.heads.coreference import anaphors
+from lamina.analyses.heads.relations import dependencies
 from lamina.corpora.learning import Splits, divide, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.errors import CorpusError, TaskError

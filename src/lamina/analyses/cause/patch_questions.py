@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Int
 
+from lamina.analyses.answering.roles import NOWHERE, roles_of
 from lamina.analyses.cause.effects import ScoreChange, effects_of
 from lamina.analyses.cause.patching import PatchTokens, put_back, put_in, random_tokens, share_of
 from lamina.analyses.cause.targets import TargetScores
-from lamina.analyses.answering.roles import NOWHERE, roles_of
 from lamina.corpora.exchanged_answers import Exchange, asked_exchanges, exchanged, exchanges, known_answers
 from lamina.corpora.questions import Question, answer_text
 from lamina.encoders.contract import SPECIAL

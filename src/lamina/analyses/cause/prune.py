@@ -30,10 +30,6 @@ from lamina.analyses.cause.prune_orders import (
 from lamina.analyses.cause.prune_saving import RETRAINED, files_of, named_point, retrained, retraining_data, save_point
 from lamina.analyses.cause.some_items import SubsetTarget, halved
 from lamina.analyses.cause.targets import TargetScores
-from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
-from lamina.framework.sample_size import LEAST_DOCUMENTS
-from lamina.framework.settings import Samples, Seed, Setting, Twin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.pruned import refuse_unsavable

@@ -18,10 +18,6 @@ from lamina.analyses.cause.roles_findings import describe, tell_findings
 from lamina.analyses.cause.roles_heads import HeadRole, roles_of
 from lamina.analyses.cause.roles_inputs import RoleInputs
 from lamina.analyses.cause.roles_targets import LEAST_LINKS, RoleTargets, measure_needs, role_targets
-from lamina.framework.declare import Overview, Table, Tables, analysis
-from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
-from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.framework.watch import refuse_without_maps
 from lamina.corpora.learning import Splits, thin
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Interventions

@@ -100,8 +100,8 @@ class Changed(BaseModel):
 @router.post("")
 def switched(app: State, asked: SwitchedOff) -> Changed:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
-    from lamina.analyses.heads.look import head_of
     from lamina.analyses.cause.switched_off import disabled
+    from lamina.analyses.heads.look import head_of
     from lamina.types import Text
 
     words = words_of(app, asked)
