@@ -82,7 +82,7 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 def retrained(
     model: Interventions, target: Target, material: TargetData, point: CurvePoint, removed: Removed, folder: Path,
-    learned: Lessons, *, items: int, samples: int, seed: int,
+    learned: RetrainingData, *, items: int, samples: int, seed: int,
 ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
     """See `RETRAINED`: the pruned model and, for comparison, the whole one, trained on alike.
 
