@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lamina.analyses.cause.effects import measure
-from lamina.analyses.cause.judgements import PairsTarget
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
+from lamina.targets.pairs import PairsTarget
 from tests.planted_language import CUE, HEADS, agreement_pairs, copied, copying_head, planted, said, sentences
 
 

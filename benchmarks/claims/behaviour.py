@@ -22,8 +22,8 @@ from lamina.analyses.behaviour.lens import depth_contrasts, tuned_gain
 from lamina.analyses.behaviour.lens_findings import NEGLIGIBLE_LAYERS, NEGLIGIBLE_NATS
 from lamina.analyses.behaviour.lens_suites import above
 from lamina.analyses.behaviour.pairs import beside_chance, compared_groups
-from lamina.analyses.behaviour.perturb_items import PerturbedItems, above_chance, beyond, changes
-from lamina.analyses.behaviour.perturbations import Perturbation
+from lamina.analyses.behaviour.perturb.items import PerturbedItems, above_chance, beyond, changes
+from lamina.analyses.behaviour.perturb.perturbations import Perturbation
 from lamina.analyses.behaviour.said import SAME_LAYER
 from lamina.analyses.behaviour.said_scores import Curve, first, gains, later_family
 from lamina.analyses.behaviour.surprisal import NEGLIGIBLE_BITS, NEGLIGIBLE_RHO, apart, more_bits

@@ -15,7 +15,7 @@ import pandas as pd
 from torch import Tensor
 
 from benchmarks.claims import Simulation
-from lamina.analyses.cause.ablate_effects import (
+from lamina.analyses.cause.ablate import (
     AGREEMENT,
     CONTRASTS,
     EFFECTS,
@@ -23,26 +23,32 @@ from lamina.analyses.cause.ablate_effects import (
     agreement_rows,
     contrast_rows,
     effect_rows,
+    tell_findings,
 )
-from lamina.analyses.cause.ablate_findings import tell_findings
-from lamina.analyses.cause.ablate_parts import AblatedPart
-from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM
-from lamina.analyses.cause.erase_effects import USED, ErasureScores, compare_layers, verdict_of
-from lamina.analyses.cause.erase_readable import ProbeHits, readable_layers
+from lamina.analyses.cause.edits import AblatedPart
+from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
+from lamina.analyses.cause.erase.effects import (
+    USED,
+    ErasureScores,
+    ProbeHits,
+    compare_layers,
+    readable_layers,
+    verdict_of,
+)
 from lamina.analyses.cause.importance import GateGradients
-from lamina.analyses.cause.patch_findings import tell_findings as patch_findings
-from lamina.analyses.cause.patch_pairs import CONTRASTS as PAIR_CONTRASTS
-from lamina.analyses.cause.patch_pairs import EFFECTS as PAIR_EFFECTS
-from lamina.analyses.cause.patch_pairs import GAPS, PairPatch, pair_tables
-from lamina.analyses.cause.patch_questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
-from lamina.analyses.cause.patch_questions import RANDOM as RANDOM_TOKENS
-from lamina.analyses.cause.roles_effects import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
-from lamina.analyses.cause.roles_findings import tell_findings as roles_findings
-from lamina.analyses.cause.roles_heads import HeadRole, Kind
-from lamina.analyses.cause.targets import Target, TargetScores
+from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
+from lamina.analyses.cause.patch.pairs import EFFECTS as PAIR_EFFECTS
+from lamina.analyses.cause.patch.pairs import GAPS, PairPatch, pair_tables
+from lamina.analyses.cause.patch.patch import tell_findings as patch_findings
+from lamina.analyses.cause.patch.questions import CONTROLS, DIFFERENCES, PATCH, ROLE_TOKENS, turned_tables
+from lamina.analyses.cause.patch.questions import RANDOM as RANDOM_TOKENS
+from lamina.analyses.cause.roles.heads import HeadRole, Kind
+from lamina.analyses.cause.roles.needs import GROUPS, ROLES, HeadAblations, RoleNeed, group_rows, role_rows
+from lamina.analyses.cause.roles.roles import tell_findings as roles_findings
 from lamina.encoders.edits import Edit
 from lamina.results.finding import Finding
 from lamina.results.result import Provenance, Result
+from lamina.targets.target import Target, TargetScores
 
 DOCUMENTS, BLOCKS, HEADS = 20, 4, 6
 DRAWN: dict[str, Any] = {"samples": 400, "seed": 0}

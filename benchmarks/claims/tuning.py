@@ -9,8 +9,7 @@ import pandas as pd
 
 from benchmarks.claims import Simulation
 from lamina.analyses.cause.effects import ScoreChange, effects_of
-from lamina.analyses.cause.prune import prune
-from lamina.analyses.cause.prune_curve import (
+from lamina.analyses.cause.prune.curve import (
     CONTRASTS,
     CURVE,
     SHARES,
@@ -19,10 +18,10 @@ from lamina.analyses.cause.prune_curve import (
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune_saving import RETRAINED
-from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restore_layers import ChangedLayers, LayerRange
-from lamina.analyses.cause.targets import TargetScores
+from lamina.analyses.cause.prune.prune import prune
+from lamina.analyses.cause.prune.saving import RETRAINED
+from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange
+from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
 from lamina.analyses.diff import Difference, _tested, changed_layers, diff
 from lamina.analyses.diff import best_table as layers_changed
 from lamina.analyses.finetune import finetune
@@ -31,6 +30,7 @@ from lamina.analyses.windows import difference_table, windows
 from lamina.framework.declare import Analysis
 from lamina.results.result import Provenance, Result
 from lamina.stats.family import sign_flip_family
+from lamina.targets.target import TargetScores
 from lamina.training.objective import Outcome, Sum, contrast_table
 
 DOCUMENTS = 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.cause.ablate_effects import EFFECTS
+from lamina.analyses.cause.ablate import EFFECTS
 from lamina.figures import to_svg
 from lamina.figures.ablate import draw
 from lamina.results.result import Result

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lamina.analyses.cause.erase_effects import ERASE
+from lamina.analyses.cause.erase.effects import ERASE
 from lamina.figures import to_svg
 from lamina.figures.erase import draw
 from lamina.results.result import Result

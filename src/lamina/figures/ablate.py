@@ -5,14 +5,13 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.ablate_effects import NORMALISED
-from lamina.analyses.cause.ablate_findings import harm_of, named, worst_of
-from lamina.analyses.cause.ablate_parts import DRAWS, RANDOM_COMPONENT
-from lamina.analyses.cause.loss import LOSS
+from lamina.analyses.cause.ablate import NORMALISED, harm_of, named, worst_of
+from lamina.analyses.cause.edits import DRAWS, RANDOM_COMPONENT
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, rows_of, themed
 from lamina.results.finding import number
 from lamina.results.result import Result
 from lamina.stats.status import SURE
+from lamina.targets.loss import LOSS
 
 CAPTIONS = {
     "heads": (

@@ -7,12 +7,12 @@ import math
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.ablate_findings import named
-from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM
-from lamina.analyses.cause.erase_effects import OPEN, UNKNOWN, UNUSED, USED
-from lamina.analyses.cause.loss import LOSS
+from lamina.analyses.cause.ablate import named
+from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM
+from lamina.analyses.cause.erase.effects import OPEN, UNKNOWN, UNUSED, USED
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results.result import Result
+from lamina.targets.loss import LOSS
 
 CAPTIONS = {
     "erase": (

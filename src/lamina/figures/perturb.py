@@ -5,8 +5,8 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.behaviour.perturb_targets import LOSS, PAIRS, in_words
-from lamina.analyses.behaviour.perturbations import HOWS, Perturbation
+from lamina.analyses.behaviour.perturb.perturbations import HOWS, Perturbation
+from lamina.analyses.behaviour.perturb.scores import LOSS, PAIRS, in_words
 from lamina.figures.theme import COLOURS, FAINT, GREY, INK, SHAPES, Table, themed, title_of
 from lamina.results.result import Result
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from lamina.analyses.cause.linked import ALL_LINKS, LINK
-from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.roles_findings import SURFACE, harm, target_in_words
+from lamina.analyses.cause.roles.roles import SURFACE, harm, target_in_words
 from lamina.figures.theme import COLOURS, GREY, INK, SHAPES, Table, themed
 from lamina.results.finding import number, rows_of
 from lamina.results.result import Result
+from lamina.targets.links import ALL_LINKS, LINK
+from lamina.targets.loss import LOSS
 
 CAPTIONS = {
     "roles": (

@@ -10,11 +10,18 @@ import torch
 import transformers
 
 import lamina
-from lamina.analyses.behaviour.perturb_answers import _perturbed, answer_items, random_answerer, span_answerer
-from lamina.analyses.behaviour.perturb_items import PerturbedItems, beyond, changes, score_of, score_rows
-from lamina.analyses.behaviour.perturb_probes import train_reader
-from lamina.analyses.behaviour.perturb_targets import PerturbationPlan, loss_items, some_pairs
-from lamina.analyses.behaviour.perturbations import PerturbableText, Perturbation, order_of, plan
+from lamina.analyses.behaviour.perturb.items import PerturbedItems, beyond, changes, score_of, score_rows
+from lamina.analyses.behaviour.perturb.perturbations import PerturbableText, Perturbation, order_of, plan
+from lamina.analyses.behaviour.perturb.scores import (
+    PerturbationPlan,
+    _perturbed,
+    answer_items,
+    loss_items,
+    random_answerer,
+    some_pairs,
+    span_answerer,
+    train_reader,
+)
 from lamina.corpora import Splits, corpus_from
 from lamina.corpora.minimal_pairs import Pair
 from lamina.corpora.questions import answer_text, make_question
@@ -124,7 +131,7 @@ def probed() -> Result:
     with pytest.MonkeyPatch.context() as patched:
         # On words that tell their class without fail, the loss falls for ever.
         patched.setattr(
-            "lamina.analyses.behaviour.perturb.train_reader",
+            "lamina.analyses.behaviour.perturb.perturb.train_reader",
             lambda *asked: train_reader(*asked)._replace(converged=True),
         )
         return lamina.perturb(TinyEncoder(blocks=0), SPLITS, how=how, samples=50, steps=200)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from lamina.analyses.behaviour.perturbations import (
+from lamina.analyses.behaviour.perturb.perturbations import (
     Lexicon,
     PerturbableText,
     Perturbation,

@@ -15,17 +15,16 @@ from torch import Tensor
 
 import lamina
 from benchmarks.planted import ablated
-from lamina.analyses.cause.ablate_effects import (
+from lamina.analyses.cause.ablate import (
     AGREEMENT,
     CONTRASTS,
     EFFECTS,
     AblationScores,
     contrast_rows,
     effect_rows,
+    tell_findings,
 )
-from lamina.analyses.cause.ablate_findings import tell_findings
-from lamina.analyses.cause.ablate_parts import DRAWS, AblatedPart, plan_ablations
-from lamina.analyses.cause.targets import Target, TargetScores
+from lamina.analyses.cause.edits import DRAWS, AblatedPart, plan_ablations
 from lamina.corpora import corpus_from
 from lamina.encoders.edits import Edit
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -35,6 +34,7 @@ from lamina.errors import InputError
 from lamina.framework.verify import check_findings
 from lamina.results.finding import Finding
 from lamina.results.result import Provenance, Result
+from lamina.targets.target import Target, TargetScores
 from lamina.types import Text
 from tests.language_models import tiny_causal
 from tests.planted_language import copying_head, planted

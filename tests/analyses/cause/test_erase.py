@@ -13,12 +13,10 @@ import pytest
 import torch
 
 import lamina
-from lamina.analyses.cause import erase_effects
-from lamina.analyses.cause.asking import TargetData
 from lamina.analyses.cause.effects import Effect
-from lamina.analyses.cause.erase import erase
-from lamina.analyses.cause.erase_concepts import CONCEPT, CONTROL, RANDOM, LayerErasers
-from lamina.analyses.cause.erase_effects import (
+from lamina.analyses.cause.erase import effects as erase_effects
+from lamina.analyses.cause.erase.concepts import CONCEPT, CONTROL, RANDOM, LayerErasers
+from lamina.analyses.cause.erase.effects import (
     OPEN,
     UNKNOWN,
     UNUSED,
@@ -30,9 +28,7 @@ from lamina.analyses.cause.erase_effects import (
     variances_alike,
     verdict_of,
 )
-from lamina.analyses.cause.erase_findings import tell_findings
-from lamina.analyses.cause.loss import LossTarget
-from lamina.analyses.cause.targets import TargetScores
+from lamina.analyses.cause.erase.erase import erase, tell_findings
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
 from lamina.encoders.interventions import Interventions
@@ -42,6 +38,9 @@ from lamina.framework.verify import check_findings
 from lamina.probes.leace import Eraser
 from lamina.results.finding import Source, rows_of
 from lamina.results.result import Provenance, Result
+from lamina.targets.choice import TargetData
+from lamina.targets.loss import LossTarget
+from lamina.targets.target import TargetScores
 from lamina.types import Edge, Span, Text
 from tests.language_models import tiny_masked
 from tests.planted_language import agreement_pairs, planted, sentences

@@ -11,10 +11,10 @@ import torch
 from scipy.stats import spearmanr
 
 from lamina.analyses.cause.importance import GateGradients, agreement_of, corrected, gate_gradients, importance_rows
-from lamina.analyses.cause.loss import LossTarget
-from lamina.analyses.cause.targets import TargetScores
 from lamina.encoders.interventions import Interventions
 from lamina.encoders.language_model import language_model
+from lamina.targets.loss import LossTarget
+from lamina.targets.target import TargetScores
 from lamina.types import Text
 from tests.language_models import tiny_causal
 

@@ -13,11 +13,9 @@ import torch
 import transformers
 
 from lamina.analyses.behaviour.verdicts import score_pairs
-from lamina.analyses.cause.patch_findings import tell_findings
-from lamina.analyses.cause.patch_pairs import (
-    CONTRASTS as PAIR_CONTRASTS,
-)
-from lamina.analyses.cause.patch_pairs import (
+from lamina.analyses.cause.edits import PatchTokens, put_in
+from lamina.analyses.cause.patch.pairs import CONTRASTS as PAIR_CONTRASTS
+from lamina.analyses.cause.patch.pairs import (
     EFFECTS,
     EVERYWHERE,
     GAPS,
@@ -27,7 +25,8 @@ from lamina.analyses.cause.patch_pairs import (
     measure_pairs,
     pair_tables,
 )
-from lamina.analyses.cause.patch_questions import (
+from lamina.analyses.cause.patch.patch import tell_findings
+from lamina.analyses.cause.patch.questions import (
     CONTROLS,
     DIFFERENCES,
     PATCH,
@@ -41,7 +40,6 @@ from lamina.analyses.cause.patch_questions import (
     places_of,
     turned_tables,
 )
-from lamina.analyses.cause.patching import PatchTokens, put_in
 from lamina.corpora.minimal_pairs import pairs_from
 from lamina.corpora.questions import Question, answer_text, make_question
 from lamina.encoders.heads_on_states import head_on_states

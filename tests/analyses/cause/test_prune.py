@@ -15,23 +15,26 @@ from scipy.stats import t as student
 
 import lamina
 from lamina.analyses.cause.effects import ScoreChange, effects_of, measure
-from lamina.analyses.cause.loss import LossTarget
-from lamina.analyses.cause.prune import prune
-from lamina.analyses.cause.prune_curve import (
+from lamina.analyses.cause.prune.curve import (
     CONTRASTS,
     CURVE,
     SHARES,
     PruningCurve,
+    PruningOrder,
     ScoreDraws,
     contrast_rows,
     curves,
+    harm,
+    importance,
+    orders,
+    parts_of,
+    points_of,
+    removed,
     score_draws,
     share_rows,
 )
-from lamina.analyses.cause.prune_orders import PruningOrder, harm, importance, orders, parts_of, points_of, removed
-from lamina.analyses.cause.prune_saving import CurvePoint, save_point
-from lamina.analyses.cause.some_items import SubsetTarget, halved, same_items
-from lamina.analyses.cause.targets import TargetScores
+from lamina.analyses.cause.prune.prune import prune
+from lamina.analyses.cause.prune.saving import CurvePoint, save_point
 from lamina.corpora import Splits, corpus_from
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
@@ -42,6 +45,8 @@ from lamina.errors import CorpusError
 from lamina.framework.verify import check_findings
 from lamina.results.finding import Finding
 from lamina.results.result import Provenance, Result
+from lamina.targets.loss import LossTarget
+from lamina.targets.target import SubsetTarget, TargetScores, halved, same_items
 from lamina.training.provenance import ABOUT, FORMAT, GUARD, TEXTS, read_about, text_hash, used_texts
 from lamina.types import Text
 from tests.language_models import save, tiny_causal, tiny_masked

@@ -13,9 +13,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import lamina
-from lamina.analyses.cause.restore import best_table, effect_table, restore
-from lamina.analyses.cause.restore_layers import ChangedLayers, LayerRange
-from lamina.analyses.cause.restore_transfer import linear_heads
+from lamina.analyses.cause.restore.layers import ChangedLayers, LayerRange, linear_heads
+from lamina.analyses.cause.restore.restore import best_table, effect_table, restore
 from lamina.corpora.questions import make_question
 from lamina.encoders import load_encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder

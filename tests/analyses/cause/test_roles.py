@@ -9,22 +9,18 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from lamina.analyses.cause.asking import TargetData
-from lamina.analyses.cause.linked import ALL_LINKS, BESIDES, LinksTarget, attachments
-from lamina.analyses.cause.roles import roles
-from lamina.analyses.cause.roles_effects import (
+from lamina.analyses.cause.roles.heads import HeadRole, roles_of
+from lamina.analyses.cause.roles.needs import (
     GROUPS,
     ROLES,
     HeadAblations,
     RoleNeed,
     group_rows,
     role_rows,
+    role_targets,
     within_layers,
 )
-from lamina.analyses.cause.roles_findings import tell_findings
-from lamina.analyses.cause.roles_heads import HeadRole, roles_of
-from lamina.analyses.cause.roles_targets import role_targets
-from lamina.analyses.cause.targets import TargetScores
+from lamina.analyses.cause.roles.roles import roles, tell_findings
 from lamina.analyses.heads.atlas import NOTHING, card, result_atlas
 from lamina.corpora import corpus_from
 from lamina.corpora.learning import Splits
@@ -32,6 +28,9 @@ from lamina.figures.roles import draw
 from lamina.framework.verify import check_findings
 from lamina.results.finding import rows_of
 from lamina.results.result import Provenance, Result
+from lamina.targets.choice import TargetData
+from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, attachments
+from lamina.targets.target import TargetScores
 from lamina.types import Edge, Text
 from tests.planted_language import agreement_pairs, copying_head, planted
 from tests.planted_treebank import treebank

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
-from lamina.analyses.cause.ablate_effects import (
-    AGREEMENT,
-    CONTRASTS,
-    EFFECTS,
-    AblationScores,
-    ablate_parts,
-    agreement_rows,
-    contrast_rows,
-    effect_rows,
-)
-from lamina.analyses.cause.ablate_findings import describe, tell_findings
-from lamina.analyses.cause.ablate_parts import (
+from lamina.analyses.cause.edits import (
+    RANDOM_COMPONENT,
     AblatedPart,
     Ablation,
     Component,
@@ -28,10 +20,17 @@ from lamina.analyses.cause.ablate_parts import (
     named_heads,
     plan_ablations,
 )
-from lamina.analyses.cause.asking import TargetData, chosen_targets, targets_of
-from lamina.analyses.cause.importance import IMPORTANCE, importance_rows
+from lamina.analyses.cause.effects import TESTED, ScoreChange, does_harm, effects_of, margin_of, mean_scores, measure
+from lamina.analyses.cause.importance import (
+    AGREED,
+    IMPORTANCE,
+    GateGradients,
+    agreement_of,
+    corrected,
+    gate_gradients,
+    importance_rows,
+)
 from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Items, Probes, Suite
-from lamina.analyses.cause.targets import Target
 from lamina.encoders import Encoder
 from lamina.encoders.huggingface import HuggingFaceEncoder
 from lamina.encoders.interventions import Edit, Interventions
@@ -39,8 +38,478 @@ from lamina.errors import InputError
 from lamina.framework.declare import Overview, Table, Tables, analysis
 from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
 from lamina.framework.settings import Samples, Seed, Setting, Twin
-from lamina.results.finding import Finding
+from lamina.results.finding import (
+    Finding,
+    Source,
+    best_in_words,
+    cell,
+    finding,
+    not_tested,
+    number,
+    p_in_words,
+    rows_of,
+)
 from lamina.results.result import Result
+from lamina.stats.best import BestSet, best_set
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import bootstrap_family
+from lamina.stats.status import LEAST_UNITS, SURE, Contrast
+from lamina.stats.units import Units
+from lamina.targets.choice import TargetData, chosen_targets, targets_of
+from lamina.targets.loss import LOSS
+from lamina.targets.pairs import PAIRS
+from lamina.targets.target import Target, TargetScores
+
+# What taking away one part at a time does to a target, as rows of tables.
+
+EFFECTS = (
+    "component",
+    "layer",
+    "head",
+    "how",
+    "target",
+    "baseline",
+    "value",
+    *TESTED,
+    "worse",
+    "p_beaten",
+    "among_best",
+)
+CONTRASTS = (
+    "component", "layer", "head", "how", "target", "against", "against_layer", "against_head", "value", "other",
+    "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "worse",
+)  # fmt: skip
+AGREEMENT = ("target", "how", "of", "importance", *AGREED, "heads")
+NORMALISED, PLAIN = "layer-normalised", "as it is"
+"""Importance by the norm of its layer, and without."""
+NEXT = "next"
+"""In contrasts: the block that the one that matters most is compared with."""
+
+
+class AblationScores(NamedTuple):
+    """A target of a model as it is, and without each part."""
+
+    target: Target
+    parts: tuple[AblatedPart, ...]
+    before: TargetScores
+    after: tuple[TargetScores, ...]
+    """Without each part; the mean of its draws where it is drawn."""
+    gradients: GateGradients | None
+    """With respect to gates; None where heads are not taken away."""
+
+    def families(self) -> Iterator[list[int]]:
+        """Numbers of the parts that are tested together: those of one kind, taken away in one way."""
+        for kind in dict.fromkeys((part.component, part.how) for part in self.parts):
+            yield [at for at, part in enumerate(self.parts) if (part.component, part.how) == kind]
+
+    def random_of(self, part: AblatedPart) -> int | None:
+        """The number of the random component of a head's layer."""
+        for at, other in enumerate(self.parts):
+            if (other.component, other.block, other.how) == (RANDOM_COMPONENT, part.block, part.how):
+                return at
+        return None
+
+    def change(self, at: int, than: int | None = None) -> ScoreChange:
+        """A part's scores, against those of the whole model or of another part."""
+        return ScoreChange(self.before if than is None else self.after[than], self.after[at], self.target.units)
+
+
+def ablate_parts(parts: Interventions, target: Target, plan: Sequence[AblatedPart], *, seed: int) -> AblationScores:
+    """Score a target as it is and without each part, and take the gradients of gates where heads are among them."""
+    edits = [edit for part in plan for edit in part.edits]
+    what = f"{target.name} of {parts.encoder.name} without {len(plan)} parts"
+    before, *found = measure(parts, target, edits, seed=seed, what=what)
+    made = iter(found)
+    after = tuple(mean_scores([next(made) for _ in part.edits]) for part in plan)
+    with_heads = any(part.head is not None for part in plan)
+    return AblationScores(target, tuple(plan), before, after, gate_gradients(parts, target) if with_heads else None)
+
+
+def effect_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+    """One row per target, part and how; a family are the parts of one kind, target and how."""
+    for each in ablated:
+        rows: dict[int, tuple[Any, ...]] = {}
+        for family in each.families():
+            effects = effects_of([each.change(at) for at in family])
+            most = _most(*_harm_draws(each, family, samples=samples, seed=seed))
+            for at, effect, p, among in zip(family, effects, most.p, most.among, strict=True):
+                part = each.parts[at]
+                named = (part.component, part.block + 1, _head(part), part.how, each.target.name)
+                rows[at] = (*named, *effect, does_harm(effect, each.target), float(p), bool(among))
+        yield from (rows[at] for at in range(len(each.parts)))
+
+
+def contrast_rows(ablated: Iterable[AblationScores], *, samples: int, seed: int) -> Iterator[tuple[Any, ...]]:
+    """Heads against random components of their layers; and the block that matters most against the next.
+
+    Differences are of scores; `worse`: the part surely does more harm than what it is compared with.
+    """
+    for each in ablated:
+        sign = 1 if each.target.lower_is_better else -1
+        for family in each.families():
+            parts = [each.parts[at] for at in family]
+            if parts[0].component == RANDOM_COMPONENT:
+                continue
+            beside = [each.random_of(part) if part.head is not None else None for part in parts]
+            pairs = [(at, other) for at, other in zip(family, beside, strict=True) if other is not None]
+            for (at, other), effect in zip(pairs, effects_of([each.change(*pair) for pair in pairs]), strict=True):
+                worse = does_harm(effect, each.target)
+                yield *_places(each, at, other, RANDOM_COMPONENT), effect.value, effect.baseline, *effect[2:], worse
+            if parts[0].component == "block" and len(family) > 1:
+                first, other, test = _leading_part(each, family, samples=samples, seed=seed)
+                low, high = (test.low, test.high) if sign > 0 else (-test.high, -test.low)
+                named = _places(each, first, other, NEXT)
+                scores = each.after[first].value, each.after[other].value
+                tested = (sign * test.estimate, low, high, *test[3:])
+                yield *named, *scores, *tested, bool(test.p < SURE)
+
+
+def agreement_rows(ablated: Iterable[AblationScores], of: str, *, samples: int, seed: int) -> list[tuple[Any, ...]]:
+    """One row per target, how and kind of importance, tested together; all heads have to be among the parts."""
+    named, found = [], []
+    for each in ablated:
+        if each.gradients is None:
+            continue
+        for family in each.families():
+            chosen = [(each.parts[at], each.after[at]) for at in family if each.parts[at].head is not None]
+            if tuple((part.block, part.head) for part, _ in chosen) != each.gradients.heads:
+                continue
+            for importance in (NORMALISED, PLAIN):
+                agreement = agreement_of(
+                    each.gradients, each.before, [after for _, after in chosen], each.target.units,
+                    normalised=importance == NORMALISED, samples=samples, seed=seed,
+                )  # fmt: skip
+                named.append((each.target.name, chosen[0][0].how, of, importance))
+                found.append(agreement)
+    return [(*name, *numbers, each.heads) for name, numbers, each in zip(named, corrected(found), found, strict=True)]
+
+
+def _harm_draws(ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int) -> tuple[Any, Any, int]:
+    """How much worse a target is without each part: values, draws, and how many units there are."""
+    units = Units.of(ablated.target.units, "item")
+    sign = 1 if ablated.target.lower_is_better else -1
+
+    def drawn(scores: TargetScores) -> Float[np.ndarray, " sample"]:
+        return ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
+
+    before = drawn(ablated.before)
+    draws = np.stack([sign * (drawn(ablated.after[at]) - before) for at in family], 1)
+    values = np.array([sign * (ablated.after[at].value - ablated.before.value) for at in family])
+    return values, draws, len(units)
+
+
+def _most(values: Float[np.ndarray, " part"], draws: Float[np.ndarray, "sample part"], units: int) -> BestSet:
+    """Which parts can be those that matter most; all of them where there are too few units to say."""
+    most = best_set(values, draws, units)
+    return most if units >= LEAST_UNITS else most._replace(among=np.isfinite(values), p=np.full(len(values), np.nan))
+
+
+def _leading_part(
+    ablated: AblationScores, family: Sequence[int], *, samples: int, seed: int
+) -> tuple[int, int, Contrast]:
+    """The part without which the target suffers most, the part it is compared with, and by how much it leads.
+
+    Where some parts were shown not to matter most (`best_set`), the comparison is with that of them which is hardest to
+    tell from the first; else with that of all others.
+    """
+    values, draws, units = _harm_draws(ablated, family, samples=samples, seed=seed)
+    most = _most(values, draws, units)
+    others = np.flatnonzero(~most.among) if not most.among.all() else np.arange(len(family))
+    others = others[others != most.first]
+    # Parts that are alike may each be left out by chance: the claim about any of them is tested over all pairs.
+    one, two = np.triu_indices(len(family), 1)
+    sign = np.where(values[one] >= values[two], 1, -1)
+    lead, apart = sign * (values[one] - values[two]), sign * (draws[:, one] - draws[:, two])
+    pairs = bootstrap_family(lead, apart, units)
+    at = {frozenset((a, b)): pair for pair, (a, b) in enumerate(zip(one.tolist(), two.tolist(), strict=True))}
+    of = [at[frozenset((most.first, int(other)))] for other in others]
+    # The one that is hardest to tell from the first; without a p, the one with the next largest effect.
+    place = int(np.lexsort((-lead[of], np.nan_to_num(pairs.p[of])))[-1])
+    estimate, low, high, p = (float(each[of[place]]) for each in pairs[:4])
+    test = Contrast(estimate, low, high, p, units, int(pairs.needed[of[place]]))
+    return family[most.first], family[int(others[place])], test
+
+
+def _places(ablated: AblationScores, at: int, other: int, against: str) -> tuple[Any, ...]:
+    part, beside = ablated.parts[at], ablated.parts[other]
+    named = (part.component, part.block + 1, _head(part), part.how, ablated.target.name)
+    return *named, against, beside.block + 1, _head(beside)
+
+
+def _head(part: AblatedPart) -> int | None:
+    return None if part.head is None else part.head + 1
+
+
+# What taking parts away shows, in sentences and in small tables.
+
+_WEAK = 0.1
+"""A rank correlation that means nothing."""
+_SHOWN = 5
+"""Heads, and blocks, of a target in the terminal."""
+
+
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """Target by target: how many heads and blocks matter, which block matters most; then what gradients say."""
+    table, contrasts = result.tables["effects"], result.tables["contrasts"]
+    for target in dict.fromkeys(table["target"]):
+        heads, blocks = (_first_how(table, str(target), component) for component in ("head", "block"))
+        beside = _first_how(contrasts[contrasts["against"] == RANDOM_COMPONENT], str(target), "head")
+        if len(beside):
+            yield _heads(result, beside, str(target))
+        elif len(heads):
+            yield _parts(result, heads, str(target))
+        if len(blocks):
+            yield _parts(result, blocks, str(target))
+            leads = _first_how(contrasts[contrasts["against"] == NEXT], str(target), "block")
+            yield from (_leading_block(result, row, blocks, str(target)) for row in rows_of(leads))
+    yield from _agreement(result)
+
+
+def unit_of_target(result: Result, target: str) -> str:
+    """What effects on a target are paired by.
+
+    Example:
+        >>> from lamina.results.result import Provenance
+        >>> unit_of_target(Result("ablate", {}, Provenance({}, {}, {})), "pairs")
+        'pair'
+    """
+    if target == PAIRS:
+        return "pair"
+    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
+
+
+def decisive(rows: pd.DataFrame, effect: str, low: str, high: str, margin: float) -> Any:
+    """The row of a family that decides whether any member matters; the names are those of its columns.
+
+    Of those that surely do harm, the one that does most; else of those that surely do good; else, unless all lie
+    within the margin, the one that is nearest to being sure. What was not tested decides only where nothing else does.
+    """
+    within = (rows[low] >= -margin) & (rows[high] <= margin)
+    for chosen in (rows["worse"].astype(bool), (rows["p_adjusted"] < SURE) & ~within):
+        if chosen.any():
+            return next(rows_of(rows.loc[[rows.loc[chosen, effect].abs().idxmax()]]))
+    pools = (rows[~within & (rows["needed"] == 0)], rows[~within], rows)
+    pool = next(each for each in pools if len(each))
+    # Where p is not available, the largest difference.
+    order = pool.assign(size=-pool[effect].abs()).sort_values(["p_adjusted", "size"], na_position="last")
+    return next(rows_of(order.head(1)))
+
+
+def harm_of(rows: pd.DataFrame) -> pd.Series:
+    """Effects so that above 0 is worse, whatever the target.
+
+    Example:
+        >>> harm_of(pd.DataFrame({"target": ["loss", "pairs"], "effect": [0.5, -0.25]})).tolist()
+        [0.5, 0.25]
+    """
+    return rows["effect"].where(rows["target"] == LOSS, -rows["effect"])
+
+
+def worst_of(rows: pd.DataFrame) -> Any:
+    """The row of the part without which the target suffers most.
+
+    Example:
+        >>> worst_of(pd.DataFrame({"target": ["pairs", "pairs"], "effect": [0.5, -0.25]})).effect
+        -0.25
+    """
+    return next(rows_of(rows.assign(harm=harm_of(rows)).nlargest(1, "harm")))
+
+
+def _first_how(table: pd.DataFrame, target: str, component: str) -> pd.DataFrame:
+    """The rows of one kind of part, taken away in the first of the ways."""
+    rows = table[(table["target"] == target) & (table["component"] == component)]
+    return rows[rows["how"] == rows["how"].iloc[0]] if len(rows) else rows
+
+
+def _heads(result: Result, rows: pd.DataFrame, target: str) -> Finding:
+    """Whether heads matter more than random components of their size; the contrast is head minus random component."""
+    row = decisive(rows, "difference", "diff_low", "diff_high", margin_of(target))
+    many, head = int(rows["worse"].sum()), f"head {row.layer}-{int(row.head)}"
+    value, other = (number(each, digits=3) for each in (row.value, row.other))
+    if many:
+        claim = (
+            f"{_count(many, len(rows))} {_matter(many)} to {plain(target)} more than random components of their size; "
+            f"without {head} it is {value}, without a random component {other}"
+        )
+    else:
+        claim = f"{named(target)} is better without {head} ({value}) than without a random component ({other})"
+    where = {"component": "head", "how": row.how, "target": target}
+    sources = [
+        Source("contrasts", {**where, "against": RANDOM_COMPONENT, "layer": row.layer, "head": row.head}),
+        Source("contrasts", {**where, "against": RANDOM_COMPONENT}),
+    ]
+    if many:
+        sources.append(Source("contrasts", {**where, "against": RANDOM_COMPONENT, "worse": True}))
+    return finding(
+        claim=claim,
+        whether=f"any head matters to {plain(target)} more than a random component of its size",
+        absent=f"No head matters to {plain(target)} more than a random component of its size",
+        contrast=f"{head} minus random component",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=sources,
+        unit=unit_of_target(result, target),
+        importance=("answers", "beats control"),
+        margin=margin_of(target),
+        digits=3,
+    )
+
+
+def _parts(result: Result, rows: pd.DataFrame, target: str) -> Finding:
+    """Whether parts matter, against the model as it is: blocks, and heads where nothing is as large as they are."""
+    row = decisive(rows, "effect", "low", "high", margin_of(target))
+    thing = "layer" if row.component == "block" else "head"
+    name = f"layer {row.layer}" if row.component == "block" else f"head {row.layer}-{int(row.head)}"
+    skipped = " when skipped" if row.component == "block" else ""
+    many = int(rows["worse"].sum())
+    where = {"component": row.component, "how": row.how, "target": target}
+    if many:
+        claim = f"{_count(many, len(rows), thing)} {_matter(many)} to {plain(target)}{skipped}"
+    else:
+        claim = f"{named(target)} is better without {name}"
+    value, before = (number(each, digits=3) for each in (row.value, row.baseline))
+    return finding(
+        claim=f"{claim}; without {name} it is {value} instead of {before}",
+        whether=f"any {thing} matters to {plain(target)}{skipped}",
+        absent=f"No {thing} matters to {plain(target)}{skipped}",
+        contrast=f"change without {name}",
+        test=Contrast.of(row, "effect"),
+        source=[Source("effects", where), *([Source("effects", {**where, "worse": True})] if many else [])],
+        unit=unit_of_target(result, target),
+        importance=("answers",),
+        margin=margin_of(target),
+        digits=3,
+    )
+
+
+def _leading_block(result: Result, row: Any, blocks: pd.DataFrame, target: str) -> Finding:
+    """Which blocks matter most: the contrast is the first minus the strongest that is compared with it."""
+    among = blocks["among_best"].astype(bool).tolist()
+    best = best_in_words(blocks["layer"].tolist(), among) or f"layer {row.layer}"
+    when = f"{'one of ' if best.startswith('layers') else ''}{best} is skipped"
+    highest = "highest" if target == LOSS else "lowest"
+    value, other = (number(each, digits=3) for each in (row.value, row.other))
+    where = {"component": "block", "how": row.how, "target": target}
+    return finding(
+        claim=(
+            f"{named(target)} is {highest} when {when}: without layer {row.layer} it is {value}, without layer "
+            f"{row.against_layer} {other}"
+        ),
+        whether=f"{plain(target)} is {highest} when {when}",
+        absent=f"{named(target)} is as {highest.removesuffix('est')} without any layer",
+        contrast=f"layer {row.layer} minus layer {row.against_layer}",
+        test=Contrast.of(row, "difference", "diff_low", "diff_high"),
+        source=[
+            Source("contrasts", {**where, "against": NEXT}),
+            Source("effects", where | ({"among_best": True} if any(among) else {})),
+        ],
+        unit=unit_of_target(result, target),
+        importance=("answers", "localised"),
+        margin=0,
+        digits=3,
+    )
+
+
+def _count(many: int, of: int, thing: str = "head") -> str:
+    return f"{many} of {of} {thing}{'' if of == 1 else 's'}"
+
+
+def _matter(many: int) -> str:
+    return "matters" if many == 1 else "matter"
+
+
+def _matching(table: pd.DataFrame, row: Any, *, component: str) -> Any | None:
+    """The row of another component in the same layer."""
+    same = (table["component"] == component) & (table["layer"] == row.layer)
+    own = table[same & (table["how"] == row.how) & (table["target"] == row.target)]
+    return next(rows_of(own), None)
+
+
+def _agreement(result: Result) -> Iterator[Finding]:
+    """Whether importance by gradient predicts effects, on the first target; the contrast is the rank correlation."""
+    table = result.tables.get("agreement")
+    if table is None:
+        return
+    row = next(rows_of(table[(table["importance"] == NORMALISED) & (table["of"] == "model")]), None)
+    if row is None or row.rho != row.rho:
+        return
+    whether = f"gradient importance predicts the effect of ablating a head on {plain(row.target)}"
+    where = {name: getattr(row, name) for name in ("target", "how", "of", "importance")}
+    source = Source("agreement", where)
+    if row.p_adjusted != row.p_adjusted and not row.needed:
+        yield not_tested(
+            whether, f"of {row.heads} heads no order is unlikely by chance", source=[source], importance=["answers"]
+        )
+        return
+    against = "orders heads against their effects" if row.rho < 0 else "predicts the effect of ablating a head"
+    yield finding(
+        claim=f"Gradient importance {against} on {plain(row.target)}",
+        whether=whether,
+        absent=f"Gradient importance does not predict the effect of ablating a head on {plain(row.target)}",
+        contrast="rank correlation",
+        test=Contrast.of(row, "rho"),
+        source=source,
+        unit=unit_of_target(result, row.target),
+        importance=("answers",) if row.rho > 0 else ("answers", "surprises"),
+        margin=_WEAK,
+    )
+
+
+def describe(result: Result) -> Iterator[Overview]:
+    """One table per target and how: the parts that matter most, beside a random component of the same layer."""
+    table = result.tables["effects"]
+    for (target, how), own in table.groupby(["target", "how"], sort=False):
+        rows: list[tuple[str | int, ...]] = []
+        for component in ("head", "block"):
+            some = own[own["component"] == component]
+            for row in rows_of(some.assign(harm=harm_of(some)).nlargest(_SHOWN, "harm")):
+                name = f"layer {row.layer}" if component == "block" else f"head {row.layer}-{int(row.head)}"
+                random = _matching(table, row, component=RANDOM_COMPONENT) if component == "head" else None
+                beside = "-" if random is None else cell(random.effect, random.low, random.high)
+                rows.append(
+                    (
+                        name,
+                        cell(row.effect, row.low, row.high),
+                        "-" if row.p_adjusted != row.p_adjusted else p_in_words(row.p_adjusted),
+                        beside,
+                    )
+                )
+        baseline = cell(float(own["baseline"].iloc[0]))
+        yield Overview(
+            f"{result.provenance.model['name']}: {target} ({baseline} as it is), {how}, what hurts most",
+            ("without", "effect", "p", "random component"),
+            rows,
+        )
+
+
+def named(target: str) -> str:
+    """A target at the start of a sentence.
+
+    Example:
+        >>> named("loss"), named("probe:pos@3")
+        ('The loss', 'The probe of pos (probe:pos@3)')
+    """
+    said = plain(target)
+    return said[0].upper() + said[1:]
+
+
+def plain(target: str) -> str:
+    """A target within a sentence.
+
+    Example:
+        >>> plain("loss")
+        'the loss'
+    """
+    if target.startswith("probe:"):
+        return f"the probe of {target.removeprefix('probe:').partition('@')[0]} ({target})"
+    return {
+        LOSS: "the loss",
+        "pairs": "accuracy on minimal pairs",
+        "qa": "F1 of answers",
+        "qa_em": "exact match of answers",
+        "tags": "accuracy of tags",
+        "classes": "accuracy of classes",
+    }.get(target, target)
+
 
 _TRIED = 16
 """Rows that are tried to tell how long all of them take."""

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.interventions import RESAMPLED, Edit, Interventions, lengths_alike
 from lamina.progress import progress
 from lamina.stats.bootstrap import ratio_draws
@@ -18,6 +16,8 @@ from lamina.stats.intervals import interval, share_interval
 from lamina.stats.paired import ratio_differences
 from lamina.stats.status import NEGLIGIBLE, status_of
 from lamina.stats.units import Units
+from lamina.targets.loss import LOSS
+from lamina.targets.target import Target, TargetScores
 
 
 class Effect(NamedTuple):

@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lamina.analyses.cause.targets import Target, TargetScores
 from lamina.encoders.batch_size import is_out_of_memory
 from lamina.encoders.interventions import Interventions
 from lamina.progress import progress
@@ -24,6 +23,7 @@ from lamina.stats.intervals import column_intervals
 from lamina.stats.ranks import rank_correlation
 from lamina.stats.status import SURE
 from lamina.stats.units import Units
+from lamina.targets.target import Target, TargetScores
 
 IMPORTANCE = ("layer", "head", "importance", "low", "high")
 AGREED = ("rho", "low", "high", "p_adjusted", "units", "needed", "again")

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lamina import assets
 from lamina.analyses.behaviour.inputs import speaking
-from lamina.analyses.behaviour.perturb_answers import has_span_head
-from lamina.analyses.behaviour.perturb_inputs import texts_to_ask
-from lamina.analyses.cause.answers import QA, QA_EXACT
-from lamina.analyses.cause.asking import HEADS, TargetData, chosen_targets
-from lamina.analyses.cause.judgements import PAIRS
-from lamina.analyses.cause.loss import LOSS
-from lamina.analyses.cause.tagged import CLASSES_OF_TEXTS, TAGS
+from lamina.analyses.behaviour.perturb.perturb import texts_to_ask
+from lamina.analyses.behaviour.perturb.scores import has_span_head
 from lamina.corpora.corpus import fingerprint_of
 from lamina.corpora.loading import scored_split
 from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
@@ -30,6 +25,11 @@ from lamina.framework.inputs import LoadedInputs, TrainedTexts, as_encoder, as_r
 from lamina.framework.settings import DeclaredSetting, Setting
 from lamina.progress import say
 from lamina.results.result import Result
+from lamina.targets.answers import QA, QA_EXACT
+from lamina.targets.choice import HEADS, TargetData, chosen_targets
+from lamina.targets.labels import CLASSES_OF_TEXTS, TAGS
+from lamina.targets.loss import LOSS
+from lamina.targets.pairs import PAIRS
 from lamina.training.provenance import ABOUT, folder_of, read_about, view_of
 
 if TYPE_CHECKING:

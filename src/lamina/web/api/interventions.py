@@ -100,7 +100,7 @@ class Changed(BaseModel):
 @router.post("")
 def switched(app: State, asked: SwitchedOff) -> Changed:
     """Beliefs, attention and answers with some heads and blocks switched off, beside those of the whole model."""
-    from lamina.analyses.cause.switched_off import disabled
+    from lamina.analyses.cause.edits import disabled
     from lamina.analyses.heads.look import head_of
     from lamina.types import Text
 
@@ -180,7 +180,7 @@ def _said(encoder: Encoder, asked: SwitchedOff) -> list[Said] | None:
 
 
 def _answer(encoder: Encoder, asked: SwitchedOff) -> SpanAnswer | None:
-    from lamina.analyses.behaviour.perturb_answers import has_span_head, span_answerer
+    from lamina.analyses.behaviour.perturb.scores import has_span_head, span_answerer
     from lamina.corpora.question_sets import typed_question
 
     if not asked.question.strip() or not has_span_head(encoder):

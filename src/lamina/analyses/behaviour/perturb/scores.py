@@ -1,0 +1,579 @@
+"""What a language model says of perturbed texts: its loss, and which sentence of a minimal pair it prefers."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, islice, pairwise, zip_longest
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+from lamina.activations import Runtime
+from lamina.analyses.behaviour.perturb.items import PerturbedItems
+from lamina.analyses.behaviour.perturb.perturbations import (
+    RANDOM,
+    Lexicon,
+    PerturbableText,
+    Perturbation,
+    joined,
+    missing,
+    order_of,
+    pair_of,
+    share_left_out,
+)
+from lamina.analyses.probing.planning import Amounts, Plan, plan_run
+from lamina.analyses.probing.running import Setup, loss_of
+from lamina.analyses.probing.suites import Source
+from lamina.corpora.learning import Splits
+from lamina.corpora.minimal_pairs import Pair
+from lamina.corpora.questions import Question
+from lamina.encoders import Activations, Encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import Passage
+from lamina.encoders.positions import with_model_shifted, with_positions_shifted
+from lamina.encoders.scoring import score
+from lamina.errors import ModelError, TaskError
+from lamina.probes.bank import Group, train
+from lamina.probes.edge import EdgeProbes
+from lamina.probes.streams import Standard, Stream
+from lamina.probes.targets import find_targets
+from lamina.progress import progress
+from lamina.stats.units import unit_of
+from lamina.tasks import Task, label_set
+from lamina.tasks.scoring import best
+from lamina.training.answering import Answerer, answerer_of
+from lamina.types import Edge, Span, Text
+
+LOSS, PAIRS = "loss", "pairs"
+_Shifted = TypeVar("_Shifted")
+
+
+class PerturbationPlan(NamedTuple):
+    """How perturbations are drawn, and what they could not be done to."""
+
+    plan: Sequence[Perturbation]
+    seed: int
+    draws: int
+    skipped: Counter[str]
+    """Why something was left out -> how many times."""
+
+    def orders(self, perturbation: Perturbation, written: Sequence[PerturbableText], what: str) -> WordOrders:
+        """The new order of the words of every text, once per draw; texts that cannot be perturbed so are counted."""
+        found: dict[int, list[list[int]]] = {}
+        left_out: Counter[str] = Counter()
+        for at, each in enumerate(written):
+            lacking = missing(perturbation, each)
+            if lacking is not None:
+                left_out[f"{what} without {lacking}: not perturbed by {perturbation.how}"] += 1
+                continue
+            draws = range(self.draws if perturbation.how in RANDOM else 1)
+            orders = [order_of(perturbation, each, seed=self.seed, draw=draw) for draw in draws]
+            if _says(each, range(len(each.words))) and not all(_says(each, order) for order in orders):
+                left_out[f"{what} of which {perturbation.how} leaves no word"] += 1
+                continue
+            found[at] = orders
+        self.note(left_out)
+        if found and np.isnan(perturbation.strength):
+            sizes = ((order, len(written[at].words)) for at, own in found.items() for order in own)
+            perturbation = perturbation._replace(strength=share_left_out(sizes))
+        return WordOrders(perturbation, found)
+
+    def note(self, left_out: Mapping[str, int]) -> None:
+        """Count what was left out; the same texts, left out at another strength or for the twin, are counted once."""
+        for why, count in left_out.items():
+            if count:
+                self.skipped[why] = max(self.skipped[why], count)
+
+    def shifted(self, perturbation: Perturbation, shift: Callable[[int], _Shifted], plain: _Shifted) -> _Shifted | None:
+        """The model with its positions shifted where that is the perturbation, else as it is; None if impossible."""
+        if perturbation.how != "positions":
+            return plain
+        try:
+            return shift(int(perturbation.strength))
+        except ModelError as error:
+            self.note({f"positions not shifted: {error}": 1})
+            return None
+
+
+class WordOrders(NamedTuple):
+    """The new order of words, by the number of the text; one per draw."""
+
+    perturbation: Perturbation
+    """With the share of words left out where the texts decide that."""
+    found: dict[int, list[list[int]]]
+
+
+def _says(written: PerturbableText, order: Sequence[int]) -> bool:
+    """Whether there is a word among these, and not punctuation alone."""
+    return any(letter.isalnum() for word in order for letter in written.words[word])
+
+
+def some_texts(texts: Iterable[Text], most: int, seed: int) -> list[Text]:
+    """At most so many texts, drawn by the hash of their ids, in the order of the corpus.
+
+    Example:
+        >>> texts = [Text(str(number), ("word",)) for number in range(9)]
+        >>> len(some_texts(texts, 4, seed=0)), some_texts(texts, 20, seed=0) == texts
+        (4, True)
+    """
+    held = list(texts)
+    chosen = sorted(range(len(held)), key=lambda at: _share(seed, held[at].id))[:most]
+    return [held[at] for at in sorted(chosen)]
+
+
+def some_pairs(pairs: Iterable[Pair], most: int, seed: int) -> list[Pair]:
+    """At most so many pairs, as many of every paradigm as can be, drawn by the hash of their ids."""
+    by_paradigm: dict[str, list[Pair]] = defaultdict(list)
+    for pair in sorted(pairs, key=lambda pair: _share(seed, pair.item)):
+        by_paradigm[pair.paradigm].append(pair)
+    rounds = zip_longest(*by_paradigm.values())
+    return [pair for each in rounds for pair in each if pair is not None][:most]
+
+
+def _share(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+class _WordLosses(NamedTuple):
+    """The words of a text as a model finds them."""
+
+    surprisal: np.ndarray
+    """[word] Minus the log-probability of its pieces."""
+    pieces: np.ndarray
+    """[word] How many they are."""
+    windows: int
+    """In which the text was read."""
+
+    def of(self, words: Sequence[int]) -> tuple[float, int]:
+        """Surprisal and pieces of some words."""
+        return float(self.surprisal[words].sum()), int(self.pieces[words].sum())
+
+
+def loss_items(model: LanguageModel, texts: Sequence[Text], drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
+    """Minus the log-probability per piece of the words that stay, in the perturbed text and in the text as it is.
+
+    Words are joined by one space each in both, so that the two differ in nothing but the perturbation.
+    """
+    written = [PerturbableText.of(text) for text in texts]
+    unit = unit_of(texts)
+    known: dict[tuple[str, ...], _WordLosses] = {}
+    clean = _surprisals(model, [(each.id, each.words) for each in written], f"loss of {model.name}", known)
+    for asked in drawing.plan:
+        perturbation, orders = drawing.orders(asked, written, "texts")
+        reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
+        if reading is None or not orders:
+            continue
+        moved = [(written[at].id, [written[at].words[n] for n in order]) for at, own in orders.items() for order in own]
+        what = f"loss of {model.name}, {in_words(perturbation)}"
+        told = _surprisals(reading, moved, what, known if reading is model else {})
+        drawing.note({"texts longer than the model's limit, read in windows": sum(each.windows > 1 for each in told)})
+        said = iter(told)
+        sums = np.zeros((4, len(written)))
+        for at, own in orders.items():
+            for order in own:
+                sums[:, at] += *next(said).of(range(len(order))), *clean[at].of(order)
+            # Draws are averaged: a text counts once.
+            sums[:, at] /= len(own)
+        kept = list(orders)
+        names, units = tuple(written[at].id for at in kept), tuple(unit.of(texts[at]) for at in kept)
+        yield PerturbedItems(LOSS, perturbation, names, units, *sums[:, kept], kind=unit.by)
+
+
+def _surprisals(
+    model: LanguageModel,
+    texts: Sequence[tuple[str, Sequence[str]]],
+    what: str,
+    known: dict[tuple[str, ...], _WordLosses],
+) -> list[_WordLosses]:
+    """What the model makes of each text; those that are known already are not read again."""
+    new = {tuple(words): id for id, words in texts if tuple(words) not in known}
+    passages = [Passage.regions(id, [words[0], *(f" {word}" for word in words[1:])]) for words, id in new.items()]
+    with progress(what, len(passages)) as advance:
+        for words, scored in zip(new, score(model, passages), strict=True):
+            inside = scored.spans >= 0
+            pieces = np.bincount(scored.spans[inside], minlength=scored.parts)
+            known[words] = _WordLosses(-np.nan_to_num(scored.by_span), pieces, scored.windows)
+            advance()
+    return [known[tuple(words)] for _, words in texts]
+
+
+def pair_items(
+    model: LanguageModel, pairs: Sequence[Pair], drawing: PerturbationPlan, lexicon: Lexicon | None
+) -> Iterator[PerturbedItems]:
+    """Whether the good sentence is more likely, both perturbed alike; one half where perturbing makes them equal."""
+    written = [pair_of(pair.item, pair.good, pair.bad, lexicon) for pair in pairs]
+    names = [pair.item for pair in pairs]
+    known: dict[str, float] = {}
+    clean = _preferred(model, [(good.words, bad.words) for good, bad in written], f"pairs for {model.name}", known)
+    for asked in drawing.plan:
+        (perturbation, good), (_, bad) = (
+            drawing.orders(asked, [both[side] for both in written], "sentences of pairs") for side in (0, 1)
+        )
+        reading = drawing.shifted(perturbation, lambda by: with_model_shifted(model, by), model)
+        kept = [at for at in good if at in bad]
+        if reading is None or not kept:
+            continue
+        moved = [
+            ([written[at][0].words[n] for n in one], [written[at][1].words[n] for n in two])
+            for at in kept
+            for one, two in zip(good[at], bad[at], strict=True)
+        ]
+        what = f"pairs for {model.name}, {in_words(perturbation)}"
+        told = _preferred(reading, moved, what, known if reading is model else {})
+        equal = {at for at, (one, two) in enumerate(moved) if joined(one) == joined(two)}
+        drawing.note(
+            {f"pairs that {perturbation.how} makes equal, scored one half": len(equal) * len(kept) // len(moved)}
+        )
+        own = told.reshape(len(kept), -1).mean(1)
+        one = np.ones(len(kept))
+        items = tuple(names[at] for at in kept)
+        yield PerturbedItems(PAIRS, perturbation, items, items, own, one, clean[kept], one, chance=0.5, kind="item")
+
+
+def _preferred(
+    model: LanguageModel, pairs: Sequence[tuple[Sequence[str], Sequence[str]]], what: str, known: dict[str, float]
+) -> np.ndarray:
+    """[pair] 1 where the first is more likely, 0 where the second is, one half where neither is.
+
+    Sentences whose log-probability is known already are not read again.
+    """
+    sentences = [joined(words) for pair in pairs for words in pair]
+    new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in known]
+    with progress(what, len(new)) as advance:
+        for sentence, scored in zip(new, score(model, (Passage(each, each, ()) for each in new)), strict=True):
+            known[sentence] = scored.total
+            advance()
+    good, bad = np.array([known[sentence] for sentence in sentences]).reshape(-1, 2).T
+    return np.where(good == bad, 0.5, good > bad).astype(float)
+
+
+def in_words(perturbation: Perturbation) -> str:
+    """A perturbation in words.
+
+    Example:
+        >>> in_words(Perturbation("shuffled", 1)), in_words(Perturbation("shuffled", 3)), in_words(Perturbation("cut_last", 0.5))
+        ('all words shuffled', 'n-grams of 3 words shuffled', 'the last 50 % of words cut')
+    """
+    how, strength = perturbation
+    if how == "shuffled":
+        return "all words shuffled" if strength == 1 else f"n-grams of {strength:g} words shuffled"
+    return {
+        "shuffled_within": f"words shuffled within n-grams of {strength:g}",
+        "phrases": f"words shuffled within phrases (depth {strength:g})",
+        "cut_first": f"the first {strength:.0%} of words cut".replace("%", " %"),
+        "cut_last": f"the last {strength:.0%} of words cut".replace("%", " %"),
+        "content": "content words only",
+        "function": "function words only",
+        "positions": f"positions shifted by {strength:g}",
+    }[how]
+
+
+# What a model with a span head answers when the context of a question is perturbed.
+
+QA = "qa"
+_POSITIONS = "positions not shifted: questions are answered in windows, each at the model's first positions"
+
+
+def has_span_head(encoder: Encoder) -> bool:
+    """Whether the model was saved with a head that answers with a span."""
+    return isinstance(encoder, HuggingFaceEncoder) and encoder.span_model is not None
+
+
+def span_answerer(encoder: Encoder) -> Answerer:
+    """The model with its span head; a ModelError where it has none."""
+    found = answerer_of(encoder) if has_span_head(encoder) else None
+    if found is None:
+        raise ModelError(
+            f"{encoder.name} has no head that answers with a span of a context; `lamina finetune MODEL --task squad` "
+            "gives it one"
+        )
+    return found
+
+
+def random_answerer(encoder: HuggingFaceEncoder, seed: int) -> Answerer:
+    """The same architecture with new random weights, those of the span head included."""
+    model: Any = encoder.span_model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh: Any = type(model)(copy.deepcopy(model.config))
+    twin = encoder.random_twin(seed)
+    twin.span_model = fresh.to(encoder.device, model.dtype).eval().requires_grad_(False)
+    return span_answerer(twin)
+
+
+def answer_items(
+    answerer: Answerer, questions: Sequence[Question], drawing: PerturbationPlan, lexicon: Lexicon | None
+) -> Iterator[PerturbedItems]:
+    """F1 of the answers, the context perturbed sentence by sentence and as it is, words joined by one space in both."""
+    written = [_context(question, lexicon) for question in questions]
+    units = tuple(question.text.doc or question.text.id for question in questions)
+    as_it_is = [
+        _perturbed(question, list(range(len(own.words)))) for question, own in zip(questions, written, strict=True)
+    ]
+    clean = _f1(answerer, as_it_is, f"answers of {answerer.encoder.name}")
+    for each in drawing.plan:
+        if each.how == "positions":
+            drawing.note({_POSITIONS: len(questions)})
+            continue
+        perturbation, orders = drawing.orders(each, written, "contexts")
+        if not orders:
+            continue
+        moved = [_perturbed(questions[at], order) for at, own in orders.items() for order in own]
+        told = _f1(answerer, moved, f"answers of {answerer.encoder.name}, {in_words(perturbation)}")
+        kept = list(orders)
+        one = np.ones(len(kept))
+        names = tuple(questions[at].text.id for at in kept)
+        own = told.reshape(len(kept), -1).mean(1)
+        # No guess has an F1 worth naming.
+        yield PerturbedItems(
+            QA, perturbation, names, tuple(units[at] for at in kept), own, one, clean[kept], one, chance=0.0
+        )
+
+
+def _context(question: Question, lexicon: Lexicon | None) -> PerturbableText:
+    """The words of the context; sentences as the question's text says."""
+    segment = question.text.segments[1]
+    words = question.text.words[segment.start : segment.end]
+    spans = sorted(edge.span.shift(-segment.start) for edge in question.text.edges.get("sentence", ()))
+    # Between two sentences nothing may be left over.
+    whole = [0, *(span.end for span in spans[:-1]), len(words)] if spans else [0, len(words)]
+    parts = tuple(Span(start, end) for start, end in pairwise(whole) if start < end)
+    return PerturbableText(question.text.id, words, parts, tags=lexicon.tags(words) if lexicon else None)
+
+
+def _perturbed(question: Question, order: Sequence[int]) -> Question:
+    """The question about a context whose words are in another order, with what is accepted as it was."""
+    asked, context = question.text.segments
+    words = [question.text.words[context.start + word] for word in order]
+    ends = list(accumulate(len(word) + 1 for word in words))
+    offsets = tuple((end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True))
+    said = (*question.text.words[: asked.end], *words)
+    text = Text(
+        question.text.id, said, (asked, Span(asked.end, len(said))), {}, question.text.doc, question.text.origin
+    )
+    return replace(question, text=text, context=" ".join(words), offsets=offsets)
+
+
+def _f1(answerer: Answerer, questions: Sequence[Question], what: str) -> np.ndarray:
+    with progress(what, len(questions)) as advance:
+        found = []
+        for question, answer in zip(questions, answerer.answer(questions), strict=True):
+            found.append(best(answer.text, question.answers).f1)
+            advance()
+    return np.array(found)
+
+
+# What a probe reads from perturbed texts: trained on texts as they are, asked about the same words elsewhere.
+
+PROBE = "probe:"
+"""Before the name of a task, a target."""
+CONSTANT, BY_WORD = "most frequent label", "most frequent label of the word"
+"""Baselines: what training says of nothing, and of the word alone."""
+_TARGETS = "asked"
+"""The annotation that holds the targets, wherever their words are."""
+_AT_ONCE = 64
+"""Texts whose states are held at a time."""
+
+
+class ProbedTask(NamedTuple):
+    """A task, the texts it is learned from, and the words it is asked about."""
+
+    task: Task
+    setup: Setup
+    labels: tuple[str, ...]
+    texts: tuple[Text, ...]
+    """Those that have targets."""
+    targets: tuple[tuple[Edge, ...], ...]
+    """Of each text: those whose spans are single words, which stay whole wherever they go."""
+    longer: int
+    """Targets left out because they are of several words."""
+
+    @property
+    def name(self) -> str:
+        """In tables."""
+        return f"{PROBE}{self.task.name}"
+
+
+def plan_task(name: str, splits: Splits, *, layers: int, steps: int | None, seed: int, device: str) -> Plan:
+    """How a probe of a mix of all layers learns a task: with the quick preset of `lamina probe`, one seed."""
+    amounts = Amounts(seeds=1, steps=steps)
+    return plan_run(
+        layers, Source(splits, (name,)), probes=["mix"], preset="quick", amounts=amounts, faithful=False, metric=None,
+        seed=seed, device=device,
+    )  # fmt: skip
+
+
+def ask_task(plan: Plan, texts: Sequence[Text]) -> ProbedTask:
+    """What is learned and asked; a TaskError where the texts have no target of single words with one label."""
+    (task,) = plan.tasks
+    found = [task.targets(text) for text in texts]
+    single = [tuple(edge for edge in edges if len(edge.span) == len(edge.other or edge.span) == 1) for edges in found]
+    own = [(text, edges) for text, edges in zip(texts, single, strict=True) if edges]
+    if task.graded or not own or any(len(edge.labels) != 1 for _, edges in own for edge in edges):
+        raise TaskError(
+            f"{PROBE}{task.name}: the texts of {plan.setup.splits.name} have no targets of single words with one label "
+            "each"
+        )
+    longer = sum(map(len, found)) - sum(map(len, single))
+    labels = label_set(task, plan.setup.learned)
+    return ProbedTask(task, plan.setup, labels, tuple(t for t, _ in own), tuple(e for _, e in own), longer)
+
+
+class PerturbProbe(NamedTuple):
+    """A trained probe of an encoder."""
+
+    encoder: Encoder
+    probes: EdgeProbes
+    standard: Standard
+    asked: ProbedTask
+    converged: bool
+    """Whether training ended because the loss fell no more."""
+
+    def right(self, texts: Sequence[Text]) -> list[np.ndarray]:
+        """[text][target] Whether the highest answer is right; targets are in the annotation `asked`."""
+        task, labels = self.asked.task, self.asked.labels
+        bare = Task(task.name, task.title, _TARGETS, task.arity)
+        device = self.asked.setup.device
+        found: list[np.ndarray] = []
+        waiting = iter(texts)
+        while some := list(islice(waiting, _AT_ONCE)):
+            made = list(self.encoder.encode(some))
+            targets = find_targets(bare, some, [each.tokens for each in made], labels)
+            right = np.zeros(len(targets), bool)
+            with torch.no_grad():
+                for batch in Stream(_EncodedTexts(made), targets, device=device, standard=self.standard).in_order():
+                    said = self.probes(batch)[0].argmax(-1).cpu().numpy()
+                    right[batch.rows] = targets.gold[batch.rows, said]
+            found += [right[targets.text == number] for number in range(len(some))]
+        return found
+
+
+def train_reader(encoder: Encoder, asked: ProbedTask, runtime: Runtime) -> PerturbProbe:
+    """A probe over a mix of all layers, trained on texts as they are with the quick schedule of `lamina probe`."""
+    task, setup = asked.task, asked.setup
+    stored = runtime.extract(encoder, setup.splits.train)
+    found = find_targets(task, setup.splits.train, stored.tokenized(), asked.labels)
+    learn, stop = found.among(setup.division.learn), found.among(setup.division.stop)
+    schedule = setup.schedule(learn)
+    stream = Stream(stored, learn, device=setup.device, batch_texts=schedule.texts_of(learn))
+    standard = stream.look().standard
+    streams = (
+        stream.standardised(standard),
+        Stream(stored, stop, device=setup.device, batch_texts=_AT_ONCE, standard=standard),
+    )
+    shape = {"layers": encoder.layers, "width": encoder.width, "labels": len(asked.labels), "arity": task.arity}
+    probes = EdgeProbes(setup.cuts, **shape, seed=setup.seed, hidden=schedule.hidden)
+    group = Group(probes, learn, stop, streams, loss_of(task))
+    (learned,) = train([group], schedule, order_seed=setup.seed, what=f"{task.name}: a probe of {encoder.name}")
+    return PerturbProbe(encoder, probes.requires_grad_(False), standard, asked, bool(learned.converged.all()))
+
+
+def probe_items(reader: PerturbProbe, drawing: PerturbationPlan) -> Iterator[PerturbedItems]:
+    """The share of words the probe is right about, in the perturbed texts and in the texts as they are."""
+    asked = reader.asked
+    if not reader.converged:
+        drawing.note({f"{asked.name}: probes that had not converged, whose scores would mean nothing (--steps)": 1})
+        return
+    written = [PerturbableText.of(text) for text in asked.texts]
+    unit = unit_of(asked.texts)
+    as_it_is = [list(range(len(each.words))) for each in written]
+    clean = reader.right([_moved(*each) for each in zip(asked.texts, asked.targets, as_it_is, strict=True)])
+    constant = guesses(asked)[CONSTANT]
+    for each in drawing.plan:
+        perturbation, orders = drawing.orders(each, written, "texts")
+        encoder = drawing.shifted(perturbation, lambda by: with_positions_shifted(reader.encoder, by), reader.encoder)
+        if encoder is None or not orders:
+            continue
+        sums = np.zeros((5, len(written)))
+        moved = [_moved(asked.texts[at], asked.targets[at], order) for at, own in orders.items() for order in own]
+        with progress(f"{asked.name} of {encoder.name}, {in_words(perturbation)}"):
+            right = iter(reader._replace(encoder=encoder).right(moved))
+        for at, own in orders.items():
+            for order in own:
+                stay = np.array([_stays(edge, set(order)) for edge in asked.targets[at]], bool)
+                sums[:, at] += (
+                    next(right).sum(),
+                    stay.sum(),
+                    clean[at][stay].sum(),
+                    stay.sum(),
+                    constant[at][stay].sum(),
+                )
+            sums[:, at] /= len(own)
+        kept = [at for at in orders if sums[1, at]]
+        if kept:
+            names, units = tuple(asked.texts[at].id for at in kept), tuple(unit.of(asked.texts[at]) for at in kept)
+            chance = float(sums[4, kept].sum() / sums[3, kept].sum())
+            yield PerturbedItems(asked.name, perturbation, names, units, *sums[:4, kept], chance=chance, kind=unit.by)
+
+
+def guesses(asked: ProbedTask) -> dict[str, list[np.ndarray]]:
+    """Answers that need no model -> [text][target] whether they are right: the most frequent label, and the word's own.
+
+    A pair of words is looked up as a pair.
+    """
+    counts: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for text in asked.setup.learned:
+        for edge in asked.task.targets(text):
+            counts[_words(text, edge)][edge.labels[0]] += 1
+    most = sum(counts.values(), Counter()).most_common(1)[0][0]
+    by_word = {words: labels.most_common(1)[0][0] for words, labels in counts.items()}
+    each = list(zip(asked.texts, asked.targets, strict=True))
+    return {
+        CONSTANT: [np.array([most == edge.labels[0] for edge in edges]) for _, edges in each],
+        BY_WORD: [
+            np.array([by_word.get(_words(text, edge), most) == edge.labels[0] for edge in edges])
+            for text, edges in each
+        ],
+    }
+
+
+def _words(text: Text, edge: Edge) -> tuple[str, ...]:
+    spans = (edge.span,) if edge.other is None else (edge.span, edge.other)
+    return tuple(" ".join(text.words[span.start : span.end]).lower() for span in spans)
+
+
+def _stays(edge: Edge, kept: set[int]) -> bool:
+    return edge.span.start in kept and (edge.other is None or edge.other.start in kept)
+
+
+def _moved(text: Text, targets: Sequence[Edge], order: Sequence[int]) -> Text:
+    """The words in their new order, and the targets whose words stay, where these are now."""
+    place = {word: at for at, word in enumerate(order)}
+
+    def span(old: Span) -> Span:
+        return Span(place[old.start], place[old.start] + 1)
+
+    edges = tuple(
+        Edge(edge.labels, span(edge.span), None if edge.other is None else span(edge.other))
+        for edge in targets
+        if _stays(edge, set(order))
+    )
+    return Text(text.id, tuple(text.words[word] for word in order), edges={_TARGETS: edges})
+
+
+class _EncodedTexts:
+    """The states of a few texts, as a stream of targets asks for them."""
+
+    held = None
+
+    def __init__(self, made: Sequence[Activations]) -> None:
+        states = [each.states for each in made if each.states is not None]
+        if len(states) < len(made):
+            raise ModelError("some texts were encoded without their states")
+        self._states = states
+        self.token_bytes = states[0][0].nbytes
+
+    def start(self, index: int) -> int:
+        return 0
+
+    def size(self, index: int) -> int:
+        return len(self._states[index])
+
+    def load(self, index: int) -> torch.Tensor:
+        return self._states[index]

@@ -1,0 +1,417 @@
+"""What erasing a concept does to everything above, beside a random subspace and a control task; and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.analyses.cause.effects import (
+    MISSING,
+    Effect,
+    ScoreChange,
+    effects_of,
+    margin_of,
+    mean_scores,
+    measure,
+    score_interval,
+)
+from lamina.analyses.cause.erase.concepts import (
+    CONCEPT,
+    CONTROL,
+    RANDOM,
+    WHATS,
+    Concept,
+    ConceptTargets,
+    LayerErasers,
+    LayerStates,
+)
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Change as StateChange
+from lamina.encoders.interventions import Clean, Edit, Interventions
+from lamina.encoders.pieces import token_id
+from lamina.encoders.rows import Row
+from lamina.probes.leace import Eraser
+from lamina.probes.softmax import Examples, fit
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import bootstrap_family
+from lamina.stats.intervals import widening
+from lamina.stats.seeds import seed_shares
+from lamina.stats.status import SURE, status_of
+from lamina.stats.units import Units
+from lamina.targets.target import Target, TargetScores
+
+# Whether a linear probe reads a concept from a layer, before and after the concept is erased there.
+
+READABLE = (
+    "task", "layer", "targets", "constant", "before", "before_low", "before_high", "after", "after_low", "after_high",
+    "elsewhere", "elsewhere_low", "elsewhere_high", "ahead", "ahead_low", "ahead_high", "p_adjusted", "units", "needed",
+    "left", "left_low", "left_high", "known", "gone",
+)  # fmt: skip
+_LEFT = 0.05
+"""How far above the constant answer a probe may come after erasing, at most: the upper end of the interval."""
+
+
+class ReadableLayer(NamedTuple):
+    """What linear probes read at one layer; scores are accuracies on held-out documents, with 95 % intervals."""
+
+    targets: int
+    constant: float
+    """What answering the most frequent class of the training targets scores."""
+    before: tuple[float, float, float]
+    after: tuple[float, float, float]
+    """Of a probe that learned from the erased states of the targets that the eraser was fitted on."""
+    elsewhere: tuple[float, float, float]
+    """Of one that learned from the erased states of other documents: what an eraser fitted on few targets leaves."""
+    ahead: Effect
+    """Before minus the constant answer; p is one-sided."""
+    left: Effect
+    """After minus the constant answer."""
+    known: bool
+    """Whether the concept is readable before: surely more than the constant answer."""
+    gone: bool
+    """Whether it is not readable after: at most little more than the constant answer."""
+    unconverged: int
+    """Probes that did not converge; their scores are missing."""
+
+    def row(self, task: str, layer: int) -> tuple[Any, ...]:
+        """Of the table."""
+        scores = (*self.before, *self.after, *self.elsewhere)
+        tests = (*self.ahead[2:], *self.left[2:5])
+        return task, layer, self.targets, self.constant, *scores, *tests, self.known, self.gone
+
+
+class ProbeHits(NamedTuple):
+    """Which scored targets probes of one layer are right about; None where a probe did not converge."""
+
+    before: Float[np.ndarray, " target"] | None
+    after: Float[np.ndarray, " target"] | None
+    elsewhere: Float[np.ndarray, " target"] | None
+
+
+def probe_layer(concept: Concept, states: LayerStates, eraser: Eraser, device: torch.device) -> ProbeHits:
+    """Fresh probes before and after the concept is erased."""
+    erased = LayerStates(*(eraser(torch.from_numpy(each)).numpy() for each in states))
+    return ProbeHits(
+        _hits(concept, concept.fitted, states.fitted, states, device),
+        _hits(concept, concept.fitted, erased.fitted, erased, device),
+        _hits(concept, concept.elsewhere, erased.elsewhere, erased, device),
+    )
+
+
+def readable_layers(
+    probed: Mapping[int, ProbeHits],
+    constant: Float[np.ndarray, " target"],
+    units: Sequence[str],
+    *,
+    samples: int,
+    seed: int,
+) -> dict[int, ReadableLayer]:
+    """What is readable at each layer, tested over all of them together.
+
+    Args:
+        probed: layer -> what its probes are right about.
+        constant: which targets the constant answer is right about.
+        units: the document of each target.
+        samples: bootstrap samples.
+        seed: of the draw.
+    """
+    ahead, left = (_against(constant, probed, units, name) for name in ("before", "after"))
+    found = {}
+    for layer, hits in probed.items():
+        before, after, elsewhere = (_score(each, units, samples=samples, seed=seed) for each in hits)
+        found[layer] = ReadableLayer(
+            len(units),
+            float(constant.mean()),
+            before,
+            after,
+            elsewhere,
+            ahead[layer],
+            left[layer],
+            bool(ahead[layer].p < SURE),
+            bool(left[layer].high < _LEFT),
+            sum(each is None for each in hits),
+        )
+    return found
+
+
+def _against(
+    constant: Float[np.ndarray, " target"], probed: Mapping[int, ProbeHits], units: Sequence[str], name: str
+) -> dict[int, Effect]:
+    """Of the probes of all layers, how much more they are right than the constant answer."""
+    one = np.ones(len(constant))
+    hits = {layer: getattr(each, name) for layer, each in probed.items()}
+    changes = {
+        layer: ScoreChange(TargetScores(constant, one), TargetScores(own, one), units)
+        for layer, own in hits.items()
+        if own is not None
+    }
+    made = iter(effects_of(list(changes.values()), harm=1 if name == "before" else 0))
+    return {layer: next(made) if layer in changes else MISSING for layer in hits}
+
+
+def _hits(
+    concept: Concept,
+    learned: ConceptTargets,
+    vectors: Float[np.ndarray, "target width"],
+    states: LayerStates,
+    device: torch.device,
+) -> Float[np.ndarray, " target"] | None:
+    """Which scored targets a probe is right about; None where it did not converge."""
+    known, select = learned.gold >= 0, concept.select.gold >= 0
+    probe = fit(
+        Examples(vectors[known], learned.gold[known]),
+        Examples(states.select[select], concept.select.gold[select]),
+        len(concept.labels),
+        device,
+    )
+    if not probe.converged:
+        return None
+    return (probe.probabilities(states.scored).argmax(1) == concept.scored.gold).astype(float)
+
+
+def _score(
+    hits: Float[np.ndarray, " target"] | None, units: Sequence[str], *, samples: int, seed: int
+) -> tuple[float, float, float]:
+    if hits is None:
+        return np.nan, np.nan, np.nan
+    scores = TargetScores(hits, np.ones_like(hits))
+    return scores.value, *score_interval(scores, units, samples=samples, seed=seed)
+
+
+ERASE = (
+    "task", "layer", "what", "rank", "target", "baseline", "value", "effect", "low", "high", "p_adjusted", "units",
+    "needed", "verdict",
+)  # fmt: skip
+DIFFERENCES = (
+    "task", "layer", "target", "against", "variance", "other_variance", "value", "other", "difference", "low", "high",
+    "p_adjusted", "units", "needed",
+)  # fmt: skip
+Tokens = Literal["words", "all"]
+"""Whose states are erased."""
+USED, UNUSED, OPEN, UNKNOWN = "known and used", "known and not used", "cannot be told", "not known"
+"""Verdicts; the last where a linear probe does not read the concept in the first place."""
+_ALIKE = 0.1
+"""Random subspaces take as much variance as the concept where the shares are this close, by the concept's."""
+
+
+class ErasureScores(NamedTuple):
+    """The scores of a target with each subspace of one layer erased."""
+
+    layer: int
+    ranks: Mapping[str, int]
+    variances: Mapping[str, float]
+    """What is erased -> the share of the states' variance that it takes, the mean of its draws."""
+    before: TargetScores
+    after: Mapping[str, Sequence[TargetScores]]
+    """What is erased -> scores, one per draw."""
+    units: Sequence[str]
+    harm: int
+    """1 where higher scores are worse, else -1."""
+
+    def change(self, what: str, than: str | None = None) -> ScoreChange:
+        """What erasing something does, against the model as it is or against erasing something else."""
+        before = self.before if than is None else mean_scores(self.after[than])
+        return ScoreChange(before, mean_scores(self.after[what]), self.units)
+
+
+class ErasureEffects(NamedTuple):
+    """One layer and target, tested with the other layers."""
+
+    layer: int
+    ranks: Mapping[str, int]
+    variances: Mapping[str, float]
+    effects: Mapping[str, Effect]
+    """What is erased -> its effect; the mean of the draws of random subspaces."""
+    differences: Mapping[str, Effect]
+    """Random subspace and control -> what the concept does beside it; p is one-sided, that it does more harm."""
+    scored: int
+    """Answers, or pieces, that the target counts."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether random subspaces took as much variance as the concept."""
+        return variances_alike(self.variances[CONCEPT], self.variances[RANDOM])
+
+
+def variances_alike(concept: float, other: float) -> bool:
+    """Whether two subspaces took about as much of the variance.
+
+    Example:
+        >>> variances_alike(0.17, 0.17), variances_alike(0.17, 0.06)
+        (True, False)
+    """
+    return abs(other - concept) <= _ALIKE * concept
+
+
+def measure_target(
+    parts: Interventions, target: Target, erasers: Sequence[LayerErasers], *, tokens: Tokens, what: str
+) -> list[ErasureScores]:
+    """The target as it is and with each layer's concept, random subspaces and control erased.
+
+    Layers above those that the target looks at are left out.
+    """
+    special = None if tokens == "all" else _special(parts.encoder)
+    own = [each for each in erasers if each.layer <= max(target.layers)]
+    edits = [
+        Edit(states={each.layer: _erasing(eraser, target.rows, special)})
+        for each in own
+        for kind in WHATS
+        for eraser in each.of(kind)
+    ]
+    if not edits:
+        return []
+    before, *after = measure(parts, target, edits, what=what)
+    made = iter(after)
+    harm = 1 if target.lower_is_better else -1
+    return [
+        ErasureScores(
+            each.layer,
+            {kind: each.of(kind)[0].rank for kind in WHATS},
+            {kind: float(np.mean([eraser.variance for eraser in each.of(kind)])) for kind in WHATS},
+            before,
+            {kind: [next(made) for _ in each.of(kind)] for kind in WHATS},
+            target.units,
+            harm,
+        )
+        for each in own
+    ]
+
+
+def compare_layers(erased: Sequence[ErasureScores], *, samples: int, seed: int) -> list[ErasureEffects]:
+    """Effects and differences of all layers, each kind a family over the layers."""
+    if not erased:
+        return []
+    effects = {kind: effects_of([each.change(kind) for each in erased]) for kind in (CONCEPT, CONTROL)}
+    effects[RANDOM] = _over_draws(erased, samples=samples, seed=seed)
+    beside = {
+        RANDOM: _over_draws(erased, concept=True, samples=samples, seed=seed),
+        CONTROL: effects_of([each.change(CONCEPT, CONTROL) for each in erased], harm=erased[0].harm),
+    }
+    return [
+        ErasureEffects(
+            each.layer,
+            each.ranks,
+            each.variances,
+            {kind: effects[kind][at] for kind in WHATS},
+            {kind: beside[kind][at] for kind in (RANDOM, CONTROL)},
+            int(each.before.counts.sum()),
+        )
+        for at, each in enumerate(erased)
+    ]
+
+
+def contrasts_of(measured: ErasureEffects) -> dict[str, Effect]:
+    """What has to harm for a concept to be used: it alone, and beside random subspaces and a control task."""
+    return {**measured.differences, CONCEPT: measured.effects[CONCEPT]}
+
+
+def verdict_of(measured: ErasureEffects, readable: ReadableLayer, target: str, harm: int) -> str:
+    """Whether what is readable is used.
+
+    Used: erasing it harms, more than random subspaces that take as much variance, and more than the control; each is
+    a contrast of its own, and all have to be clear. Not used: one of them is null. Nothing is said where a probe still
+    reads it afterwards, or where random subspaces took another share of the variance.
+    """
+    if not readable.known:
+        return OPEN if np.isnan(readable.before[0]) or readable.ahead.needed else UNKNOWN
+    if not readable.gone or not measured.alike:
+        return OPEN
+    statuses = []
+    for each in contrasts_of(measured).values():
+        status = status_of(each.low, each.high, each.p, needed=each.needed, margin=margin_of(target))
+        statuses.append("open" if status == "clear" and each.effect * harm < 0 else status)
+    if set(statuses) == {"clear"}:
+        return USED
+    return UNUSED if "null" in statuses else OPEN
+
+
+def effect_rows(
+    task: str, target: str, measured: Sequence[ErasureEffects], readable: Mapping[int, ReadableLayer], harm: int
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table `erase`."""
+    for each in measured:
+        verdict = verdict_of(each, readable[each.layer], target, harm)
+        for kind in WHATS:
+            said = verdict if kind == CONCEPT else ""
+            yield task, each.layer, kind, each.ranks[kind], target, *each.effects[kind], said
+
+
+def difference_rows(task: str, target: str, measured: Sequence[ErasureEffects]) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table `differences`."""
+    for each in measured:
+        for kind, found in each.differences.items():
+            shares = each.variances[CONCEPT], each.variances[kind]
+            yield task, each.layer, target, kind, *shares, found.value, found.baseline, *found[2:]
+
+
+def _over_draws(erased: Sequence[ErasureScores], *, samples: int, seed: int, concept: bool = False) -> list[Effect]:
+    """The mean effect of random subspaces, or how much more the concept does than one more of them would.
+
+    Documents vary, and so do the subspaces drawn: if the concept's were just another random one, its effect would vary
+    like theirs, by their variance and by that of their mean. Documents are resampled, widened for few of them, and the
+    subspaces follow Student's t (`seed_shares`).
+    """
+    units = Units.of(erased[0].units, "item")
+    wider = widening(len(units))
+    estimates, draws = [], []
+    for number, each in enumerate(erased):
+        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
+        estimate = change.after.value - change.before.value
+        before, after = (
+            ratio_draws(units.sums(scores.hits), units.sums(scores.counts), units, samples=samples, seed=seed)
+            for scores in change[:2]
+        )
+        values = np.array([scores.value for scores in each.after[RANDOM]])
+        shares = seed_shares(len(values), samples, np.random.default_rng([seed, number]))
+        # Of the mean of so many, or of one more beside it.
+        spread = np.sqrt(len(values) + 1) if concept else 1.0
+        estimates.append(estimate)
+        draws.append(estimate + wider * (after - before - estimate) + spread * shares @ (values - values.mean()))
+    drawn, harm = np.stack(draws, 1), erased[0].harm
+    tests = bootstrap_family(np.array(estimates), drawn, len(units), widen=False)
+    sided = (
+        bootstrap_family(harm * np.array(estimates), harm * drawn, len(units), widen=False, alternative="greater")
+        if concept
+        else tests
+    )
+    found = []
+    for at, each in enumerate(erased):
+        change = each.change(CONCEPT, RANDOM) if concept else each.change(RANDOM)
+        estimate, low, high, p = (float(column[at]) for column in (tests.estimate, tests.low, tests.high, sided.p))
+        needed = int(sided.needed[at])
+        found.append(Effect(change.before.value, change.after.value, estimate, low, high, p, len(units), needed))
+    return found
+
+
+def _erasing(eraser: Eraser, rows: Sequence[Row], special: Int[np.ndarray, " special"] | None) -> StateChange:
+    """Erases the states of words that the model sees; of all tokens where None are special.
+
+    Words are what erasers are fitted on. Special tokens and masks lie far from them and have no class, and many heads
+    lean on special tokens whatever the words are.
+    """
+
+    def change(states: Tensor, clean: Clean) -> Tensor:
+        if special is None:
+            return eraser(states)
+        words = torch.zeros(states.shape[:2], dtype=torch.bool)
+        for at, number in enumerate(clean.rows):
+            ids = rows[number].ids
+            words[at, : len(ids)] = torch.from_numpy(~np.isin(ids, special))
+        return torch.where(words.to(states.device)[..., None], eraser(states), states)
+
+    return change
+
+
+def _special(encoder: HuggingFaceEncoder) -> Int[np.ndarray, " special"]:
+    """Ids of tokens that are no words: special ones, with masks; a word that is not in the vocabulary is one."""
+    tokenizer = encoder.tokenizer
+    others = {
+        str(each) for each in (tokenizer.bos_token, tokenizer.eos_token, tokenizer.cls_token, tokenizer.sep_token)
+    }
+    unknown = set() if str(tokenizer.unk_token) in others else {token_id(tokenizer.unk_token_id)}
+    return np.array(sorted(set(tokenizer.all_special_ids) - unknown), np.int64)

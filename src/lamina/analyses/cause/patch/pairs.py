@@ -1,0 +1,274 @@
+"""Minimal pairs: states of the good sentence put into the bad one, at one layer and place.
+
+What can change is how likely the pieces are that both sentences have, each at the same place: the first that differs is
+told from what both have. So the difference of log-probabilities is that over shared pieces, and a patch shrinks it
+by as much as it makes the shared words of the bad sentence likelier.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from lamina.analyses.behaviour.verdicts import written
+from lamina.analyses.cause.edits import PatchTokens, put_in, random_tokens
+from lamina.analyses.cause.effects import TESTED, ScoreChange, effect_of, effects_of
+from lamina.corpora.minimal_pairs import Pair
+from lamina.encoders.contract import SPECIAL
+from lamina.encoders.interventions import Edit, Interventions
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import cut_passages
+from lamina.encoders.pieces import Cut
+from lamina.encoders.rows import Row
+from lamina.encoders.scoring import Wanted, every_piece
+from lamina.errors import CorpusError
+from lamina.progress import progress
+from lamina.targets.loss import TokenSums
+from lamina.targets.target import TargetScores
+
+POSITIONS = ("before", "word", "after", "last", "special")
+"""Where states are put in: all words before the first that differs; from the first word that differs to the last; the
+words after these but the last of the sentence; the last word; tokens that are no text."""
+EVERYWHERE = "all"
+"""At all tokens: the difference over shared pieces is then gone, whatever the layer."""
+EFFECTS = ("layer", "position", *TESTED, "n")
+CONTRASTS = (
+    "layer", "position", "effect", "other", "difference", "low", "high", "p_adjusted", "units", "needed", "n",
+)  # fmt: skip
+GAPS = ("words", "gap", "low", "high", "p_adjusted", "units", "needed", "n")
+_SHARED, _DIFFERING = range(2)
+_SIZES = "pairs whose sentences have different numbers of pieces"
+_LONG = "pairs with a sentence longer than the model's limit"
+_SPELLED = "pairs whose sentences have the same pieces, or none"
+
+
+@dataclass(frozen=True, eq=False)
+class PairRows:
+    """Pairs as a language model reads them: the rows of bad sentences, and those of the good ones beside them."""
+
+    pairs: list[Pair]
+    rows: list[Row]
+    """Of bad sentences: one per sentence, or from a masked model one per piece, which is hidden."""
+    donors: list[Row]
+    """Of good sentences, in the same order and as long."""
+    owners: Int[np.ndarray, " row"]
+    """The pair of each row."""
+    bad: TokenSums
+    """Pieces of bad sentences; those that both sentences have at the same place are summed apart from the others."""
+    good: TokenSums
+    """The same of good sentences."""
+    places: list[dict[str, Int[np.ndarray, " token"]]]
+    """[pair] Position -> its tokens."""
+
+
+class PairPatchTables(NamedTuple):
+    """Rows of tables."""
+
+    effects: list[tuple[Any, ...]]
+    random: list[tuple[Any, ...]]
+    contrasts: list[tuple[Any, ...]]
+    gaps: list[tuple[Any, ...]]
+
+
+class PairPatch(NamedTuple):
+    """Pairs with states put in at one layer and place."""
+
+    layer: int
+    position: str
+    pairs: Int[np.ndarray, " held"]
+    """Numbers of the pairs that have tokens there."""
+    after: Float[np.ndarray, " held"]
+    """Their differences of log-probabilities over shared pieces."""
+    random: Float[np.ndarray, " held"] | None
+    """The same with as many random tokens; None at all tokens."""
+
+
+def ask_pairs(model: LanguageModel, pairs: Sequence[Pair], skipped: Counter[str]) -> PairRows:
+    """The pairs whose sentences have as many pieces as each other; others are counted in `skipped`."""
+    cuts = cut_passages(model, [written(each) for pair in pairs for each in (pair.good, pair.bad)])
+    kept: list[Pair] = []
+    places: list[dict[str, np.ndarray]] = []
+    rows: tuple[list[Row], list[Row]] = ([], [])
+    parts: tuple[list[Wanted], list[Wanted]] = ([], [])
+    owners: list[int] = []
+    for pair, good, bad in zip(pairs, cuts[::2], cuts[1::2], strict=True):
+        if why := _unfit(model, good, bad):
+            skipped[why] += 1
+            continue
+        for side, cut in enumerate((good, bad)):
+            wanted = every_piece(model, [cut])[1]
+            parts[side].append(wanted._replace(row=wanted.row + len(rows[side])))
+            rows[side].extend(wanted.rows)
+        owners += [len(kept)] * (len(rows[1]) - len(owners))
+        kept.append(pair)
+        places.append(positions_of(good, bad))
+    if not kept:
+        why = "; ".join(f"{reason}: {count:,}" for reason, count in skipped.items())
+        raise CorpusError(f"no pair can be patched ({why}); name a suite whose sentences differ in single words")
+    every = [np.concatenate([each.target for each in own]) for own in parts]
+    column = np.where(every[0] == every[1], _SHARED, _DIFFERING)
+    good, bad = (TokenSums(_joined(each, own), column) for each, own in zip(parts, rows, strict=True))
+    return PairRows(kept, rows[1], rows[0], np.array(owners), bad, good, places)
+
+
+def _unfit(model: LanguageModel, good: Cut, bad: Cut) -> str:
+    """Why the states of one sentence cannot be put into the other; nothing where they can."""
+    sizes = [len(cut.tokens.ids) for cut in (good, bad)]
+    if sizes[0] != sizes[1]:
+        return _SIZES
+    if sizes[0] > model.encoder.limit:
+        return _LONG
+    return _SPELLED if np.array_equal(good.tokens.ids, bad.tokens.ids) else ""
+
+
+def _joined(parts: Sequence[Wanted], rows: list[Row]) -> Wanted:
+    return Wanted(
+        rows, *(np.concatenate([getattr(each, name) for each in parts]) for name in ("row", "place", "target"))
+    )
+
+
+def positions_of(good: Cut, bad: Cut) -> dict[str, Int[np.ndarray, " token"]]:
+    """Position -> its tokens, in two sentences of as many pieces.
+
+    Example:
+        >>> from lamina.encoders.contract import Tokens
+        >>> words = np.array([-1, 0, 1, 2, 3, -1])
+        >>> pieces = np.array([0, 5, 6, 7, 8, 1]), np.array([0, 5, 9, 7, 8, 1])
+        >>> one, two = (Cut(Tokens(ids, words), words, 1, 1) for ids in pieces)
+        >>> {name: tokens.tolist() for name, tokens in positions_of(one, two).items()}
+        {'before': [1], 'word': [2], 'after': [3], 'last': [4], 'special': [0, 5]}
+    """
+    text = np.arange(good.head, len(good.tokens.ids) - good.tail)
+    apart = np.flatnonzero(good.tokens.ids != bad.tokens.ids)
+    first, last = int(apart[0]), int(apart[-1])
+    # To the borders of words, in either sentence.
+    while first > text[0] and any(_same_word(cut, first, first - 1) for cut in (good, bad)):
+        first -= 1
+    while last < text[-1] and any(_same_word(cut, last, last + 1) for cut in (good, bad)):
+        last += 1
+    ending = int(text[-1])
+    while ending > last + 1 and _same_word(bad, ending, ending - 1):
+        ending -= 1
+    return {
+        "before": text[text < first],
+        "word": text[(text >= first) & (text <= last)],
+        "after": text[(text > last) & (text < ending)],
+        "last": text[(text > last) & (text >= ending)],
+        "special": np.setdiff1d(np.arange(len(good.tokens.ids)), text),
+    }
+
+
+def _same_word(cut: Cut, one: int, other: int) -> bool:
+    words = cut.tokens.words
+    return bool(words[one] == words[other] != SPECIAL)
+
+
+def measure_pairs(
+    parts: Interventions, model: LanguageModel, asked: PairRows, layers: Sequence[int], *, seed: int
+) -> PairPatchTables:
+    """How much each patch changes the difference of log-probabilities, and what that difference is made of."""
+    edits: dict[tuple[bool, int, str], Edit] = {}
+    for position in (*POSITIONS, EVERYWHERE):
+        own = [_tokens(asked, row, position) for row in range(len(asked.rows))]
+        edits |= {(False, layer, position): put_in(layer, list(map(PatchTokens.alike, own))) for layer in layers}
+        if position != EVERYWHERE:
+            drawn = _random(asked, position, seed)
+            edits |= {(True, layer, position): put_in(layer, drawn) for layer in layers}
+    (good,) = _sums(parts, model, asked, asked.good, asked.donors)
+    bad, *changed = _sums(parts, model, asked, asked.bad, asked.rows, list(edits.values()), asked.donors)
+    after = dict(zip(edits, changed, strict=True))
+    patches = []
+    for (random, layer, position), own in after.items():
+        held = [at for at, places in enumerate(asked.places) if position == EVERYWHERE or len(places[position])]
+        if held and not random:
+            other = after.get((True, layer, position))
+            drawn = None if other is None else (good - other)[held, _SHARED]
+            patches.append(PairPatch(layer, position, np.array(held), (good - own)[held, _SHARED], drawn))
+    return pair_tables(good - bad, patches, [pair.item for pair in asked.pairs])
+
+
+def pair_tables(
+    differences: Float[np.ndarray, "pair 2"], patches: Sequence[PairPatch], units: Sequence[str]
+) -> PairPatchTables:
+    """Rows of tables from the differences of log-probabilities of pairs, on shared pieces and on those that differ.
+
+    All layers and positions are one family: of patches, of random tokens, and of patches minus random tokens, where p
+    is one-sided, that states take more of the difference away than random tokens do.
+    """
+    before = differences[:, _SHARED]
+    drawn = [(patch, patch.random) for patch in patches if patch.random is not None]
+    effects = effects_of([_changed(before[patch.pairs], patch.after, patch, units) for patch in patches])
+    random = effects_of([_changed(before[patch.pairs], values, patch, units) for patch, values in drawn])
+    compared = effects_of([_changed(values, patch.after, patch, units) for patch, values in drawn], harm=-1)
+    both = {(patch.layer, patch.position): effect.effect for patch, effect in zip(patches, effects, strict=True)}
+    rows = [
+        (patch.layer, patch.position, both[patch.layer, patch.position], other.effect, *test[2:], len(patch.pairs))
+        for (patch, _), other, test in zip(drawn, random, compared, strict=True)
+    ]
+    return PairPatchTables(
+        [(each.layer, each.position, *own[2:], len(each.pairs)) for each, own in zip(patches, effects, strict=True)],
+        [(each.layer, each.position, *own[2:], len(each.pairs)) for (each, _), own in zip(drawn, random, strict=True)],
+        rows,
+        _gaps(differences, units),
+    )
+
+
+def _changed(before: np.ndarray, after: np.ndarray, patch: PairPatch, units: Sequence[str]) -> ScoreChange:
+    one = np.ones(len(patch.pairs))
+    return ScoreChange(TargetScores(before, one), TargetScores(after, one), np.array(units)[patch.pairs].tolist())
+
+
+def _tokens(asked: PairRows, row: int, position: str) -> Int[np.ndarray, " token"]:
+    if position == EVERYWHERE:
+        return np.arange(len(asked.rows[row].ids))
+    return asked.places[asked.owners[row]][position]
+
+
+def _random(asked: PairRows, position: str, seed: int) -> list[PatchTokens]:
+    """For each row as many tokens as the position has, of the others."""
+    found = []
+    for row in range(len(asked.rows)):
+        own, among = _tokens(asked, row, position), np.ones(len(asked.rows[row].ids), bool)
+        among[own] = False
+        key = f"{position}:{asked.pairs[asked.owners[row]].item}"
+        found.append(PatchTokens.alike(random_tokens(among, len(own), seed=seed, key=key)))
+    return found
+
+
+def _sums(
+    parts: Interventions,
+    model: LanguageModel,
+    asked: PairRows,
+    spoken: TokenSums,
+    rows: Sequence[Row],
+    edits: Sequence[Edit] = (),
+    donors: Sequence[Row] | None = None,
+) -> list[Float[np.ndarray, "pair 2"]]:
+    """Log-probabilities of sentences as they are, then under each edit: of shared pieces, and of those that differ."""
+    last = parts.encoder.blocks
+    kept = [np.zeros((len(asked.pairs), 2)) for _ in range(len(edits) + 1)]
+    with progress(f"pairs for {model.name}", len(rows) * len(kept)) as advance, torch.no_grad():
+        for made in parts.run(rows, edits, donors=donors):
+            found = spoken.logprobs(model, made.rows, made.states[last]).cpu().numpy()
+            held = kept[0 if made.edit is None else made.edit + 1]
+            np.add.at(held, asked.owners[list(made.rows)], np.pad(found, ((0, 0), (0, 2 - found.shape[1]))))
+            advance(len(made.rows))
+    return kept
+
+
+def _gaps(differences: Float[np.ndarray, "pair 2"], units: Sequence[str]) -> list[tuple[Any, ...]]:
+    """By how much good sentences are likelier: in all, on the pieces that both have, and on the others."""
+    one, nothing = np.ones(len(differences)), np.zeros(len(differences))
+    parts = {
+        "all": differences.sum(1),
+        "shared": differences[:, _SHARED],
+        "differing": differences[:, _DIFFERING],
+    }
+    tests = (effect_of(TargetScores(nothing, one), TargetScores(own, one), units) for own in parts.values())
+    return [(words, *test[2:], len(one)) for words, test in zip(parts, tests, strict=True)]

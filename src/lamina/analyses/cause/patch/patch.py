@@ -1,0 +1,499 @@
+"""States of one text put into another: where is what a model answers, layer by layer?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pandas as pd
+
+from lamina import assets
+from lamina.analyses.behaviour.inputs import speaking
+from lamina.analyses.behaviour.perturb.scores import has_span_head, some_pairs, span_answerer
+from lamina.analyses.cause.ablate import decisive
+from lamina.analyses.cause.patch.pairs import (
+    CONTRASTS,
+    EFFECTS,
+    EVERYWHERE,
+    GAPS,
+    POSITIONS,
+    PairPatchTables,
+    ask_pairs,
+    measure_pairs,
+)
+from lamina.analyses.cause.patch.questions import (
+    ANSWER,
+    CONTROLS,
+    DIFFERENCES,
+    OUTCOMES,
+    PATCH,
+    RANDOM,
+    ROLES,
+    SUPPORT,
+    SWAPS,
+    Swap,
+    find_pairs,
+    measure_turns,
+)
+from lamina.corpora.corpus import fingerprint_of
+from lamina.corpora.minimal_pairs import MinimalPairs, read_pairs
+from lamina.corpora.question_sets import Questions
+from lamina.corpora.questions import Question
+from lamina.encoders import Encoder
+from lamina.encoders.heads_on_states import head_on_states
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.language_model import LanguageModel, has_language_model, language_model
+from lamina.errors import CorpusError, InputError, ModelError
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.inputs import (
+    LoadedInputs,
+    QuestionSet,
+    as_encoder,
+    as_questions,
+    chosen_view,
+    describe_models,
+    short_name,
+)
+from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results.finding import Finding, Source, cell, finding, layers_in_words, number, rows_of
+from lamina.results.result import Result
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
+from lamina.training.provenance import refuse_seen
+
+if TYPE_CHECKING:
+    from lamina.activations import Runtime
+
+
+# What patched states show, in sentences and in small tables.
+
+_TABLES = {"asked": "asked", "answer": "patch"}
+"""What changed places -> its table; the more telling one first."""
+_SWAPPED = {"asked": "what the question names", "answer": "the answer"}
+_NATS = 0.05
+"""A change of a difference of log-probabilities that means nothing."""
+
+
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """Of questions, where each role decides; of pairs, where the difference is."""
+    for swapped, name in _TABLES.items():
+        if name in result.tables:
+            over = list(_handover(result)) if swapped == "asked" else []
+            yield from over
+            clear = any(each.status == "clear" for each in over)
+            roles = ("question",) if clear else ("support", "answer", "question")
+            for role in roles if swapped == "asked" else ("answer", "question"):
+                yield from _role(result, swapped, role)
+    if "pairs" in result.tables:
+        yield from _pairs(result)
+
+
+def _handover(result: Result) -> Iterator[Finding]:
+    """Where states of the support turn more answers than the answers' own, and where it is the other way round."""
+    tests = _rows_with(result.tables["differences"], swapped="asked", role=ANSWER, against=SUPPORT)
+    sure = tests[(tests["p_adjusted"] < SURE) & ((tests["low"] > NEGLIGIBLE) | (tests["high"] < -NEGLIGIBLE))]
+    sides = [part for part in (sure[sure["difference"] < 0], sure[sure["difference"] > 0]) if len(part)]
+    for part in sides or ([tests] if len(tests) else []):
+        if sides:
+            row = next(rows_of(part.loc[[part["difference"].abs().idxmax()]]))
+        else:
+            row = decisive(tests.assign(worse=False), "difference", "low", "high", NEGLIGIBLE)
+        layers = [int(layer) for layer in part["layer"]] if sides else [int(row.layer)]
+        more, less = ("the support", "the answers") if row.difference < 0 else ("the answers", "the support")
+        shares = (row.other, row.turned) if row.difference < 0 else (row.turned, row.other)
+        yield finding(
+            claim=(
+                f"At {layers_in_words(layers)} states of {more} turn more answers than those of {less} (layer "
+                f"{row.layer}: {number(shares[0])} and {number(shares[1])})"
+            ),
+            whether="states of the support or the answers' own turn more answers at any layer",
+            absent="States of the support turn as many answers as the answers' own at every layer",
+            contrast=f"layer {row.layer}: answers minus support",
+            test=Contrast.of(row, "difference"),
+            source=Source("differences", {"swapped": "asked", "role": ANSWER, "against": SUPPORT}),
+            unit=_unit(result),
+            importance=("answers", "localised"),
+        )
+
+
+def _role(result: Result, swapped: str, role: str) -> Iterator[Finding]:
+    """At which layers states of a role turn more answers than random tokens; the contrast is that difference."""
+    where = {"swapped": swapped, "role": role, "against": RANDOM}
+    tests = _rows_with(result.tables["differences"], **where)
+    if tests.empty:
+        return
+    more = (tests["p_adjusted"] < SURE) & (tests["low"] > -NEGLIGIBLE) & (tests["high"] > NEGLIGIBLE)
+    tests = tests.assign(worse=more & (tests["difference"] > 0))
+    row = decisive(tests, "difference", "low", "high", NEGLIGIBLE)
+    layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+    fewer = "more" if row.difference > 0 else "fewer"
+    exchanged = f"{_SWAPPED[swapped]} has changed places"
+    yield finding(
+        claim=(
+            f"Where {exchanged}, states of the {role} turn {fewer} answers than random tokens at "
+            f"{layers_in_words(layers)} (layer {row.layer}: {number(row.turned)}, random tokens {number(row.other)})"
+        ),
+        whether=f"states of the {role} turn more answers than random tokens where {exchanged}",
+        absent=f"Where {exchanged}, states of the {role} turn no more answers than random tokens",
+        contrast=f"layer {row.layer}: {role} minus random tokens",
+        test=Contrast.of(row, "difference"),
+        source=Source("differences", where),
+        unit=_unit(result),
+        importance=("answers", "beats control", "localised"),
+    )
+
+
+def _unit(result: Result) -> str:
+    """What differences of questions are paired by."""
+    return "text" if "texts" in result.provenance.corpus.get("scored_from", {}) else "document"
+
+
+def _pairs(result: Result) -> Iterator[Finding]:
+    """Whether good sentences are likelier on shared words, and which states take that away."""
+    (gap,) = rows_of(_rows_with(result.tables["gaps"], words="shared"))
+    first = finding(
+        claim="On the words that both sentences of a pair have, good sentences are "
+        + ("likelier" if gap.gap > 0 else "less likely"),
+        whether="good sentences are likelier than bad ones on the words that both have",
+        absent="On the words that both sentences of a pair have, good sentences are as likely as bad ones",
+        contrast="nats per pair",
+        test=Contrast.of(gap, "gap"),
+        source=Source("gaps", {"words": "shared"}),
+        unit="pair",
+        importance=("answers",),
+        margin=_NATS,
+    )
+    yield first
+    if first.status != "clear" or gap.gap <= 0:
+        return
+    for position, called in (("word", "the words that differ"), ("after", "the words after them")):
+        tests = _rows_with(result.tables["contrasts"], position=position)
+        if tests.empty:
+            continue
+        tests = tests.assign(worse=(tests["p_adjusted"] < SURE) & (tests["low"] < -_NATS))
+        row = decisive(tests, "difference", "low", "high", _NATS)
+        layers = [int(layer) for layer in tests.loc[tests["worse"], "layer"]] or [int(row.layer)]
+        yield finding(
+            claim=(
+                f"States of {called} take away more of what makes good sentences likelier than random tokens do, at "
+                f"{layers_in_words(layers)} (layer {row.layer}: change {number(row.effect)}, with random tokens "
+                f"{number(row.other)})"
+            ),
+            whether=f"states of {called} take away more of what makes good sentences likelier than random tokens do",
+            absent=f"States of {called} take away no more of what makes good sentences likelier than random tokens do",
+            contrast=f"layer {row.layer}: difference in nats per pair",
+            test=Contrast.of(row, "difference"),
+            source=Source("contrasts", {"position": position}),
+            unit="pair",
+            importance=("answers", "beats control", "localised"),
+            margin=_NATS,
+        )
+
+
+def describe(result: Result) -> Iterator[Overview]:
+    """One row per layer: the share of answers that turn by role, and the change of pairs by position."""
+    for swapped, name in _TABLES.items():
+        if name in result.tables:
+            title = f"Answers that turn where {_SWAPPED[swapped]} has changed places"
+            yield _grid(title, result.tables[name], "role", "turned", ROLES)
+    if "pairs" in result.tables:
+        title = "Change of the difference of log-probabilities (nats per pair)"
+        yield _grid(title, result.tables["pairs"], "position", "effect", (*POSITIONS, EVERYWHERE))
+
+
+def _grid(title: str, table: pd.DataFrame, by: str, value: str, order: tuple[str, ...]) -> Overview:
+    known = {(row["layer"], row[by]): row for row in table.to_dict("records")}
+    there = [each for each in order if each in set(table[by])]
+    rows = []
+    for layer in sorted(set(table["layer"])):
+        found = [known.get((layer, each)) for each in there]
+        rows.append((int(layer), *("-" if row is None else cell(row[value]) for row in found)))
+    return Overview(title, ("layer", *there), rows)
+
+
+def _rows_with(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    for column, value in values.items():
+        table = pd.DataFrame(table[table[column] == value])
+    return table
+
+
+# What `patch` reads: a model that answers with spans and questions, or a language model and minimal pairs.
+
+_SUITE, _QUESTIONS = "blimp", "stories"
+"""Pairs and questions where none are named."""
+
+
+@dataclass(frozen=True)
+class PatchInputs(QuestionSet):
+    """A model, and what its head can be asked: questions, or minimal pairs.
+
+    The analysis's function gets the encoder, the questions or None, and the pairs or None; the setting `suite` names
+    these.
+    """
+
+    default: str | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`; a model without the head that the data needs is refused before the data is read."""
+        encoder = as_encoder(given["model"], options, runtime)
+        data, suite = given["data"], settings["suite"]
+        if data is not None:
+            span_answerer(encoder)
+        spoken = speaking(encoder) if suite is not None or has_language_model(encoder) else None
+        if spoken is None and not has_span_head(encoder):
+            raise ModelError(
+                f"{encoder.name} has neither a head that answers with a span nor a language-model head, so there is "
+                "nothing it says that a patch could turn; `lamina finetune MODEL --task squad` gives it the first, and "
+                "models such as smollm2 have the second"
+            )
+        questions = self._asked(data, options, encoder)
+        pairs = None if spoken is None else _read_suite(suite)
+        read = {"questions": questions, "pairs": pairs}
+        about = {name: each.describe() for name, each in read.items() if each is not None}
+        names = [str(each["name"]) for each in about.values()]
+        prints = [each["fingerprint"] for each in about.values()]
+        data_said = {"name": " and ".join(names), "split": "", **about, "fingerprint": fingerprint_of(*prints)}
+        short = (short_name(given["model"], encoder), *(Path(name).stem for name in names))
+        return LoadedInputs((encoder, questions, pairs), spoken or describe_models((encoder,)), data_said, short)
+
+    def _asked(self, data: Any, options: Mapping[str, Any], encoder: Encoder) -> Questions | None:
+        if not has_span_head(encoder):
+            return None
+        return as_questions(_QUESTIONS if data is None else data, options, chosen_view(options, encoder))
+
+    def in_report(self, encoder: Encoder, texts: Any, train: Any) -> dict[str, Any] | None:
+        """A report does not ask it: every layer and role is a run of its own."""
+        return None
+
+
+def _read_suite(suite: Any) -> MinimalPairs:
+    if isinstance(suite, MinimalPairs):
+        return suite
+    if suite is None and not assets.held(_SUITE):
+        raise InputError(f"no minimal pairs are named, and {_SUITE} is not on this machine: name some with --suite")
+    return read_pairs(suite or _SUITE)
+
+
+_TRIED = 4
+"""Questions and pairs that are tried to tell how long all of them take."""
+_MARKS = ("model", *EFFECTS)
+_NAMES: dict[Swap, str] = {"answer": "patch", "asked": "asked"}
+"""What changes places -> the table."""
+
+
+@analysis(
+    title="States from another text",
+    question="At which layer and in which words is what a model answers, or finds ungrammatical?",
+    method=(
+        "Questions: in a second context two strings of one class (year, number, name; entities of stories) and of as "
+        "many pieces have changed places: the answer and another one, or what the question names and another one, so "
+        "that the answer is elsewhere. States of one layer and role are taken from the second run into the first, and "
+        "we count answers that turn into the second one's; states of exchanged answers go to where the same string "
+        "is. Beside it are as many random tokens, and states of the same context. Minimal pairs: states of the good "
+        "sentence are put into the bad one at one place, and we take the change of the difference of log-probabilities "
+        "over the pieces that both have, beside as many random tokens. Differences are paired by document (minimal "
+        "pairs: by pair); all layers and roles, or positions, are tested together (max-T)."
+    ),
+    cites=("van Aken et al. 2019", "Vig et al. 2020", "Meng et al. 2022", "Finlayson et al. 2021"),
+    reads=PatchInputs(),
+    version=2,
+    tables={
+        "patch": Table(
+            "One row per layer and role: the share of answers that turn where the answer and another string of its "
+            "class have changed places.",
+            PATCH,
+            optional=True,
+        ),
+        "asked": Table(
+            "The same where what the question names and another string of its class have changed places.",
+            PATCH,
+            optional=True,
+        ),
+        "outcomes": Table(
+            "One row per layer, role and outcome, for both (swapped: answer, asked): the answer turned, was kept, or "
+            "is another one.",
+            OUTCOMES,
+            optional=True,
+        ),
+        "controls": Table(
+            "One row per control, layer and role: as many random tokens (not of exchanged answers); or all tokens, "
+            "from the same context.",
+            CONTROLS,
+            optional=True,
+        ),
+        "differences": Table(
+            "One row per layer, role and what it is compared with: the share that turns minus that of as many random "
+            "tokens; of the answer role also minus that of the support; paired by document, two-sided. One family per "
+            "table and comparison: all layers and roles.",
+            DIFFERENCES,
+            optional=True,
+        ),
+        "pairs": Table(
+            "One row per layer and position: by how much the difference of log-probabilities (good minus bad sentence, "
+            "shared pieces) changes; below 0 it shrinks. Two-sided; one family: all layers and positions.",
+            EFFECTS,
+            optional=True,
+        ),
+        "contrasts": Table(
+            "One row per layer and position of minimal pairs: the change minus that with as many random tokens "
+            "(other), paired; p: one-sided, that it is below 0; the interval is two-sided; one family: all layers and "
+            "positions.",
+            CONTRASTS,
+            optional=True,
+        ),
+        "gaps": Table(
+            "One row per kind of pieces: by how much good sentences are likelier, in nats per pair; each a test of its "
+            "own, two-sided.",
+            GAPS,
+            optional=True,
+        ),
+        "beside": Table(
+            "Minimal pairs of random tokens instead (model: random tokens) and of the twin with random weights (model: "
+            "twin); one row per layer and position.",
+            _MARKS,
+            optional=True,
+        ),
+    },
+    chapter="answering",
+    needs=("states", "ablation"),
+    example="lamina patch smollm2 --suite blimp --items 100 --out results/patch",
+)
+def patch(
+    encoder: HuggingFaceEncoder,
+    questions: Questions | None,
+    minimal_pairs: MinimalPairs | None,
+    *,
+    # Which pairs that means is found when inputs are loaded.
+    suite: Annotated[  # noqa: ARG001
+        str | MinimalPairs | None,
+        Setting("Minimal pairs for a language model: a suite or a file; blimp by default.", file=True),
+    ] = None,
+    swap: Annotated[
+        Sequence[Swap],
+        Setting("What changes places in the second context of a question: the answer, or what the question names."),
+    ] = SWAPS,
+    layers: Annotated[
+        Sequence[int] | None,
+        Setting("Layers, 0 being the embeddings; all by default.", option="--layer", min=0),
+    ] = None,
+    items: Annotated[int, Setting("Most questions and pairs, drawn at random.", min=2)] = 200,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """Which states decide: those of another context, or of the good sentence, put in by layer and role or position.
+
+    A model with a span head (`lamina finetune --task squad|babi`) is asked questions, a language model minimal pairs.
+    Only questions count whose answer is right and turns with the context; a twin with random weights answers none, so
+    it is beside minimal pairs alone. Where what the question names has changed places, its states and those around it
+    are all that differs at layer 0; the layer where the answers' own states take over is where they are told apart.
+    Where the answers have changed places, states go with them, and with these their positions if states hold them (as
+    BERT's do): then they turn every answer at layer 0.
+
+    Example:
+        >>> result = lamina.patch("runs/squad", "squad", items=50)  # doctest: +SKIP
+        >>> result.tables["patch"].columns.tolist()  # doctest: +SKIP
+        ['layer', 'role', 'turned', 'low', 'high', 'n']
+    """
+    chosen = _chosen(encoder, layers)
+    skipped: Counter[str] = Counter()
+    tables: dict[str, pd.DataFrame] = {}
+    scored: dict[str, int] = {}
+    if questions is not None:
+        refuse_seen(encoder, questions)
+        every = list(questions.questions())
+        tables |= _turned(encoder, every, swap, chosen, skipped, scored, most=items, samples=samples, seed=seed)
+    if minimal_pairs is not None:
+        asked = some_pairs(minimal_pairs, items, seed)
+        model = language_model(encoder)
+        own = _paired(model, asked, chosen, skipped, seed=seed)
+        tables |= {
+            "pairs": pd.DataFrame(own.effects, columns=list(EFFECTS)),
+            "contrasts": pd.DataFrame(own.contrasts, columns=list(CONTRASTS)),
+            "gaps": pd.DataFrame(own.gaps, columns=list(GAPS)),
+        }
+        marks = [("random tokens", *row) for row in own.random]
+        if twin:
+            beside = _paired(model.random_twin(seed), asked, chosen, Counter(), seed=seed)
+            marks += [("twin", *row) for row in beside.effects]
+        tables["beside"] = pd.DataFrame(marks, columns=list(_MARKS))
+        scored["pairs"] = int(tables["gaps"]["n"].iloc[0])
+    return Tables(tables, skipped, scored=scored)
+
+
+@patch.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """Role by role, where answers turn; then where the difference of minimal pairs is."""
+    return tell_findings(result)
+
+
+@patch.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """Layers by roles, and layers by positions."""
+    return describe(result)
+
+
+@patch.costs
+def _cost(
+    _: Estimator, encoder: HuggingFaceEncoder, questions: Questions | None, minimal_pairs: MinimalPairs | None,
+    *, items: int, twin: bool, **settings: Any,
+) -> Cost:  # fmt: skip
+    """A few questions and pairs are patched at one layer in the middle and at two, and timed."""
+    few = {**settings, "items": min(_TRIED, items), "twin": False}
+    layers = _chosen(encoder, settings["layers"])
+    middle = layers[max(0, len(layers) // 2 - 1) :][:2]
+    one, two = (
+        time_call(lambda some=some: patch.function(encoder, questions, minimal_pairs, **{**few, "layers": some}))
+        for some in (middle[:1], middle)
+    )
+    a_layer = max(0.0, two - one) if len(middle) > 1 else one
+    times = (1 + (twin and minimal_pairs is not None)) * items / few["items"]
+    return Cost(passes=1, seconds=times * (max(0.0, one - a_layer) + a_layer * len(layers)), memory=memory_now())
+
+
+def _chosen(encoder: HuggingFaceEncoder, layers: Sequence[int] | None) -> list[int]:
+    for layer in layers or ():
+        if layer >= encoder.layers:
+            raise InputError(f"{encoder.name} has no layer {layer}; it has layers 0 (embeddings) to {encoder.blocks}")
+    return list(range(encoder.layers)) if layers is None else sorted(set(layers))
+
+
+def _turned(
+    encoder: HuggingFaceEncoder, questions: Sequence[Question], swaps: Sequence[Swap], layers: Sequence[int],
+    skipped: Counter[str], scored: dict[str, int], *, most: int, samples: int, seed: int,
+) -> dict[str, pd.DataFrame]:  # fmt: skip
+    """The tables of questions; what is left out is added to `skipped`, and what is not is counted in `scored`."""
+    answerer, head = span_answerer(encoder), head_on_states(encoder, "question-answering")
+    parts = Interventions(encoder, heads=False)
+    columns = {"outcomes": OUTCOMES, "controls": CONTROLS, "differences": DIFFERENCES}
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in columns}
+    tables = {}
+    for swap in dict.fromkeys(swaps):
+        found = find_pairs(answerer, questions, swap, most=most, seed=seed)
+        skipped.update(found.skipped)
+        if found.pairs:
+            turned = measure_turns(parts, head, found.pairs, swap, layers, samples=samples, seed=seed)
+            tables[_NAMES[swap]] = pd.DataFrame(turned.patch, columns=list(PATCH))
+            scored[f"questions ({swap})"] = len(found.pairs)
+            for name, own in rows.items():
+                own += getattr(turned, name)
+    if not tables:
+        why = "; ".join(f"{reason}: {count:,}" for reason, count in skipped.most_common())
+        raise CorpusError(
+            f"no answer can turn: none of {len(questions):,} questions is answered differently in two contexts "
+            f"({why}); name more questions, or a model that was fine-tuned to answer them"
+        )
+    return tables | {name: pd.DataFrame(own, columns=list(columns[name])) for name, own in rows.items()}
+
+
+def _paired(
+    model: LanguageModel, pairs: Sequence[Any], layers: Sequence[int], skipped: Counter[str], *, seed: int
+) -> PairPatchTables:
+    asked = ask_pairs(model, pairs, skipped)
+    return measure_pairs(Interventions(model.encoder, heads=False), model, asked, layers, seed=seed)

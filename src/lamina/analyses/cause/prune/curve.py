@@ -1,0 +1,367 @@
+"""The score against what is left of a model, and what share of it can go before the score falls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from lamina.analyses.cause.effects import measure
+from lamina.analyses.cause.importance import gate_gradients, layer_normalised
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.pruned import Removed
+from lamina.stats.bootstrap import ratio_draws
+from lamina.stats.family import Contrasts, bootstrap_family
+from lamina.stats.intervals import column_intervals
+from lamina.stats.seeds import draws_over_seeds
+from lamina.stats.units import Units
+from lamina.targets.target import Target, TargetScores
+
+# In which order heads or blocks are taken away: by importance, by true effect, at random, from top or bottom.
+
+By = Literal["importance", "effect", "random", "top", "bottom"]
+Component = Literal["head", "block"]
+PrunedPart = tuple[int, int | None]
+"""(block, head), both from 0; no head: the block."""
+IMPORTANCE, EFFECT, RANDOM, TOP, BOTTOM = ORDERS = ("importance", "effect", "random", "top", "bottom")
+_POINTS = 15
+"""Of a curve, beside that of the whole model, where the step is not given."""
+
+
+@dataclass(frozen=True)
+class PruningOrder:
+    """Parts of a model in the order in which they are taken away.
+
+    Example:
+        >>> PruningOrder("top", ((1, 0), (0, 0))).without(1)
+        Removed(heads=frozenset({(1, 0)}), blocks=frozenset())
+    """
+
+    by: str
+    parts: tuple[PrunedPart, ...]
+    worth: Mapping[PrunedPart, float] | None = None
+    """Importance, or the loss of score without the part alone: what the order follows."""
+
+    def without(self, many: int) -> Removed:
+        """The first so many of its parts."""
+        return removed(self.parts[:many])
+
+
+def removed(parts: Sequence[PrunedPart]) -> Removed:
+    """Some parts, as they are taken away together.
+
+    Example:
+        >>> removed([(2, None), (0, None)]).names
+        ['1', '3']
+    """
+    heads = frozenset((block, head) for block, head in parts if head is not None)
+    return Removed(heads, frozenset(block for block, head in parts if head is None))
+
+
+def parts_of(model: Interventions, component: Component) -> tuple[PrunedPart, ...]:
+    """All heads, or all blocks, from the bottom up."""
+    if component == "block":
+        return tuple((block, None) for block in range(model.encoder.blocks))
+    return model.heads
+
+
+def points_of(many: int, step: int | None) -> list[int]:
+    """How many parts are gone at each point of a curve; none and all included.
+
+    Example:
+        >>> points_of(6, None), points_of(72, None)[:3], points_of(10, 4)
+        ([0, 1, 2, 3, 4, 5, 6], [0, 5, 10], [0, 4, 8, 10])
+    """
+    every = ceil(many / _POINTS) if step is None else step
+    return [*range(0, many, every), many]
+
+
+def orders(
+    model: Interventions,
+    target: Target,
+    asked: Sequence[By],
+    component: Component,
+    *,
+    points: Sequence[int],
+    draws: int,
+    seed: int,
+    again: bool,
+) -> list[PruningOrder]:
+    """The orders asked for; importance and effects are those on `target`, whose texts a curve is not scored on.
+
+    Args:
+        model: whose parts are taken away.
+        target: what they are to matter for.
+        asked: some of `ORDERS`.
+        component: what is taken away at a time.
+        points: of the curve: how many are gone; effects are measured again after each with `again`.
+        draws: of random orders.
+        seed: of these.
+        again: whether effects are measured again once parts are gone.
+    """
+    every = parts_of(model, component)
+
+    def rising(worth: Mapping[PrunedPart, float]) -> tuple[PrunedPart, ...]:
+        return tuple(sorted(every, key=worth.__getitem__))
+
+    found: list[PruningOrder] = []
+    for by in dict.fromkeys(asked):
+        if by == IMPORTANCE:
+            worth = importance(model, target, component)
+            found.append(PruningOrder(by, rising(worth), worth))
+        elif by == EFFECT:
+            worth = harm(model, target, every, ())
+            parts = _greedy(model, target, every, worth, points) if again else rising(worth)
+            found.append(PruningOrder(by, parts, worth))
+        elif by == RANDOM:
+            found += [PruningOrder(by, _shuffled(every, seed, draw)) for draw in range(draws)]
+        else:
+            # Within a block by number: heads of a block have no order.
+            found.append(
+                PruningOrder(by, tuple(sorted(every, key=lambda part: _from_top(part) if by == TOP else part[0])))
+            )
+    return found
+
+
+def importance(model: Interventions, target: Target, component: Component) -> dict[PrunedPart, float]:
+    """The expected absolute gradient of a gate; that of heads is normalised by layer (Michel et al. 2019)."""
+    if component == "block":
+        found = _block_gradients(model, target)
+        return {(block, None): float(each) for block, each in enumerate(found)}
+    gradients = gate_gradients(model, target)
+    blocks = np.array([block for block, _ in gradients.heads])
+    values = layer_normalised(gradients.sums.sum(0), blocks)
+    return dict(zip(gradients.heads, values.tolist(), strict=True))
+
+
+def harm(
+    model: Interventions, target: Target, parts: Sequence[PrunedPart], gone: Sequence[PrunedPart]
+) -> dict[PrunedPart, float]:
+    """How much worse the score becomes without each part, beside those that are gone already; below 0: better."""
+    edits = [removed([*gone, part]).edit(model) for part in parts]
+    what = f"{target.name} without each part of {model.encoder.name}"
+    clean, *scores = measure(model, target, [*edits, *([removed(gone).edit(model)] if gone else [])], what=what)
+    before = scores.pop().value if gone else clean.value
+    sign = 1 if target.lower_is_better else -1
+    return {part: sign * (each.value - before) for part, each in zip(parts, scores, strict=True)}
+
+
+def _greedy(
+    model: Interventions,
+    target: Target,
+    every: Sequence[PrunedPart],
+    first: Mapping[PrunedPart, float],
+    points: Sequence[int],
+) -> tuple[PrunedPart, ...]:
+    """At each point those that matter least once the others are gone."""
+    gone: list[PrunedPart] = []
+    for many in points[1:]:
+        left = [part for part in every if part not in gone]
+        worth = harm(model, target, left, gone) if gone and many < len(every) else first
+        gone += sorted(left, key=worth.__getitem__)[: many - len(gone)]
+    return tuple(gone)
+
+
+def _shuffled(every: Sequence[PrunedPart], seed: int, draw: int) -> tuple[PrunedPart, ...]:
+    rng = np.random.default_rng([seed, draw])
+    return tuple(every[at] for at in rng.permutation(len(every)))
+
+
+def _from_top(part: PrunedPart) -> int:
+    return -part[0]
+
+
+def _block_gradients(model: Interventions, target: Target) -> Float[np.ndarray, " block"]:
+    """Absolute gradients of gates on what blocks add, summed over items."""
+    encoder = model.encoder
+    by_item = np.zeros((len(target.items), encoder.blocks))
+    for batch in encoder.row_groups([len(row.ids) for row in target.rows]):
+        gates = torch.ones(len(batch), encoder.blocks, device=encoder.device, requires_grad=True)
+        states = model.gated_block_states([target.rows[row] for row in batch], gates, target.layers)
+        with torch.enable_grad():
+            loss = target.loss(batch, states).sum()
+            # A target that looks at the embeddings alone has no gradient at all.
+            found = torch.autograd.grad(loss, gates, allow_unused=True)[0] if loss.requires_grad else None
+        if found is not None:
+            # Windows of a text are parts of one loss: absolute only once they are together.
+            np.add.at(by_item, target.owners[list(batch)], found.double().cpu().numpy())
+    return np.abs(by_item).sum(0)
+
+
+CURVE = ("by", "removed", "left", "share_left", "value", "low", "high")
+SHARES = ("by", "within", "removed", "share", "low", "high")
+CONTRASTS = (
+    "by", "against", "share", "other_share", "difference", "low", "high", "p_adjusted", "units", "needed",
+)  # fmt: skip
+COMPARED = ((IMPORTANCE, RANDOM), (EFFECT, RANDOM), (TOP, BOTTOM))
+"""Orders of which the share that can go is compared."""
+POINT = 0.01
+"""How much worse a score may become: a point of an accuracy or F1 (of 100), a hundredth of a loss."""
+
+
+class ScoreDraws(NamedTuple):
+    """A score, and the same score of resampled documents."""
+
+    value: Float[np.ndarray, " *points"]
+    drawn: Float[np.ndarray, " sample *points"]
+
+    @property
+    def interval(self) -> tuple[Float[np.ndarray, " *points"], Float[np.ndarray, " *points"]]:
+        """95 %; not available where nothing was drawn."""
+        return column_intervals(self.drawn)
+
+    def minus(self, other: ScoreDraws) -> ScoreDraws:
+        """The difference from another score of the same documents, draw by draw."""
+        return ScoreDraws(self.value - other.value, self.drawn - other.drawn)
+
+
+def score_draws(scores: Sequence[TargetScores], units: Sequence[str], *, samples: int, seed: int) -> ScoreDraws:
+    """Scores of the same items, [point], and their draws over units, [sample, point]; one unit cannot be drawn.
+
+    Example:
+        >>> one = TargetScores(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+        >>> found = score_draws([one], ["a", "b"], samples=20, seed=0)
+        >>> float(found.value[0]), found.drawn.shape
+        (0.5, (20, 1))
+    """
+    by = Units.of(units, "document")
+    hits, counts = (by.sums(np.stack([each[part] for each in scores], 1)) for part in (0, 1))
+    drawn = ratio_draws(hits, counts, by, samples=samples, seed=seed)
+    totals = hits.sum(0), counts.sum(0)
+    return ScoreDraws(totals[0] / totals[1], drawn if len(by) > 1 else np.full_like(drawn, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class PruningCurve:
+    """The score at each point of one order; of random orders the mean."""
+
+    by: str
+    removed: Int[np.ndarray, " point"]
+    many: int
+    """Parts of the whole model."""
+    scored: ScoreDraws
+    lower_is_better: bool
+    answers: int = 0
+    """Answers, or pieces, that are scored at each point."""
+    units: int = 0
+    """Documents (pairs, questions) that are resampled."""
+
+    def rows(self) -> Iterator[tuple]:
+        """See `CURVE`."""
+        low, high = self.scored.interval
+        for at, gone in enumerate(self.removed.tolist()):
+            left = self.many - gone
+            yield self.by, gone, left, left / self.many, float(self.scored.value[at]), float(low[at]), float(high[at])
+
+    @property
+    def share(self) -> ScoreDraws:
+        """The share that can go: up to the last point before the first that is worse than the whole model by more."""
+        value, drawn = self.scored
+        return ScoreDraws(
+            self._gone(value[None])[0] / self.many,
+            np.where(np.isfinite(drawn).all(1), self._gone(np.nan_to_num(drawn)) / self.many, np.nan),
+        )
+
+    def _gone(self, values: Float[np.ndarray, "draw point"]) -> Float[np.ndarray, " draw"]:
+        whole = values[:, :1]
+        worse = values - whole * (1 + POINT) if self.lower_is_better else whole - POINT - values
+        fits = worse <= _ROUNDING
+        last = np.where(fits.all(1), fits.shape[1], fits.argmin(1)) - 1
+        return self.removed[last].astype(float)
+
+
+_ROUNDING = 1e-9
+
+
+def curves(
+    model: Interventions,
+    target: Target,
+    orders: Sequence[PruningOrder],
+    points: Sequence[int],
+    *,
+    samples: int,
+    seed: int,
+) -> list[PruningCurve]:
+    """The score of a target without the first parts of each order."""
+    wanted = list(dict.fromkeys(order.without(many) for order in orders for many in points if many))
+    what = f"{target.name} of what is left of {model.encoder.name}"
+    clean, *scores = measure(model, target, [each.edit(model) for each in wanted], what=what)
+    known = {Removed(): clean, **dict(zip(wanted, scores, strict=True))}
+    found = {
+        by: [
+            score_draws([known[order.without(many)] for many in points], target.units, samples=samples, seed=seed)
+            for order in orders
+            if order.by == by
+        ]
+        for by in dict.fromkeys(order.by for order in orders)
+    }
+    shape = {"removed": np.array(points), "many": points[-1], "answers": int(clean.counts.sum())}
+    shape["units"] = len(set(target.units))
+    return [
+        PruningCurve(by, scored=_over_draws(each, target), lower_is_better=target.lower_is_better, **shape)
+        for by, each in found.items()
+    ]
+
+
+def _over_draws(each: Sequence[ScoreDraws], target: Target) -> ScoreDraws:
+    """The mean over random orders; from 5 on, its draws are over orders too, in all points alike."""
+    if len(each) == 1:
+        return each[0]
+    values = np.stack([one.value for one in each])
+    drawn = draws_over_seeds(values, np.stack([one.drawn for one in each]))
+    # A share has bounds, which Student's t does not know; a loss has none above.
+    return ScoreDraws(values.mean(0), drawn.clip(0, None if target.lower_is_better else 1))
+
+
+def share_rows(found: Sequence[PruningCurve]) -> Iterator[tuple]:
+    """See `SHARES`."""
+    for curve in found:
+        share = curve.share
+        gone = round(float(share.value) * curve.many)
+        yield curve.by, _within(curve), gone, float(share.value), *map(float, share.interval)
+
+
+def contrast_rows(found: Sequence[PruningCurve]) -> list[tuple]:
+    """See `CONTRASTS`: the share that can go by one order minus that by another; one family."""
+    curves = {curve.by: curve for curve in found}
+    pairs = [pair for pair in COMPARED if all(by in curves for by in pair)]
+    if not pairs:
+        return []
+    shares = {by: curve.share for by, curve in curves.items()}
+    apart = [shares[by].minus(shares[other]) for by, other in pairs]
+    tests = share_contrasts(
+        np.array([float(each.value) for each in apart]),
+        np.stack([each.drawn for each in apart], 1),
+        found[0].units,
+    )
+    return [
+        (by, other, float(shares[by].value), float(shares[other].value), *each)
+        for (by, other), *each in zip(pairs, *tests, strict=True)
+    ]
+
+
+def share_contrasts(
+    estimates: Float[np.ndarray, " pair"], drawn: Float[np.ndarray, "sample pair"], units: int
+) -> Contrasts:
+    """Differences of shares, two-sided, as one family. Shares are steps: a difference may be the same in all draws.
+
+    Example:
+        >>> found = share_contrasts(np.array([0.5]), np.full((999, 1), 0.5), 20)
+        >>> found.low.item(), found.p.item()
+        (0.5, 0.001)
+    """
+    tests = bootstrap_family(estimates, drawn, units, bounds=(-1.0, 1.0))
+    settled = np.isfinite(drawn).all(0) & (np.ptp(drawn, axis=0) < _ROUNDING) & (tests.needed == 0)
+    least = 1 / (1 + len(drawn))
+    low, high = (np.where(settled, estimates, ends) for ends in (tests.low, tests.high))
+    p = np.where(settled, np.where(np.abs(estimates) > _ROUNDING, least, 1.0), tests.p)
+    return tests._replace(low=low, high=high, p=p)
+
+
+def _within(curve: PruningCurve) -> str:
+    return "1 %" if curve.lower_is_better else "1 point"

@@ -1,0 +1,516 @@
+"""Heads or blocks taken away one after another: how much of a model can go before it does worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.cause.effects import TESTED, ScoreChange, effects_of, measure
+from lamina.analyses.cause.inputs import AskedQuestions, CauseInputs, Probes, Suite
+from lamina.analyses.cause.prune.curve import (
+    BOTTOM,
+    CONTRASTS,
+    CURVE,
+    EFFECT,
+    IMPORTANCE,
+    ORDERS,
+    RANDOM,
+    SHARES,
+    TOP,
+    By,
+    Component,
+    PruningOrder,
+    contrast_rows,
+    curves,
+    orders,
+    parts_of,
+    points_of,
+    score_draws,
+    share_rows,
+)
+from lamina.analyses.cause.prune.saving import RETRAINED, files_of, named_point, retrained, retraining_data, save_point
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Interventions
+from lamina.encoders.pruned import refuse_unsavable
+from lamina.errors import InputError
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.sample_size import LEAST_DOCUMENTS
+from lamina.framework.settings import Samples, Seed, Setting, Twin
+from lamina.results.finding import Finding, Source, finding, not_tested, number, percent, rows_of
+from lamina.results.result import Result
+from lamina.stats.seeds import ENOUGH_SEEDS
+from lamina.stats.status import NEGLIGIBLE, SURE, Contrast
+from lamina.targets.choice import TargetData, chosen_targets, targets_of
+from lamina.targets.pairs import PAIRS
+from lamina.targets.target import SubsetTarget, TargetScores, halved
+from lamina.training.retraining import Schooling
+
+# What pruning shows, in sentences and in a small table.
+
+HOW = {
+    IMPORTANCE: "by importance (gradient of a gate)",
+    EFFECT: "by the effect of each alone",
+    RANDOM: "at random",
+    TOP: "from the top layer down",
+    BOTTOM: "from the bottom layer up",
+}
+"""Order -> how parts go, in words."""
+_NATS = 0.05
+"""A difference in loss that means nothing, in nats per piece."""
+
+
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """The share that can go by one order beside that by another; what training on regains."""
+    empty = _nothing_to_lose(result)
+    if empty is not None:
+        yield empty
+        return
+    yield from _retrained(result)
+    for row in rows_of(result.tables["contrasts"]):
+        yield _compared(result, row)
+
+
+def _nothing_to_lose(result: Result) -> Finding | None:
+    """Where the whole model is not shown to do better than a control, any share of it may go, which says nothing."""
+    lower = _lower(result)
+    for row in rows_of(result.tables["controls"]):
+        test = Contrast.of(row, "difference", "diff_low", "diff_high")
+        if test.p < SURE and (row.difference < 0) == lower:
+            continue
+        what = _score(result)
+        scores = f"{number(row.whole)} against {number(row.value)}"
+        return finding(
+            claim=f"The whole model does worse than {row.control}, so the shares that can go mean nothing: {what} is "
+            f"{scores}",
+            whether=f"the whole model does better than {row.control}, so that there is something to lose",
+            absent=f"The whole model does no better than {row.control}, so the shares that can go mean nothing: {what} "
+            f"is {scores}",
+            contrast="difference",
+            test=test,
+            source=Source("controls", {"control": row.control}),
+            unit=_unit(result),
+            importance=("beats control",),
+            margin=_NATS if lower else NEGLIGIBLE,
+        )
+    return None
+
+
+def _compared(result: Result, row: Any) -> Finding:
+    """Whether more can go by one order than by another; nothing is tested where none, or all, can go by both."""
+    parts, within = _parts(result), _within(result, None)
+    way, other = HOW[row.by], HOW[row.against]
+    source = Source("contrasts", {"by": row.by, "against": row.against})
+    importance = ("answers", "localised") if row.by == TOP else ("answers", "beats control")
+    question = f"more {parts} can go {way} than {other} within {within}"
+    if row.share == row.other_share and row.share in (0, 1):
+        ends = "from either end" if row.by == TOP else "either way"
+        many = f"no {parts.removesuffix('s')}" if row.share == 0 else f"each {parts.removesuffix('s')}"
+        reason = f"{many} could be removed {ends} within {within}"
+        return not_tested(question, reason, source=(source,), importance=importance)
+    shares = f"{percent(row.share)} against {percent(row.other_share)}"
+    more = "More" if row.difference > 0 else "Fewer"
+    return finding(
+        claim=f"{more} {parts} can go {way} than {other} within {within}: {shares}",
+        whether=question,
+        absent=f"As many {parts} can go {way} as {other} within {within}: {shares}",
+        contrast="difference of the shares",
+        test=Contrast.of(row, "difference"),
+        source=source,
+        unit=_unit(result),
+        importance=importance,
+        note=_resolution(result, row.against),
+    )
+
+
+def _retrained(result: Result) -> Iterator[Finding]:
+    """What training on changes, beside what it changes in the whole model."""
+    table = result.tables.get("retrained")
+    if table is None:
+        return
+    rows = {row.model: row for row in rows_of(table)}
+    pruned, whole = rows["pruned"], rows["whole"]
+    lower = _lower(result)
+    gains = f"the score of the pruned model by {number(pruned.difference)}, that of the whole one by " + number(
+        whole.difference
+    )
+    steps = f"{pruned.steps:,} steps of training change {gains}"
+    yield finding(
+        claim=f"Training on makes up for some of what was removed: {steps}"
+        if (pruned.more > 0) != lower
+        else f"Training on helps the whole model more than the pruned one: {steps}",
+        whether="training on makes up for some of what was removed",
+        absent=f"Training on makes up for nothing of what was removed: {steps}",
+        contrast="difference",
+        test=Contrast.of(pruned, "more", "more_low", "more_high"),
+        source=Source("retrained"),
+        unit=_unit(result),
+        importance=("answers",),
+        margin=_NATS if lower else NEGLIGIBLE,
+    )
+
+
+def describe(result: Result) -> Iterator[Overview]:
+    """One row per order: the share that can go, and the score with a part, half and all of the model gone."""
+    about, curve = result.provenance, result.tables["curve"]
+    whole = next(row for row in rows_of(curve) if row.removed == 0)
+    rows: list[tuple[str | int, ...]] = []
+    for row in rows_of(result.tables["shares"]):
+        own = list(rows_of(curve[curve["by"] == row.by]))
+        shown = [_nearest(own, share) for share in (0.75, 0.5, 0.0)]
+        rows.append(
+            (
+                HOW[row.by],
+                _percent(row.share, row.low, row.high),
+                *(number(each.value, each.low, each.high) for each in shown),
+            )
+        )
+    yield Overview(
+        f"{about.model['name']}: {about.corpus['target']}, whole {number(whole.value, whole.low, whole.high)}",
+        (f"{_parts(result)} removed", f"can go within {_within(result, None)}", "1/4 gone", "1/2 gone", "all gone"),
+        rows,
+    )
+
+
+def _nearest(rows: list[Any], share: float) -> Any:
+    return min(rows, key=lambda row: abs(row.share_left - share))
+
+
+def _parts(result: Result) -> str:
+    return f"{result.provenance.parameters['component']}s"
+
+
+def _resolution(result: Result, against: str) -> str:
+    """Between two points of a curve nothing is known, and few random orders stand for themselves alone."""
+    step = int(sorted(result.tables["curve"]["removed"].unique())[1])
+    said = [f"{_parts(result).capitalize()} were taken away {step} at a time."] if step > 1 else []
+    drawn = int(result.provenance.parameters.get("draws", ENOUGH_SEEDS))
+    if against == RANDOM and drawn < ENOUGH_SEEDS:
+        said.append(f"Of random orders only {drawn} {'was' if drawn == 1 else 'were'} tried.")
+    return " ".join(said)
+
+
+def _lower(result: Result) -> bool:
+    return bool(result.tables["shares"]["within"].iloc[0] == "1 %")
+
+
+def _unit(result: Result) -> str:
+    """What is resampled: documents, or pairs."""
+    return "item" if result.provenance.corpus["target"] == "pairs" else "document"
+
+
+def _within(result: Result, row: Any) -> str:
+    within = result.tables["shares"]["within"].iloc[0] if row is None else row.within
+    return "1 % of the loss" if within == "1 %" else "1 point"
+
+
+def _score(result: Result) -> str:
+    name = result.provenance.corpus["target"]
+    named = {"loss": "The loss", "qa": "F1 of the answers", "qa_em": "The share of exact answers"}
+    return named.get(name, f"Accuracy ({name})")
+
+
+def _percent(value: float, low: float, high: float) -> str:
+    """Shares as findings say them.
+
+    Example:
+        >>> _percent(0.42, 0.333, 0.5)
+        '42 % [33, 50]'
+    """
+    known = low == low and high == high
+    return f"{100 * value:.0f} %" + (f" [{100 * low:.0f}, {100 * high:.0f}]" if known else "")
+
+
+_ORDER = ("by", "place", "layer", "head", "worth")
+_CONTROLS = (
+    "control", "value", "low", "high", "whole", "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed",
+)  # fmt: skip
+TWIN, GUESS = "the twin with random weights", "guessing"
+_TRIED = 16
+"""Rows that are tried to tell how long all of them take."""
+_BACKWARD = 3
+"""A run with gradients takes about so many runs without."""
+
+
+@analysis(
+    title="Heads and blocks pruned",
+    question="How much of a model can be taken away before it does worse, and does it matter which parts go?",
+    method=(
+        "Heads (which then hand on zeros) or blocks (skipped) are taken away one after another: those with the "
+        "smallest gradient of a gate first, those whose absence alone costs least first, at random, or layer by layer "
+        "from the top or the bottom. Which parts matter is measured on one half of the documents (pairs and questions: "
+        "of the items), the curve is scored on the other. Intervals (95 %) resample documents and, of random orders, "
+        "the orders too. The share that can go is that at the last point before the score is worse by more than 1 "
+        "point (a loss: by more than 1 %)."
+    ),
+    cites=("Michel et al. 2019", "Voita et al. 2019", "Sajjad et al. 2023"),
+    reads=CauseInputs(),
+    # 2: orders are compared as one family, the model with its controls document by document.
+    version=2,
+    tables={
+        "curve": Table("One row per order and number of heads (or blocks) removed; of random orders the mean.", CURVE),
+        "shares": Table("One row per order: the share that can go within 1 point (of a loss: 1 %).", SHARES),
+        "contrasts": Table(
+            "One row per pair of orders: the share that can go by the one minus that by the other. All are one family "
+            "(bootstrap of documents, max-T), two-sided; intervals are simultaneous.",
+            CONTRASTS,
+        ),
+        "order": Table(
+            "One row per order that is not random and head (or block): its place in the order; worth: its importance, "
+            "or how much worse the score is without it alone, on the half that chooses.",
+            _ORDER,
+        ),
+        "controls": Table(
+            "One row per control: what needs no training scores on the same items; difference: the whole model's score "
+            "minus that, paired by document. All controls are one family (sign flips, max-T), two-sided.",
+            _CONTROLS,
+        ),
+        "retrained": Table(
+            "One row per model, the saved one and the whole one, trained on for some steps; only with --retrain. more: "
+            "what the saved one gains beyond the whole one, paired by document, a family of one, two-sided.",
+            RETRAINED,
+            optional=True,
+        ),
+    },
+    chapter="heads",
+    needs=("states", "ablation"),
+    example="lamina prune minilm --corpus ewt --items 200 --out results/prune",
+)
+def prune(
+    encoder: HuggingFaceEncoder,
+    material: TargetData,
+    *,
+    targets: Annotated[
+        Sequence[str] | None,
+        Setting(
+            "What is scored, one of loss, pairs, qa, qa_em, tags, classes and probe:TASK@LAYER; by default the first "
+            "that the model and the data can give.",
+            option="--target",
+        ),
+    ] = None,
+    component: Annotated[Component, Setting("What is taken away: heads or blocks.")] = "head",
+    by: Annotated[Sequence[By] | None, Setting("In which order; all five by default.")] = None,
+    step: Annotated[
+        int | None, Setting("Heads or blocks taken away at a time; by default such that a curve has 15 points.", min=1)
+    ] = None,
+    draws: Annotated[int, Setting("Random orders; their mean is shown.", min=1)] = 5,
+    again: Annotated[
+        bool, Setting("Measure effects again after each step, with what is gone already; takes much longer.")
+    ] = False,
+    save: Annotated[
+        str | None,
+        Setting("Save the model at a point of a curve, as BY:REMOVED (importance:24), in the folder `model`."),
+    ] = None,
+    retrain: Annotated[
+        int | None, Setting("Train the saved model on for so many steps of 16 training texts.", min=1)
+    ] = None,
+    # Which pairs, questions and probes that means is found when inputs are loaded.
+    suite: Suite = None,  # noqa: ARG001
+    questions: AskedQuestions = None,  # noqa: ARG001
+    probes: Probes = None,  # noqa: ARG001
+    items: Annotated[int, Setting("Most texts, pairs or questions, drawn at random; half choose.", min=4)] = 500,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+) -> Tables:
+    """The score of a model against what is left of it, by five orders in which its parts are taken away.
+
+    Importance and single effects are measured once, on the half of the documents that is not scored, so that choosing
+    does not flatter the curve. With `--save`, the model at one point is saved in the folder `model` of the result and
+    loads like any other: removed heads have weights of 0 in the output projection, removed blocks are not there. With
+    `--retrain` it is trained on first, and so is the whole model for comparison.
+
+    Example:
+        >>> result = lamina.prune("smollm2", "ewt", targets=["loss"], items=50)  # doctest: +SKIP
+        >>> result.tables["curve"].columns.tolist()[:4]  # doctest: +SKIP
+        ['by', 'removed', 'left', 'share_left']
+    """
+    asked = tuple(by or ORDERS)
+    model = Interventions(encoder, heads=component == "head")
+    points = _points(model, component, step)
+    point = None if save is None else named_point(save, points[-1], component)
+    _refuse(point, asked, retrain)
+    if point is not None:
+        refuse_unsavable(encoder, model.blocks)
+    name = _one_target(encoder, targets, material)
+    (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
+    choosing, scored = halved(whole, seed)
+    learned = None if retrain is None else retraining_data(choosing, material, Schooling(retrain, seed=seed))
+    found = orders(model, choosing, asked, component, points=points, draws=draws, seed=seed, again=again)
+    drawn = curves(model, scored, found, points, samples=samples, seed=seed)
+    tables = {
+        "curve": pd.DataFrame([row for curve in drawn for row in curve.rows()], columns=list(CURVE)),
+        "shares": pd.DataFrame(share_rows(drawn), columns=list(SHARES)),
+        "contrasts": pd.DataFrame(contrast_rows(drawn), columns=list(CONTRASTS)),
+        "order": pd.DataFrame(_order_rows(found), columns=list(_ORDER)).astype({"head": "Int64"}),
+        "controls": pd.DataFrame(
+            _controls(encoder, scored, twin=twin, samples=samples, seed=seed), columns=list(_CONTROLS)
+        ),
+    }
+    skipped = {f"{name}: {why}": many for why, many in whole.skipped.items()}
+    files = {}
+    if point is not None:
+        folder, gone = save_point(model, found, point)
+        if learned is not None:
+            asked_for = {"items": items, "samples": samples, "seed": seed}
+            rows = list(retrained(model, scored, material, point, gone, folder, learned, **asked_for))
+            tables["retrained"] = pd.DataFrame(rows, columns=list(RETRAINED))
+            skipped["training texts that are scored too"] = learned.left_out
+        files = files_of(folder)
+    return Tables(
+        tables,
+        skipped,
+        data={
+            "target": name,
+            "items_choosing": len(choosing.items),
+            "items_scored": len(scored.items),
+            **_few_units(scored, material),
+        },
+        files=files,
+        scored={name: drawn[0].answers},
+    )
+
+
+@prune.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """What share can go by importance, by effect and at random; then from the top against from the bottom."""
+    return tell_findings(result)
+
+
+@prune.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per order: the score at some points, and the share that can go."""
+    return describe(result)
+
+
+@prune.costs
+def _cost(
+    _: Estimator, encoder: HuggingFaceEncoder, material: TargetData, *, targets: Sequence[str] | None,
+    component: Component, by: Sequence[By] | None, step: int | None, draws: int, again: bool, retrain: int | None,
+    items: int, twin: bool, seed: int, **__: Any,
+) -> Cost:  # fmt: skip
+    """A few items are scored as they are and without some parts; the rest are as many times the same."""
+    model = Interventions(encoder, heads=component == "head")
+    points, name = _points(model, component, step), _one_target(encoder, targets, material)
+    held: list[SubsetTarget] = []
+
+    def ask() -> None:
+        (whole,) = targets_of(encoder, [name], material, items=items, seed=seed)
+        held.extend(halved(whole, seed))
+
+    asking = time_call(ask)
+    choosing, scored = held
+    runs = _PruningRuns.of(tuple(by or ORDERS), points, draws, again=again)
+    tokens = [sum(len(row.ids) for row in each.rows) for each in (choosing, scored)]
+    once, changed = _seconds_of_a_token(model, scored, points, component)
+    seconds = asking * (1 + twin) + tokens[0] * (once + _BACKWARD * once * runs.backward + changed * runs.choosing)
+    seconds += tokens[1] * (once * (1 + twin) + changed * runs.scoring)
+    steps = 2 * (retrain or 0)
+    a_step = Schooling(1).batch * sum(tokens) / max(1, len(choosing.rows) + len(scored.rows))
+    return Cost(
+        passes=2 + twin + runs.choosing + runs.scoring,
+        texts=len(choosing.items) + len(scored.items),
+        tokens=sum(tokens),
+        steps=steps,
+        seconds=seconds + steps * a_step * _BACKWARD * once,
+        memory=memory_now(),
+    )
+
+
+class _PruningRuns(NamedTuple):
+    """How often texts are run with something taken away."""
+
+    choosing: int
+    scoring: int
+    backward: int
+
+    @classmethod
+    def of(cls, asked: Sequence[By], points: Sequence[int], draws: int, *, again: bool) -> _PruningRuns:
+        many = points[-1]
+        single = many + (sum(many - gone for gone in points[1:-1]) if again else 0)
+        lines = len(set(asked) - {RANDOM}) + draws * (RANDOM in asked)
+        return cls(single * (EFFECT in asked), lines * (len(points) - 1), int(IMPORTANCE in asked))
+
+
+def _seconds_of_a_token(
+    model: Interventions, target: SubsetTarget, points: Sequence[int], component: Component
+) -> tuple[float, float]:
+    """As it is, and with some parts taken away: mostly, some of the lowest are among them."""
+    some = list(range(0, len(target.rows), max(1, len(target.rows) // _TRIED)))[:_TRIED]
+    rows = [target.rows[at] for at in some]
+    every = parts_of(model, component)
+    edits = [PruningOrder("", every[start::2]).without(points[-1]).edit(model) for start in (0, 1)]
+
+    def run(many: int) -> None:
+        for made in model.run(rows, edits[:many], layers=target.layers):
+            target.read([some[row] for row in made.rows], made.states)
+
+    # The first call is slower.
+    run(0)
+    once = time_call(lambda: run(0))
+    both = time_call(lambda: run(2))
+    tokens = max(1, sum(len(row.ids) for row in rows))
+    return once / tokens, max(0.0, both - once) / 2 / tokens
+
+
+def _points(model: Interventions, component: Component, step: int | None) -> list[int]:
+    many = len(parts_of(model, component))
+    if step is not None and step > many:
+        raise InputError(f"--step {step}: {model.encoder.name} has only {many} {component}s to take away")
+    return points_of(many, step)
+
+
+def _one_target(encoder: HuggingFaceEncoder, targets: Sequence[str] | None, material: TargetData) -> str:
+    first, *others = chosen_targets(encoder, targets, material)
+    if targets is not None and others:
+        raise InputError(f"one target at a time: a curve is of one score; got {', '.join([first, *others])}")
+    return first
+
+
+def _refuse(point: Any, asked: Sequence[str], retrain: int | None) -> None:
+    if point is not None and point.by not in asked:
+        raise InputError(f"--save {point.by}:{point.removed}: name the order with --by {point.by} too")
+    if retrain is not None and point is None:
+        raise InputError("--retrain trains the saved model on; say which with --save, such as --save importance:24")
+
+
+def _order_rows(found: Sequence[PruningOrder]) -> Iterator[tuple[Any, ...]]:
+    for order in found:
+        if order.by != RANDOM:
+            for place, (block, head) in enumerate(order.parts, start=1):
+                worth = np.nan if order.worth is None else order.worth[block, head]
+                yield order.by, place, block + 1, None if head is None else head + 1, worth
+
+
+def _controls(
+    encoder: HuggingFaceEncoder, target: SubsetTarget, *, twin: bool, samples: int, seed: int
+) -> Iterator[tuple[Any, ...]]:
+    whole = measure(Interventions(encoder, heads=False), target, [])[0]
+    scores: dict[str, TargetScores] = {}
+    if target.chance is not None and isfinite(target.chance):
+        scores[GUESS] = TargetScores(target.chance * whole.counts, whole.counts)
+    if twin:
+        other = encoder.random_twin(seed)
+        scores[TWIN] = measure(Interventions(other, heads=False), target.of(other), [])[0]
+    tests = effects_of([ScoreChange(each, whole, target.units) for each in scores.values()])
+    for (name, each), test in zip(scores.items(), tests, strict=True):
+        found = score_draws([each], target.units, samples=samples, seed=seed)
+        value, low, high = (float(number[0]) for number in (found.value, *found.interval))
+        yield name, value, low, high, test.value, *(getattr(test, _OF.get(field, field)) for field in TESTED)
+
+
+_OF = {"p_adjusted": "p"}
+"""Column of a test -> its field in `Effect`, where that is another."""
+
+
+def _few_units(target: SubsetTarget, material: TargetData) -> dict[str, Any]:
+    """What is scored is half of the documents: where these are few, the result warns."""
+    many = len(set(target.units))
+    if many >= LEAST_DOCUMENTS:
+        return {}
+    known = target.name != PAIRS and any(text.doc for text in material.scored)
+    return {"scored_from": {"documents" if known else "items": many}}

@@ -1,0 +1,299 @@
+"""Layers of a fine-tuned model put back, frozen or drawn anew: which ones, and how well the task is then done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from lamina.analyses.behaviour.perturb.scores import some_texts
+from lamina.encoders.contract import SPECIAL
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.layer_weights import Layers, exchanged, weights_of
+from lamina.encoders.rows import Row as EncoderRow
+from lamina.probes import pointing, softmax
+from lamina.progress import progress
+from lamina.training.classes import Classifying
+from lamina.training.objective import (
+    IGNORED,
+    Item,
+    Objective,
+    Outcome,
+    Row,
+    Runs,
+    Score,
+    drawn_score,
+    over_seeds,
+    text_of,
+)
+from lamina.training.reading import Sets
+from lamina.training.recipes import Plan
+from lamina.training.spans import Answering
+from lamina.training.tags import Tagging, last_pieces
+
+if TYPE_CHECKING:
+    from lamina.training.finetune import Finetuning
+
+
+How = Literal["restore", "freeze", "reset"]
+HOWS: tuple[How, ...] = ("restore", "freeze", "reset")
+RANDOM, TRANSFER = "random", "transfer"
+"""In the table of effects: random weights instead of pretrained ones; a linear head on a frozen layer."""
+
+
+class LayerRange(NamedTuple):
+    """Layers from the first to the last, both included; 0 are the embeddings."""
+
+    first: int
+    last: int
+
+
+class ChangedLayers(NamedTuple):
+    """How the scored texts were done with some layers changed."""
+
+    how: str
+    span: LayerRange
+    runs: Runs
+    against: Runs
+    """How they were done by the model without the change."""
+
+
+def score_of(runs: Runs, metric: str, *, samples: int, seed: int) -> Score:
+    """One metric over all texts, with draws over documents; the mean over seeds."""
+    return over_seeds([drawn_score(each, metric, seed=seed, samples=samples) for each in runs])
+
+
+def some_of(candidates: Sequence[int], points: int | None) -> list[int]:
+    """So many of them, evenly spread, with both ends; all where no number is given.
+
+    Example:
+        >>> some_of(range(7), 3), some_of(range(7), 1), some_of(range(3), None)
+        ([0, 3, 6], [6], [0, 1, 2])
+    """
+    if points is None or points >= len(candidates):
+        return list(candidates)
+    if points == 1:
+        return [candidates[-1]]
+    places = np.linspace(0, len(candidates) - 1, points).round().astype(int)
+    return [candidates[place] for place in places]
+
+
+def spans_of(how: How, blocks: int, points: int | None) -> list[LayerRange]:
+    """The layers that are changed together: from 0 on (freeze), to the top (reset), or both, and single ones (restore).
+
+    Example:
+        >>> [tuple(span) for span in spans_of("restore", 2, None)]
+        [(0, 0), (0, 1), (0, 2), (1, 2), (2, 2), (1, 1)]
+        >>> [tuple(span) for span in spans_of("reset", 6, 2)]
+        [(1, 6), (6, 6)]
+    """
+    upwards = [LayerRange(0, last) for last in some_of(range(blocks + 1), points)]
+    downwards = [LayerRange(first, blocks) for first in some_of(range(1, blocks + 1), points)]
+    if how == "restore":
+        single = [LayerRange(layer, layer) for layer in some_of(range(blocks + 1), points)]
+        return list(dict.fromkeys([*upwards, *downwards, *single]))
+    return upwards if how == "freeze" else downwards
+
+
+def put_back(
+    learning: Finetuning,
+    model: Any,
+    layers: Layers,
+    source: HuggingFaceEncoder,
+    spans: Sequence[LayerRange],
+    *,
+    what: str,
+) -> Iterator[tuple[LayerRange, list[Outcome]]]:
+    """A tuned model's scored texts, with the layers of each span as they are in another model."""
+    with progress(what, len(spans)) as advance:
+        for span in spans:
+            names = [name for own in layers[span.first : span.last + 1] for name in own]
+            with exchanged(model, weights_of(source, names)):
+                yield span, learning.judge(model)
+            advance()
+
+
+def plans_of(plan: Plan, how: How, spans: Iterable[LayerRange]) -> dict[LayerRange, Plan]:
+    """For each span, the settings of a fine-tuning in which its layers are frozen, or begin anew."""
+    return {
+        span: plan._replace(freeze=span.last) if how == "freeze" else plan._replace(reset=span.last - span.first + 1)
+        for span in spans
+    }
+
+
+def tuned_again(learning: Finetuning, plan: Plan, seeds: Sequence[int], work: Path, name: str) -> list[list[Outcome]]:
+    """The scored texts of models tuned with a plan, one per seed; the models are not kept."""
+    return [learning.learn(plan._replace(seed=seed), work / f"{name}-seed-{seed}").scored for seed in seeds]
+
+
+def unchanged(
+    learning: Finetuning, plan: Plan, own: Sequence[Outcome] | None, seeds: Sequence[int], work: Path
+) -> list[Sequence[Outcome]]:
+    """The scored texts of models tuned with nothing frozen or reset; `own` are those of a model with this very plan."""
+    return [
+        own if own is not None and seed == plan.seed else tuned_again(learning, plan, [seed], work, "unchanged")[0]
+        for seed in seeds
+    ]
+
+
+# Layer transferability: a linear head on every frozen layer, scored as the fine-tuned model is.
+
+_MEMORY = 2**30
+"""Bytes of vectors that are held at a time: layers are read in as many passes as that takes."""
+_LEAST = 1e-30
+"""Probabilities below it count as this, so that they have a logarithm."""
+
+Vectors = list[Float[np.ndarray, "place width"]]
+"""Of each row, what the head reads."""
+
+
+class LinearHead(NamedTuple):
+    """A linear head on one layer."""
+
+    layer: int
+    outcomes: list[Outcome] | None
+    """How it did on the scored texts; None where it could not be fitted."""
+
+
+def some_items(items: Sequence[Item], most: int, seed: int) -> tuple[Item, ...]:
+    """At most so many texts or questions, drawn by the hash of their ids, in their order."""
+    chosen = {id(text) for text in some_texts(map(text_of, items), most, seed)}
+    return tuple(item for item in items if id(text_of(item)) in chosen)
+
+
+def has_linear_head(objective: Objective) -> bool:
+    """Whether a linear head on single layers can learn it: tags, classes and spans, but not masked words."""
+    return isinstance(objective, Tagging | Classifying | Answering)
+
+
+def linear_heads(encoder: HuggingFaceEncoder, objective: Objective, sets: Sets) -> Iterator[LinearHead]:
+    """A linear head for every layer, fitted until nothing changes any more; the penalty is chosen on the selection set.
+
+    A word is read at its last piece, a text by the mean over its words' pieces, and an answer by where it starts and
+    where it ends, each a softmax over the tokens of a window.
+    """
+    rows = [_rows(objective, items) for items in (sets.train, sets.select, sets.scored)]
+    one = isinstance(objective, Classifying)
+    held = sum(1 if one else len(_places(objective, row)) for own in rows for row in own)
+    at_once = max(1, _MEMORY // max(1, held * encoder.width * 4))
+    with progress(f"linear heads on {encoder.name}", encoder.layers) as advance:
+        for first in range(0, encoder.layers, at_once):
+            layers = range(first, min(first + at_once, encoder.layers))
+            read = [_vectors(encoder, objective, own, layers) for own in rows]
+            for at, layer in enumerate(layers):
+                vectors = [each[at] for each in read]
+                yield LinearHead(layer, _fit_and_judge(objective, sets.scored, rows, vectors, encoder.device))
+                advance()
+
+
+def _rows(objective: Objective, items: Sequence[Item]) -> list[Row]:
+    noted = objective.noted.copy()
+    rows = [row for number, item in enumerate(items) for row in objective.rows(number, item)]
+    objective.noted = noted
+    return rows
+
+
+def _places(objective: Objective, row: Row) -> np.ndarray:
+    """The tokens of a row that a head reads."""
+    if isinstance(objective, Tagging):
+        return np.array(last_pieces(row.words), int)
+    everything = np.arange(len(row.ids))
+    said = np.flatnonzero(row.words != SPECIAL)
+    return said if isinstance(objective, Classifying) and len(said) else everything
+
+
+def _vectors(
+    encoder: HuggingFaceEncoder, objective: Objective, rows: Sequence[Row], layers: Sequence[int]
+) -> list[Vectors]:
+    """By layer, the vectors of each row."""
+    nothing = np.zeros((0, encoder.width), np.float32)
+    found: list[Vectors] = [[nothing] * len(rows) for _ in layers]
+    whole = slice(0)
+    read = [EncoderRow(row.item, row.ids, row.types, row.words, whole, whole) for row in rows]
+    for group in encoder.row_groups([len(row.ids) for row in rows]):
+        hidden = encoder.hidden([read[number] for number in group])
+        for at, layer in enumerate(layers):
+            states = hidden[layer].float().cpu().numpy()
+            for own, number in zip(states, group, strict=True):
+                taken = own[_places(objective, rows[number])]
+                found[at][number] = taken.mean(0, keepdims=True) if isinstance(objective, Classifying) else taken
+    return found
+
+
+def _fit_and_judge(
+    objective: Objective,
+    items: Sequence[Item],
+    rows: Sequence[Sequence[Row]],
+    vectors: Sequence[Vectors],
+    device: torch.device,
+) -> list[Outcome] | None:
+    """`rows` and `vectors` are those to learn from, to select by and to score."""
+    fit = _fit_spans if isinstance(objective, Answering) else _fit_classes
+    outputs = fit(objective, rows, vectors, device)
+    if outputs is None:
+        return None
+    told: list[list[object]] = [[] for _ in items]
+    for row, made in zip(rows[2], outputs, strict=True):
+        told[row.item] += objective.read([row], made, {})
+    noted = objective.noted.copy()
+    judged = [objective.judge(item, said) for item, said in zip(items, told, strict=True)]
+    objective.noted = noted
+    return judged
+
+
+Outputs = list[dict[str, torch.Tensor]]
+"""Of each row, what a model with a head would put out."""
+
+
+def _fit_classes(
+    objective: Objective, rows: Sequence[Sequence[Row]], vectors: Sequence[Vectors], device: torch.device
+) -> Outputs | None:
+    learn, select = (_examples(objective, rows[at], vectors[at]) for at in (0, 1))
+    probe = softmax.fit(learn, select, len(objective.labels), device)
+    if not probe.converged:
+        return None
+    outputs: Outputs = []
+    for row, own in zip(rows[2], vectors[2], strict=True):
+        said = torch.from_numpy(np.log(np.maximum(probe.probabilities(own), _LEAST)))
+        if isinstance(objective, Tagging):
+            logits = torch.zeros(1, len(row.ids), len(objective.labels), dtype=said.dtype)
+            logits[0, _places(objective, row)] = said
+        else:
+            logits = said
+        outputs.append({"logits": logits})
+    return outputs
+
+
+def _examples(objective: Objective, rows: Sequence[Row], vectors: Vectors) -> softmax.Examples:
+    labels = [
+        np.atleast_1d(row.labels[_places(objective, row)] if isinstance(objective, Tagging) else row.labels)
+        for row in rows
+    ]
+    gold, held = np.concatenate(labels).astype(int), np.concatenate(vectors)
+    known = gold != IGNORED
+    return softmax.Examples(held[known], gold[known])
+
+
+def _fit_spans(
+    _: Objective, rows: Sequence[Sequence[Row]], vectors: Sequence[Vectors], device: torch.device
+) -> Outputs | None:
+    probes = []
+    for end in (0, 1):
+        learn, select = (_pointed(rows[at], vectors[at], end) for at in (0, 1))
+        probes.append(pointing.fit(learn, select, device))
+    if not all(probe.converged for probe in probes):
+        return None
+    names = ("start_logits", "end_logits")
+    return [
+        {name: torch.from_numpy(probe.logits(own))[None] for name, probe in zip(names, probes, strict=True)}
+        for own in vectors[2]
+    ]
+
+
+def _pointed(rows: Sequence[Row], vectors: Vectors, end: int) -> pointing.Pointed:
+    gold = np.array([row.labels[end] for row in rows], int)
+    return pointing.Pointed(np.concatenate(vectors), np.array([len(own) for own in vectors], int), gold)

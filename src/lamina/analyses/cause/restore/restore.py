@@ -1,0 +1,704 @@
+"""Fine-tuning undone: which layers of a tuned model can go back to what they were, or need not be tuned at all?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from lamina.analyses.cause.restore.layers import (
+    HOWS,
+    RANDOM,
+    TRANSFER,
+    ChangedLayers,
+    How,
+    LayerRange,
+    has_linear_head,
+    linear_heads,
+    plans_of,
+    put_back,
+    score_of,
+    some_items,
+    spans_of,
+    tuned_again,
+    unchanged,
+)
+from lamina.analyses.finetune import LEARNED, as_sets
+from lamina.corpora.corpus import fingerprint_of
+from lamina.encoders import Encoder
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.layer_weights import layer_weights, refuse_unlike
+from lamina.errors import CorpusError, InputError, LaminaError, ModelError
+from lamina.framework.declare import Overview, Table, Tables, analysis
+from lamina.framework.estimate import Cost, Estimator, memory_now, time_call
+from lamina.framework.inputs import FORMAT, LIMIT, Input, LoadedInputs, Reads, as_encoder, describe_models, short_name
+from lamina.framework.settings import DeclaredSetting, Samples, Seed, Setting, Twin
+from lamina.results.finding import Finding, Source, best_in_words, cell, finding, number, rows_of
+from lamina.results.result import Result
+from lamina.stats.best import leads
+from lamina.stats.status import SURE, Contrast, Status, status_of
+from lamina.training.attention import WindowedEncoder
+from lamina.training.heads import source_of, with_padding
+from lamina.training.objective import Runs, means, score_contrasts, text_of, unit_kind
+from lamina.training.provenance import refuse_used
+from lamina.training.reading import Sets, apart
+from lamina.training.recipes import LOWER_IS_BETTER, Plan
+from lamina.training.tuned import Tuned
+
+if TYPE_CHECKING:
+    from lamina.activations import Runtime
+    from lamina.corpora import Corpus
+
+
+# What fine-tuning undone shows, in sentences and as a table for the terminal.
+
+POINT = 0.01
+"""A loss of score that counts as none."""
+NAMES = {"f1": "F1", "exact_match": "exact match"}
+"""Metric -> its name in a sentence, where that is another."""
+SINGLE, LINEAR = "single layers", "linear heads"
+"""Kinds of rows of the table `best`."""
+_DONE = {"restore": "put back", "freeze": "frozen while tuning", "reset": "drawn anew before tuning"}
+
+
+def metric_of(result: Result) -> str:
+    """The task's own metric: the first that is noted."""
+    return str(result.tables["references"]["metric"].iloc[0])
+
+
+def tell_findings(result: Result) -> Iterator[Finding]:
+    """The lower half, how far layers can go back, single layers, linear heads, and layers frozen or drawn anew."""
+    if result.tables["effects"].empty:
+        return
+    rows = list(rows_of(result.tables["effects"]))
+    changed = {how: [row for row in rows if row.how == how] for how in dict.fromkeys(row.how for row in rows)}
+    restored, seeds = changed.get("restore", []), int(result.provenance.parameters.get("seeds", 1))
+    yield from _halves(restored)
+    yield from _how_far("restore", [row for row in restored if row.first == 0], seeds)
+    yield from _single(result, [row for row in restored if row.first == row.last])
+    yield from _linear_findings(result, changed.get(TRANSFER, []))
+    yield from _how_far("freeze", changed.get("freeze", []), seeds)
+    yield from _how_far("reset", changed.get("reset", []), seeds)
+
+
+def _contrast(row: Any) -> Contrast:
+    return Contrast.of(row, "effect")
+
+
+def _loss_of_score(row: Any) -> float:
+    """Above 0 where the score is worse, whatever the metric."""
+    return float(row.effect) if row.metric in LOWER_IS_BETTER else -float(row.effect)
+
+
+def _status(row: Any) -> Status:
+    return status_of(row.low, row.high, row.p_adjusted, needed=row.needed, margin=POINT)
+
+
+def _source(row: Any) -> Source:
+    return Source("effects", {"how": row.how, "first": row.first, "last": row.last})
+
+
+def _name(row: Any) -> str:
+    return NAMES.get(row.metric, str(row.metric))
+
+
+def _finding_of(row: Any, **words: Any) -> Finding:
+    """A finding about the difference of one row from the model without the change."""
+    said = {"contrast": "difference", "test": _contrast(row), "unit": row.unit, "margin": POINT, "digits": 3}
+    return finding(**{**said, "source": _source(row), **words})
+
+
+def _halves(rows: Sequence[Any]) -> Iterator[Finding]:
+    """Whether what fine-tuning changed in the lower layers matters, beside what it changed above them."""
+    blocks = max((row.last for row in rows), default=0)
+    spans = {(row.first, row.last): row for row in rows}
+    half, rest = spans.get((0, blocks // 2)), spans.get((blocks // 2 + 1, blocks))
+    if half is None or blocks < 2:
+        return
+    score = f"with {_layers(half)} put back {_name(half)} is {number(half.value)}"
+    beside = f", with {_layers(rest)} put back {number(rest.value)}" if rest is not None else ""
+    yield _finding_of(
+        half,
+        claim=f"What fine-tuning changed in the lower half matters: {score}{beside}"
+        if _loss_of_score(half) > 0
+        else f"Without what fine-tuning changed in the lower half the model does better: {score}{beside}",
+        whether="what fine-tuning changed in the lower half matters",
+        absent=f"What fine-tuning changed in the lower half hardly matters: {score}{beside}",
+        contrast=f"{_layers(half)} put back minus tuned",
+        source=[_source(each) for each in (half, rest) if each is not None],
+        importance=("answers", "localised"),
+    )
+
+
+def _how_far(how: str, rows: Sequence[Any], seeds: int) -> Iterator[Finding]:
+    """The most layers that can be changed for less than a point; where not even the fewest can, these."""
+    if not rows:
+        return
+    ordered = sorted(rows, key=lambda row: row.last - row.first)
+    free = [_status(row) == "null" or (_status(row) == "clear" and _loss_of_score(row) < 0) for row in ordered]
+    count = free.index(False) if False in free else len(free)
+    row, done = ordered[max(count - 1, 0)], _DONE[how]
+    scores = f"{_name(row)} {number(row.value, digits=3)} against {number(row.baseline, digits=3)}"
+    better = "better" if _loss_of_score(row) < 0 else "worse"
+    yield _finding_of(
+        row,
+        claim=f"With {_layers(row)} {done} the model does {better}: {scores}",
+        whether=f"{_layers(row)} can be {done} within 1 point",
+        absent=f"{_layers(row).capitalize()} can be {done} within 1 point: {scores}",
+        importance=("answers",),
+        note="One training each: how much other seeds differ is not in the interval."
+        if how != "restore" and seeds == 1
+        else "",
+    )
+
+
+def _single(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+    """The layers whose tuning matters most, if that of any does."""
+    if len(rows) < 2:
+        return
+    if all(_status(row) == "null" for row in rows):
+        most = max(rows, key=lambda row: max(abs(row.low), abs(row.high)))
+        yield _finding_of(
+            most,
+            claim="",
+            whether="",
+            absent=f"No single layer needs its tuning: put back alone, each costs less than 1 point, as layer "
+            f"{most.first} does",
+            importance=("answers", "localised"),
+        )
+        return
+    yield from _best(
+        result,
+        SINGLE,
+        claim="Of single layers, the tuning of {best} matters most: put back alone, layer {first} leaves {name} at "
+        "{value}, layer {other} at {other_value}",
+        whether="the tuning of any single layer matters more than that of another",
+        absent="The tuning of no single layer matters more than that of another",
+    )
+
+
+def _best(result: Result, what: str, *, claim: str, whether: str, absent: str) -> Iterator[Finding]:
+    """Which layers are among the best; the contrast is that of the first with the layer outside that is closest."""
+    table = result.tables["best"]
+    rows = [row for row in rows_of(table) if row.what == what]
+    if len(rows) < 2:
+        return
+    first = next(row for row in rows if row.lead != row.lead)
+    outside = [row for row in rows if not row.among_best]
+    others = outside or [row for row in rows if row.lead == row.lead]
+    other = max(others, key=lambda row: (row.p_beaten, -row.lead)) if outside else max(others, key=lambda row: row.lead)
+    best = best_in_words([row.layer for row in rows], [row.among_best for row in rows])
+    scores = {"value": number(first.value, digits=3), "other_value": number(other.value, digits=3)}
+    yield finding(
+        claim=claim.format(best=best, first=first.layer, name=_name(first), other=other.layer, **scores),
+        whether=whether,
+        absent=absent,
+        contrast=f"difference of layers {first.layer} and {other.layer}",
+        test=Contrast(other.lead, other.low, other.high, other.p_beaten, int(other.units), int(other.needed)),
+        source=Source("best", {"what": what}),
+        unit=first.unit,
+        importance=("localised",),
+        margin=POINT,
+        digits=3,
+    )
+
+
+def _linear_findings(result: Result, rows: Sequence[Any]) -> Iterator[Finding]:
+    """Whether a linear head on a frozen layer does as well as tuning everything; which layers are best for one."""
+    if not rows:
+        return
+    alike = [row for row in rows if _status(row) == "null" or (_status(row) == "clear" and _loss_of_score(row) < 0)]
+    behind = [row for row in rows if row not in alike and row.p_adjusted < SURE and _loss_of_score(row) > 0]
+    if alike:
+        row = min(alike, key=_loss_of_score)
+    elif len(behind) == len(rows):
+        # That none reaches it is as sure as the least sure of the differences.
+        row = max(behind, key=lambda row: (row.p_adjusted, -_loss_of_score(row)))
+    else:
+        row = min((row for row in rows if row not in behind), key=_loss_of_score)
+    scores = f"{_name(row)} {number(row.value, digits=3)} on layer {row.first}, tuned {number(row.baseline, digits=3)}"
+    head = f"a linear head on frozen layer {row.first}"
+    yield _finding_of(
+        row,
+        claim=f"No linear head on a frozen layer does as well as tuning all layers: {scores}"
+        if _loss_of_score(row) > 0
+        else f"{head.capitalize()} does better than tuning all layers: {scores}",
+        whether=f"{head} does as well as tuning all layers, within 1 point",
+        absent=f"{head.capitalize()} does as well as tuning all layers: {scores}",
+        source=Source("effects", {"how": row.how}),
+        importance=("answers",),
+    )
+    yield from _best(
+        result,
+        LINEAR,
+        claim="A linear head does best on frozen {best}: {name} {value} on layer {first}, {other_value} on "
+        "layer {other}",
+        whether="any frozen layer is better for a linear head than another",
+        absent="No frozen layer is better for a linear head than another",
+    )
+
+
+def _layers(row: Any) -> str:
+    return f"layer {row.first}" if row.first == row.last else f"layers {row.first} to {row.last}"
+
+
+def describe(result: Result) -> Iterator[Overview]:
+    """One row per change and layers, and one per linear head."""
+    about, metric = result.provenance, metric_of(result)
+    rows: list[tuple[str | int, ...]] = [
+        (row.what, "", cell(row.value, row.low, row.high), "")
+        for row in rows_of(result.tables["references"])
+        if row.metric == metric
+    ]
+    values = _intervals(result)
+    for row in rows_of(result.tables["effects"]):
+        if row.how == RANDOM:
+            continue
+        layers = str(row.first) if row.first == row.last else f"{row.first}-{row.last}"
+        score = values[(row.how, row.first, row.last)]
+        rows.append((row.how, layers, cell(*score), cell(row.effect, row.low, row.high)))
+    title = f"{about.model['name']}: {about.model.get('task', 'its task')} on {about.corpus['name']}"
+    yield Overview(title, ("what", "layers", metric, "difference from tuned"), rows)
+
+
+def _intervals(result: Result) -> dict[tuple[Any, ...], tuple[float, float, float]]:
+    """How, first and last layer -> the score with its interval."""
+    found: dict[tuple[Any, ...], tuple[float, float, float]] = {}
+    for row in rows_of(result.tables["restore"]):
+        found[row.how, row.first, row.last] = (row.value, row.low, row.high)
+    if "transfer" in result.tables:
+        for row in rows_of(result.tables["transfer"]):
+            found[TRANSFER, row.layer, row.layer] = (row.value, row.low, row.high)
+    return found
+
+
+# What `restore` reads: a fine-tuned model, the model it came from, and the texts it was tuned and scored on.
+
+
+class TunedModel(Reads):
+    """A model that lamina fine-tuned, the one it came from, and the three sets of its data.
+
+    The analysis's function gets a `Tuned`, an encoder and `Sets`; whether these are the very model and texts of the
+    fine-tuning is in the data's description as `as_tuned`.
+    """
+
+    default: ClassVar[None] = None
+    inputs: ClassVar = (
+        Input("model", "A folder that `lamina finetune` wrote.", metavar="TUNED", kind="model"),
+        Input(
+            "data",
+            "Data with the tuned model's task: a name or a path; by default what it was tuned on.",
+            default=None,
+            option="--data",
+            kind="questions",
+        ),
+        Input(
+            "before",
+            "The model before fine-tuning; by default the one that the folder names.",
+            default=None,
+            option="--before",
+        ),
+    )
+
+    @property
+    def options(self) -> tuple[DeclaredSetting, ...]:
+        """See `Reads.options`."""
+        return (FORMAT, LEARNED, replace(LIMIT, about=Setting("Take only the first N texts of each set.", min=1)))
+
+    def load(
+        self, given: Mapping[str, Any], options: Mapping[str, Any], settings: Mapping[str, Any], runtime: Runtime
+    ) -> LoadedInputs:
+        """See `Reads.load`."""
+        tuned = Tuned.of(as_encoder(given["model"], {}, runtime))
+        before = _before(tuned, given["before"], runtime)
+        sets = _sets(tuned, given["data"], options)
+        refuse_used(source_of(tuned.encoder), map(text_of, sets.scored), f"{sets.name} (scored)")
+        model = describe_models((tuned.encoder,))
+        # The head's weights are no part of an encoder's fingerprint.
+        weights = fingerprint_of(model["fingerprint"], before.fingerprint, tuned.weights)
+        model |= {"fingerprint": weights, "task": tuned.task, "before": before.describe()}
+        names = (short_name(given["model"], tuned.encoder), Path(sets.name).stem, tuned.task)
+        data = {**sets.describe(), "as_tuned": tuned.is_from(before, sets)}
+        return LoadedInputs((tuned, before, sets), model, data, names)
+
+    def in_report(self, encoder: Encoder, texts: Corpus, train: Corpus | None) -> dict[str, Any] | None:
+        """A report is of a model that need not be tuned."""
+        return None
+
+
+def _before(tuned: Tuned, named: Any, runtime: Runtime) -> HuggingFaceEncoder:
+    """The model before fine-tuning: as named, or as the folder says, which then has to have the same weights."""
+    base = tuned.about.get("base", {})
+    home = base.get("folder", "")
+    known = home if home and Path(home).is_dir() else base.get("name", "")
+    try:
+        before = as_encoder(known if named is None else named, {}, runtime)
+    except LaminaError as error:
+        if named is not None:
+            raise
+        raise ModelError(
+            f"{tuned.folder} was tuned from {known}, which cannot be loaded; name that model with --before ({error})"
+        ) from error
+    if not isinstance(before, HuggingFaceEncoder):
+        raise ModelError(f"{before.name} has no blocks whose weights could be put back; name a transformer")
+    refuse_unlike(tuned.encoder, before, layer_weights(tuned.encoder))
+    if named is None and before.fingerprint != base.get("fingerprint"):
+        raise ModelError(
+            f"{tuned.folder} was tuned from {before.name}, and the {before.name} of today has other weights; name the "
+            "model it was tuned from with --before"
+        )
+    with_padding(before.tokenizer)
+    return before
+
+
+def _sets(tuned: Tuned, data: Any, options: Mapping[str, Any]) -> Sets:
+    """The three sets as named, or as the folder says."""
+    about = tuned.about
+    asked = about["data"].get("asked", {})
+    if data is None:
+        kept = {name: asked.get(name) if options[name] is None else options[name] for name in options}
+        data, options = asked.get("data", about["data"]["name"]), {**options, **kept}
+        named = False
+    else:
+        named = True
+    view = about.get("view") or {}
+    settings = {
+        "task": tuned.task,
+        "length": about["length"],
+        "setting": view.get("setting", "distractor"),
+        "babi_tasks": view.get("tasks"),
+    }
+    try:
+        return apart(as_sets(data, options, settings, tuned.encoder))
+    except CorpusError as error:
+        if named:
+            raise
+        raise CorpusError(f"{tuned.folder} was tuned on {data!r}: {error}; name its data with --data") from error
+
+
+_RESTORE = ("how", "first", "last", "value", "low", "high")
+_RANDOM = ("first", "last", "value", "low", "high")
+_EFFECTS = (
+    "how", "first", "last", "metric", "baseline", "value", "effect", "low", "high", "p_adjusted", "units", "needed",
+    "unit",
+)  # fmt: skip
+_BEST = (
+    "what", "layer", "metric", "value", "lead", "low", "high", "p_beaten", "among_best", "units", "needed", "unit",
+)  # fmt: skip
+_REFERENCES = ("what", "metric", "count", "value", "low", "high")
+_TRANSFER = ("layer", "value", "low", "high")
+TUNED, AGAIN, CONSTANT = "tuned", "tuned again", "most frequent answer"
+"""Rows of `references`."""
+_FEW_POINTS = 3
+"""Places at which layers are frozen or begin anew, where nobody says how many: each is a fine-tuning."""
+_TRIED = 20
+"""Texts that are tried to tell how long all of them take."""
+
+
+@analysis(
+    title="Fine-tuning undone",
+    question="Which layers of a fine-tuned model can go back to what they were, and which need not be tuned at all?",
+    method=(
+        "The weights of layers 0 to l of the fine-tuned model, of l to the top, and of single layers are put back to "
+        "those before fine-tuning, and the scored texts are done again; the head stays as it was tuned. Random weights "
+        "in the same layers are the control. When asked, the model is tuned again by the same recipe with layers 0 to "
+        "l frozen, or with its top blocks drawn anew. A linear head on each frozen layer of the model before "
+        "fine-tuning shows what no layer has to be tuned for. 95 % intervals resample documents; differences are "
+        "paired by document, and adjusted for all layers that were tried."
+    ),
+    cites=("Hao et al. 2019", "Liu et al. 2019", "Merchant et al. 2020", "Tamkin et al. 2020", "Zhang et al. 2021"),
+    reads=TunedModel(),
+    # 2: all layers of one kind of change are a family with simultaneous intervals; layers that matter most are a set.
+    version=2,
+    tables={
+        "restore": Table(
+            "One row per change and layers from first to last: the score of the tuned model's task with these put back "
+            "(restore), frozen while tuning (freeze) or drawn anew before it (reset).",
+            _RESTORE,
+        ),
+        "random": Table("The same layers with random weights instead of pretrained ones.", _RANDOM, optional=True),
+        "effects": Table(
+            "One row per change and layers: the difference from the model without it, paired by document; random: "
+            "random weights; transfer: a linear head on a frozen layer. All rows of one change are a family (max-T), "
+            "two-sided; intervals are simultaneous.",
+            _EFFECTS,
+        ),
+        "best": Table(
+            "One row per layer put back alone, and per linear head: lead: how much more putting back the layer that "
+            "matters most costs (the best linear head scores); p_beaten: that another layer matters more (scores "
+            "higher), below .05 the layer is not among_best. Each kind is a family.",
+            _BEST,
+        ),
+        "references": Table(
+            "One row per model without a change and metric: as it was tuned, tuned again by the same recipe where "
+            "steps, seeds or texts differ, and the most frequent answer of the training texts.",
+            _REFERENCES,
+        ),
+        "transfer": Table(
+            "One row per layer: a linear head on the frozen layer of the model before fine-tuning.",
+            _TRANSFER,
+            optional=True,
+        ),
+        "transfer_twin": Table("The same of the twin with random weights.", _TRANSFER, optional=True),
+    },
+    chapter="answering",
+    example="lamina restore runs/pos --items 500 --out results/restore",
+)
+def restore(
+    tuned: Tuned,
+    before: HuggingFaceEncoder,
+    sets: Sets,
+    *,
+    how: Annotated[
+        Sequence[How],
+        Setting(
+            "What is done with layers: restore (put back), freeze (0 to l, while tuning) or reset (top blocks, before "
+            "tuning); the last two tune again for every point."
+        ),
+    ] = ("restore",),
+    points: Annotated[
+        int | None,
+        Setting("Layers l that are tried, evenly spread; by default all for restore, 3 for freeze and reset.", min=1),
+    ] = None,
+    items: Annotated[int, Setting("Most scored texts, drawn at random.", min=2)] = 1000,
+    transfer: Annotated[bool, Setting("Fit a linear head on every frozen layer too.")] = True,
+    learn: Annotated[int, Setting("Most training texts of the linear heads, drawn at random.", min=2)] = 2000,
+    max_steps: Annotated[
+        int | None,
+        Setting("Freeze, reset: stop after this many steps; as the model was tuned by default.", min=1),
+    ] = None,
+    seeds: Annotated[
+        int, Setting("Freeze, reset: how often each is tuned, from the tuned model's own seed on.", min=1)
+    ] = 1,
+    samples: Samples = 1000,
+    twin: Twin = True,
+    seed: Seed = 0,
+    work: Path,
+) -> Tables:
+    """Put layers of a fine-tuned model back, freeze them or draw them anew, and score its task each time.
+
+    Layer 0 are the embeddings, layer l is block l; the head stays as it was tuned. The model is scored on the texts
+    that it was scored on after fine-tuning, and by the same rules. `lamina finetune --freeze L` and `--reset N` keep
+    the models that `freeze` and `reset` only score. A run that was stopped continues: run the same command again.
+
+    Example:
+        >>> result = lamina.restore("runs/pos", out="results/restore", items=500)  # doctest: +SKIP
+        >>> result.tables["restore"].columns.tolist()  # doctest: +SKIP
+        ['how', 'first', 'last', 'value', 'low', 'high']
+    """
+    chosen, own_seed = _chosen(how), seed if twin else None
+    skipped: Counter[str] = Counter(sets.left_out)
+    asked = replace(sets, scored=some_items(sets.scored, items, seed))
+    skipped[f"scored texts beyond the {items:,} drawn"] = len(sets.scored) - len(asked.scored)
+    learning = tuned.learning(asked)
+    own = learning.judge(tuned.model)
+    skipped.update({f"scored: {why}": count for why, count in learning.objective.noted.items()})
+    references: dict[str, Runs] = {TUNED: [own]}
+    found: list[ChangedLayers] = []
+    if "restore" in chosen:
+        found += _put_back(tuned, before, learning, own, points, own_seed)
+    plan = _plan(tuned, max_steps)
+    seeds_used = range(plan.seed, plan.seed + seeds)
+    trained: list[How] = [each for each in chosen if each != "restore"]
+    if trained:
+        # With the very model, texts and settings of the tuned model, tuning again would only make it once more.
+        known = own if tuned.is_from(before, sets) and plan == tuned.plan else None
+        again = tuned.learning(asked, before)
+        base = unchanged(again, plan, known, seeds_used, work)
+        if known is None or seeds > 1:
+            references[AGAIN] = base
+        for each in trained:
+            found += _tuned_again(each, again, plan, base, points, seeds_used, work)
+    heads = _heads(tuned, before, asked, own, learn, seed, own_seed, skipped) if transfer else {}
+    references[CONSTANT] = [learning.objective.constant(sets.train, asked.scored)]
+    metric, drawn = learning.objective.metric, {"samples": samples, "seed": seed}
+    tables = _tables(found, heads, references, metric, drawn)
+    linear = heads.get("transfer", [])
+    tables["effects"] = effect_table([*found, *linear], metric, unit_kind(asked.scored), seed=seed)
+    tables["best"] = best_table(found, linear, metric, unit_kind(asked.scored), **drawn)
+    return Tables(
+        tables,
+        {why: count for why, count in skipped.items() if count},
+        seeds=tuple(seeds_used) if trained else None,
+        scored={tuned.task: score_of([own], metric, **drawn).count},
+    )
+
+
+@restore.finds
+def _findings(result: Result) -> Iterable[Finding]:
+    """How far layers can go back; the layer that matters most; freezing, resetting and linear heads."""
+    return tell_findings(result)
+
+
+@restore.shows
+def _overview(result: Result) -> Iterable[Overview]:
+    """One row per change and layers."""
+    return describe(result)
+
+
+@restore.costs
+def _cost(
+    _: Estimator, tuned: Tuned, before: HuggingFaceEncoder, sets: Sets, *, how: Sequence[How], points: int | None,
+    items: int, transfer: bool, learn: int, max_steps: int | None, seeds: int, twin: bool, **_settings: Any,
+) -> Cost:  # fmt: skip
+    """A few scored texts are done and a few linear heads fitted; of tuning, real steps are timed."""
+    chosen = _chosen(how)
+    few = replace(sets, train=sets.train[:_TRIED], select=sets.select[:_TRIED], scored=sets.scored[:_TRIED])
+    learning = tuned.learning(few)
+    learning.judge(tuned.model)
+    one = time_call(lambda: learning.judge(tuned.model)) / len(few.scored)
+    many = min(items, len(sets.scored))
+    passes = 1 + ("restore" in chosen) * len(spans_of("restore", before.blocks, points)) * (1 + twin)
+    total = Cost(passes=passes, texts=many, seconds=passes * many * one, memory=memory_now())
+    trained = [span for each in chosen if each != "restore" for span in _trained_spans(each, before, points)]
+    if trained:
+        expected = tuned.learning(sets, before).expect([_plan(tuned, max_steps)])
+        runs = (len(trained) + 1) * seeds
+        total += Cost(passes=runs, steps=runs * expected.steps, seconds=runs * expected.seconds, memory=memory_now())
+    if transfer and has_linear_head(learning.objective):
+        taken = time_call(lambda: list(linear_heads(before, learning.objective, few)))
+        share = (min(learn, len(sets.train)) + min(learn // 4, len(sets.select)) + many) / (3 * _TRIED)
+        total += Cost(passes=1 + twin, texts=many, seconds=(1 + twin) * taken * share, memory=memory_now())
+    return total
+
+
+def _trained_spans(how: How, before: HuggingFaceEncoder, points: int | None) -> list[LayerRange]:
+    return spans_of(how, before.blocks, points or _FEW_POINTS)
+
+
+def _chosen(how: Sequence[How]) -> list[How]:
+    if not how:
+        raise InputError(f"how: name at least one of {', '.join(HOWS)}")
+    return [each for each in HOWS if each in how]
+
+
+def _plan(tuned: Tuned, max_steps: int | None) -> Plan:
+    """The recipe of the tuned model, with all layers trained."""
+    plan = tuned.plan._replace(freeze=None, reset=0)
+    return plan if max_steps is None else plan._replace(max_steps=max_steps)
+
+
+def _put_back(
+    tuned: Tuned, before: HuggingFaceEncoder, learning: Any, own: Any, points: int | None, twin: int | None
+) -> Iterator[ChangedLayers]:
+    """Pretrained weights in some layers, and random ones; `twin` is the seed of these, None where they are left out."""
+    layers, spans = layer_weights(tuned.encoder), spans_of("restore", before.blocks, points)
+    sources = {"restore": before} | ({} if twin is None else {RANDOM: before.random_twin(twin)})
+    for name, source in sources.items():
+        what = f"{tuned.encoder.name}: layers {'put back' if name == 'restore' else 'with random weights'}"
+        for span, outcomes in put_back(learning, tuned.model, layers, source, spans, what=what):
+            yield ChangedLayers(name, span, [outcomes], [own])
+
+
+def _tuned_again(
+    how: How, learning: Any, plan: Plan, base: Runs, points: int | None, seeds: Sequence[int], work: Path
+) -> Iterator[ChangedLayers]:
+    """Models tuned with some layers frozen, or with some drawn anew."""
+    for span, changed in plans_of(plan, how, _trained_spans(how, learning.encoder, points)).items():
+        runs = tuned_again(learning, changed, seeds, work, f"{how}-{span.first}-{span.last}")
+        yield ChangedLayers(how, span, runs, base)
+
+
+def _heads(
+    tuned: Tuned, before: HuggingFaceEncoder, sets: Sets, own: Any, learn: int, seed: int, twin: int | None,
+    skipped: Counter[str],
+) -> dict[str, list[ChangedLayers]]:  # fmt: skip
+    """Table -> linear heads on each layer of the model before fine-tuning, and of its twin."""
+    if not has_linear_head(tuned.objective()):
+        skipped[f"linear heads: {tuned.task} has no classes or spans that one could learn"] = before.layers
+        return {}
+    # The selection set chooses no more than a penalty.
+    few = max(2, learn // 4)
+    taught = replace(sets, train=some_items(sets.train, learn, seed), select=some_items(sets.select, few, seed))
+    skipped[f"training texts beyond the {learn:,} for linear heads"] = len(sets.train) - len(taught.train)
+    skipped[f"selection texts beyond the {few:,} for linear heads"] = len(sets.select) - len(taught.select)
+    bodies = _bodies(tuned, before, twin)
+    return {name: list(_fit_linear_heads(tuned, body, taught, own, skipped)) for name, body in bodies.items()}
+
+
+def _bodies(tuned: Tuned, before: HuggingFaceEncoder, twin: int | None) -> dict[str, HuggingFaceEncoder]:
+    """What linear heads read: the model before fine-tuning and its twin, through the window that it was tuned with."""
+    seen = before if tuned.window is None else WindowedEncoder(before, tuned.window)
+    return {"transfer": seen} | ({} if twin is None else {"transfer_twin": seen.random_twin(twin)})
+
+
+def _fit_linear_heads(
+    tuned: Tuned, body: HuggingFaceEncoder, sets: Sets, own: Any, skipped: Counter[str]
+) -> Iterator[ChangedLayers]:
+    for head in linear_heads(body, tuned.objective(), sets):
+        if head.outcomes is None:
+            skipped[f"linear heads that could not be fitted ({body.name}, layer {head.layer})"] += 1
+        else:
+            yield ChangedLayers(TRANSFER, LayerRange(head.layer, head.layer), [head.outcomes], [own])
+
+
+def _tables(
+    found: Sequence[ChangedLayers],
+    heads: dict[str, list[ChangedLayers]],
+    references: dict[str, Runs],
+    metric: str,
+    drawn: dict[str, int],
+) -> dict[str, pd.DataFrame]:
+    def line(runs: Runs, of: str = metric) -> tuple[float, float, float]:
+        score = score_of(runs, of, **drawn)
+        return score.value, *score.interval
+
+    rows = [(each.how, *each.span, *line(each.runs)) for each in found]
+    tables = {"restore": pd.DataFrame([row for row in rows if row[0] != RANDOM], columns=list(_RESTORE))}
+    if control := [row[1:] for row in rows if row[0] == RANDOM]:
+        tables["random"] = pd.DataFrame(control, columns=list(_RANDOM))
+    tables["references"] = pd.DataFrame(
+        [
+            (what, name, score_of(runs, name, **drawn).count, *line(runs, name))
+            for what, runs in references.items()
+            for name in runs[0][0].sums
+        ],
+        columns=list(_REFERENCES),
+    )
+    for name, own in heads.items():
+        tables[name] = pd.DataFrame([(each.span.first, *line(each.runs)) for each in own], columns=list(_TRANSFER))
+    return tables
+
+
+def effect_table(found: Sequence[ChangedLayers], metric: str, unit: str, *, seed: int) -> pd.DataFrame:
+    """See the table `effects`: differences, all layers of one kind of change as a family."""
+    rows = []
+    for how in dict.fromkeys(each.how for each in found):
+        family = [each for each in found if each.how == how]
+        tests = score_contrasts([(each.runs, each.against) for each in family], metric, seed=seed)
+        for each, *test in zip(family, *tests, strict=True):
+            before, after = (_mean(runs, metric) for runs in (each.against, each.runs))
+            rows.append((how, *each.span, metric, before, after, *test, unit))
+    return pd.DataFrame(rows, columns=list(_EFFECTS))
+
+
+def best_table(
+    found: Sequence[ChangedLayers], linear: Sequence[ChangedLayers], metric: str, unit: str, *, samples: int, seed: int
+) -> pd.DataFrame:
+    """See the table `best`: which single layers matter most when they are put back, and which linear heads are best."""
+    single = [each for each in found if each.how == "restore" and each.span.first == each.span.last]
+    rows = []
+    for what, family in ((SINGLE, single), (LINEAR, linear)):
+        if len(family) < 2:
+            continue
+        scores = [score_of(each.runs, metric, samples=samples, seed=seed) for each in family]
+        values, draws = np.array([each.value for each in scores]), np.stack([each.draws for each in scores], 1)
+        units = len({each.unit for each in family[0].runs[0]})
+        # What matters most is what is worst without it.
+        higher = (what == LINEAR) != (metric in LOWER_IS_BETTER)
+        best, contrasts = leads(values, draws, units, higher=higher)
+        for at, (each, value) in enumerate(zip(family, values.tolist(), strict=True)):
+            lead, low, high, p, _, needed = (float(numbers[at]) for numbers in contrasts)
+            rows.append(
+                (what, each.span.first, metric, value, lead, low, high, p, bool(best.among[at]), units, needed, unit)
+            )
+    return pd.DataFrame(rows, columns=list(_BEST))
+
+
+def _mean(runs: Runs, metric: str) -> float:
+    return float(np.mean([means(run)[metric] for run in runs]))

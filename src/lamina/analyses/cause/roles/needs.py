@@ -1,0 +1,373 @@
+"""Targets that need a role: what should break without the heads that have it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from lamina.analyses.cause.edits import Ablation, named_heads, plan_ablations
+from lamina.analyses.cause.effects import (
+    MISSING,
+    Effect,
+    ScoreChange,
+    effects_of,
+    keep,
+    margin_of,
+    mean_scores,
+    measure,
+)
+from lamina.analyses.cause.importance import PERMUTED, RankAgreement, agreement_between, can_succeed, corrected
+from lamina.analyses.cause.roles.heads import HeadRole
+from lamina.corpora.learning import Splits
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.interventions import Edit, Interventions
+from lamina.encoders.language_model import has_language_model
+from lamina.stats.family import permutation_family
+from lamina.stats.ranks import rank_correlation
+from lamina.stats.status import status_of
+from lamina.stats.units import Units
+from lamina.targets.answers import QA
+from lamina.targets.choice import TargetData, targets_of
+from lamina.targets.links import ALL_LINKS, BESIDES, LinksTarget, antecedents, attachments, link_name
+from lamina.targets.loss import LOSS
+from lamina.targets.pairs import PAIRS
+from lamina.targets.target import SubsetTarget, Target, TargetScores
+from lamina.types import Text
+
+# What breaks without a head that has a role, against the other heads of its layer.
+
+ROLES = (
+    "layer", "head", "role", "finds", "target", "effect", "low", "high", "others", "difference", "diff_low",
+    "diff_high", "p_adjusted", "units", "needed", "worse",
+)  # fmt: skip
+HEADS = ("layer", "head", "role", "has_role", "finds", "target", "effect", "low", "high")
+GROUPS = (
+    "role", "target", "heads", "of", "difference", "diff_low", "diff_high", "p_adjusted", "units", "needed", "rho",
+    "rho_low", "rho_high", "rho_p_adjusted", "rho_units", "rho_needed",
+)  # fmt: skip
+
+Place = tuple[int, int]
+"""Block and head, from 0."""
+
+
+class HeadAblations(NamedTuple):
+    """A target of a model as it is and without each head."""
+
+    target: str
+    lower_is_better: bool
+    units: tuple[str, ...]
+    before: TargetScores
+    after: Mapping[Place, TargetScores]
+
+    @property
+    def harm(self) -> int:
+        """1 where higher scores are worse, else -1."""
+        return 1 if self.lower_is_better else -1
+
+    def change(self, place: Place) -> ScoreChange:
+        """What a target is without one head, against the whole model."""
+        return ScoreChange(self.before, self.after[place], self.units)
+
+    def values(self, shape: tuple[int, int]) -> Float[np.ndarray, "block head"]:
+        """The effect of every head; NaN where a head cannot be taken away."""
+        found = np.full(shape, np.nan)
+        for place, after in self.after.items():
+            found[place] = after.value - self.before.value
+        return found
+
+
+class RoleNeed(NamedTuple):
+    """A role, and a target that needs it (or one that does not, beside it)."""
+
+    role: HeadRole
+    without: HeadAblations
+
+
+def role_rows(needed: Sequence[RoleNeed]) -> list[tuple[Any, ...]]:
+    """One row per head with a role and target: its effect against the mean of the heads of its layer without the role.
+
+    Differences are paired by document; all rows are one family. p is one-sided, that the head does more harm.
+    """
+    cases = [(role, without, place) for role, without in needed for place in _with_role(role, without)]
+    others = [_others(*case) for case in cases]
+    effects = effects_of([without.change(place) for _, without, place in cases])
+    compared = [at for at, beside in enumerate(others) if beside is not None]
+    tests = dict.fromkeys(range(len(cases)), MISSING)
+    changes, signs = [], []
+    for at in compared:
+        _, without, place = cases[at]
+        beside = others[at]
+        if beside is not None:
+            changes.append(ScoreChange(beside, without.after[place], without.units))
+            signs.append(without.harm)
+    tests |= dict(zip(compared, effects_of(changes, harm=signs), strict=True))
+    rows = []
+    for at, (role, without, place) in enumerate(cases):
+        effect, test = effects[at], tests[at]
+        status = status_of(test.low, test.high, test.p, needed=test.needed, margin=margin_of(without.target))
+        worse = status == "clear" and test.effect * without.harm > 0
+        named = place[0] + 1, place[1] + 1, role.name, float(role.finds[place]), without.target
+        beside = test.baseline - without.before.value
+        rows.append((*named, effect.effect, effect.low, effect.high, beside, *test[2:], worse))
+    return rows
+
+
+def head_rows(needed: Sequence[RoleNeed]) -> Iterator[tuple[Any, ...]]:
+    """One row per head, role and target, whether the head has the role or not; all heads of a target are a family."""
+    families: dict[str, list[Effect]] = {}
+    for role, without in needed:
+        places = sorted(without.after)
+        if without.target not in families:
+            families[without.target] = effects_of([without.change(place) for place in places])
+        for place, effect in zip(places, families[without.target], strict=True):
+            named = (role.name, bool(role.has[place]), float(role.finds[place]), without.target)
+            yield place[0] + 1, place[1] + 1, *named, effect.effect, effect.low, effect.high
+
+
+def group_rows(needed: Sequence[RoleNeed], *, samples: int, seed: int) -> list[tuple[Any, ...]]:
+    """One row per role and target: all heads with the role against the others of their layers, and all heads by rank.
+
+    Both are tested twice, and p is the larger: over documents, with the heads as they are, and over permutations within
+    layers of which heads have the role, or of what each head finds; a role is clear where it holds against both. All
+    rows are one family.
+    """
+    rows, changes, observed, permuted, ranked = [], [], [], [], []
+    for role, without in needed:
+        beside = {place: each for place in _with_role(role, without) if (each := _others(role, without, place))}
+        orders = _orders(role.has.shape, seed)
+        effects = without.values(role.has.shape)
+        rows.append((role.name, without.target, len(beside), len(without.after)))
+        if beside:
+            others, own = (mean_scores(each) for each in (list(beside.values()), [without.after[at] for at in beside]))
+            changes.append(ScoreChange(others, own, without.units))
+        has = role.has & np.isfinite(effects)
+        observed.append(float(_leads(effects, has)))
+        permuted.append(_leads(effects, np.take_along_axis(has[None], orders, -1)))
+        ranked.append(_rank_correlation(role, without, orders, samples=samples, seed=seed))
+    tests = iter(effects_of(changes))
+    by_chance = permutation_family(np.array(observed), np.stack(permuted, 1), alternative="two-sided")
+    found = []
+    for row, chance, drawn, rho in zip(rows, by_chance, permuted, corrected(ranked), strict=True):
+        test = next(tests) if row[2] else MISSING
+        p = float(np.maximum(test.p, chance)) if can_succeed(drawn) else np.nan
+        found.append((*row, *test[2:5], p, test.units, test.needed, *rho[:6]))
+    return found
+
+
+def within_layers(values: Float[np.ndarray, "*draws block head"]) -> Float[np.ndarray, "*draws place"]:
+    """Of every head, how far it is from the mean of its layer.
+
+    Example:
+        >>> within_layers(np.array([[1.0, 3.0], [5.0, 5.0]])).tolist()
+        [-1.0, 1.0, 0.0, 0.0]
+    """
+    centred = values - values.mean(-1, keepdims=True)
+    return centred.reshape(*values.shape[:-2], -1)
+
+
+def _orders(shape: tuple[int, int], seed: int) -> Int[np.ndarray, "sample block head"]:
+    """Permutations of the heads of each layer; the same for all roles."""
+    rng = np.random.default_rng(seed)
+    return rng.permuted(np.broadcast_to(np.arange(shape[1]), (PERMUTED, *shape)).copy(), axis=-1)
+
+
+def _leads(effects: Float[np.ndarray, "block head"], has: Bool[np.ndarray, "*draws block head"]) -> np.ndarray:
+    """The sum over heads with a role of what sets each apart from the mean of the others of its layer."""
+    kept = np.isfinite(effects).all(-1)
+    values, chosen = effects[kept], has[..., kept, :]
+    many, total = chosen.sum(-1), values.sum(-1)
+    rest = values.shape[-1] - many
+    own = (values * chosen).sum(-1)
+    lead = own - many * (total - own) / np.maximum(rest, 1)
+    return np.where((many > 0) & (rest > 0), lead, 0).sum(-1)
+
+
+def _rank_correlation(
+    role: HeadRole, without: HeadAblations, orders: np.ndarray, *, samples: int, seed: int
+) -> RankAgreement:
+    """Spearman's, of what heads find and how much worse the model is without them, both within layers."""
+    blocks = sorted({block for block, _ in without.after})
+    finds = role.finds[blocks]
+    heads = [(block, head) for block in blocks for head in range(finds.shape[1])]
+    if not np.isfinite(finds).all() or any(place not in without.after for place in heads):
+        return RankAgreement(np.nan, np.full(samples, np.nan), np.full(PERMUTED, np.nan), 0, np.nan, len(heads))
+    units = Units.of(without.units, "item")
+    hits = np.stack([units.sums(without.after[place].hits - without.before.hits) for place in heads])
+    counts = units.sums(without.before.counts)
+
+    def harms(weights: Float[np.ndarray, "draw unit"]) -> Float[np.ndarray, "draw place"]:
+        effects = without.harm * (weights @ hits.T) / np.maximum(weights @ counts, 1e-9)[:, None]
+        return within_layers(effects.reshape(-1, *finds.shape))
+
+    centred, own = within_layers(finds), harms(np.ones((1, len(units))))[0]
+    drawn = harms(units.weights(samples=samples, seed=seed).astype(float))
+    shuffled = np.take_along_axis(centred.reshape(finds.shape)[None], orders[:, blocks], -1).reshape(len(orders), -1)
+    return agreement_between(
+        float(rank_correlation(centred, own)),
+        rank_correlation(np.broadcast_to(centred, drawn.shape), drawn),
+        rank_correlation(shuffled, np.broadcast_to(own, shuffled.shape)),
+        units=len(units),
+        heads=len(heads),
+    )
+
+
+def _with_role(role: HeadRole, without: HeadAblations) -> list[Place]:
+    return [place for place in sorted(without.after) if role.has[place]]
+
+
+def _others(role: HeadRole, without: HeadAblations, place: Place) -> TargetScores | None:
+    """The mean over the heads of the same layer that have not the role; None where there are none."""
+    same = [other for other in without.after if other[0] == place[0] and not role.has[other]]
+    return mean_scores([without.after[other] for other in same]) if same else None
+
+
+QA_OBJECTS = "qa:objects"
+"""Questions whose answer is the object of a verb."""
+SUBJECTS, OBJECTS = frozenset({"nsubj", "nsubjpass", "csubj"}), frozenset({"obj", "dobj"})
+"""Relations by their first part: of the noun that a verb agrees with, and of the object."""
+_ASKS_FOR_OBJECT = re.compile(r"^\W*(what|who|whom|which\s+\w+)\s+(did|do|does)\b", re.IGNORECASE)
+"""With do-support, what is asked for is not the subject; without a preposition it is the object."""
+LEAST_LINKS = 20
+"""Links of a relation from which on its share is measured."""
+
+
+class RoleTargets(NamedTuple):
+    """What a model is asked for, before any role is known."""
+
+    attachment: LinksTarget | None
+    coreference: LinksTarget | None
+    others: tuple[Target, ...]
+    """Loss, agreement, answers: as far as the model gives them."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All of them."""
+        return (*(each for each in (self.attachment, self.coreference) if each is not None), *self.others)
+
+    def of(self, encoder: HuggingFaceEncoder) -> RoleTargets:
+        """The same asked of the twin."""
+        both = [None if each is None else each.of(encoder) for each in (self.attachment, self.coreference)]
+        return RoleTargets(both[0], both[1], tuple(_renamed(each.of(encoder), each.name) for each in self.others))
+
+
+def asks_for_object(question: str) -> bool:
+    """Whether an English question asks for the object of its verb.
+
+    Example:
+        >>> [asks_for_object(each) for each in ("What did Mary drop?", "Who dropped it?", "Where did Mary go?")]
+        [True, False, False]
+        >>> asks_for_object("What did Mary talk about?")
+        False
+    """
+    ends = question.rstrip(" ?.!").rpartition(" ")[2].lower()
+    return bool(_ASKS_FOR_OBJECT.match(question)) and ends not in _PREPOSITIONS
+
+
+_PREPOSITIONS = frozenset(
+    {"about", "after", "against", "at", "before", "by", "for", "from", "in", "into", "like", "of", "off", "on", "over",
+     "to", "under", "with"}
+)  # fmt: skip
+
+
+def role_targets(
+    encoder: HuggingFaceEncoder, material: TargetData, splits: Splits, texts: Sequence[Text], *, layer: int,
+    items: int, seed: int, coreference: bool = True,
+) -> tuple[RoleTargets, Counter[str]]:  # fmt: skip
+    """What model and data can be asked for; and what could not be, or has no head that it could need."""
+    skipped: Counter[str] = Counter()
+    links: list[LinksTarget | None] = []
+    for links_of in (attachments, antecedents):
+        there = sum(bool(links_of(text)) for text in texts)
+        if there and links_of is antecedents and not coreference:
+            skipped["texts with coreference that are not asked about: no head has that role"] = there
+            there = 0
+        links.append(LinksTarget(encoder, links_of, layer, texts, splits, seed=seed) if there else None)
+    names = [LOSS, *([PAIRS] if material.pairs is not None else [])] if has_language_model(encoder) else []
+    others = targets_of(encoder, names, material, items=items, seed=seed)
+    if material.questions is not None:
+        (answers,) = targets_of(encoder, [QA], material, items=items, seed=seed)
+        wanted = {each.text.id for each in material.questions.questions() if asks_for_object(each.question)}
+        chosen = [at for at, name in enumerate(answers.items) if name in wanted]
+        if len(chosen) >= LEAST_LINKS:
+            others.append(_renamed(SubsetTarget(answers, chosen), QA_OBJECTS))
+        else:
+            skipped["questions that ask for an object: too few to be asked"] = len(chosen)
+    asked = RoleTargets(links[0], links[1], tuple(others))
+    for target in asked.targets:
+        skipped.update({f"{target.name}: {why}": many for why, many in target.skipped.items()})
+    return asked, skipped
+
+
+def measure_needs(
+    parts: Interventions, asked: RoleTargets, roles: Sequence[HeadRole], how: Ablation, *, seed: int
+) -> tuple[list[RoleNeed], list[RoleNeed]]:
+    """Every role with the targets that need it; and with those beside them that do not."""
+    needed: list[RoleNeed] = []
+    beside: list[RoleNeed] = []
+    for links, kind in ((asked.attachment, "relation"), (asked.coreference, "coreference")):
+        if links is None:
+            continue
+        edits = _edits(parts, links, how, seed)
+        before, *after = keep(parts, links, list(edits.values()), seed=seed, what=_progress_text(parts, links))
+        kept = (before, dict(zip(edits, after, strict=True)))
+        wanted = [role for role in roles if role.kind == kind and links.counts.get(role.name, 0) >= LEAST_LINKS]
+        needed += [RoleNeed(role, _of_links(links, kept, role.name)) for role in wanted]
+        if kind == "relation":
+            beside += [RoleNeed(role, _of_links(links, kept, BESIDES + role.name)) for role in wanted]
+            everything = _of_links(links, kept, ALL_LINKS)
+            needed += [RoleNeed(role, everything) for role in roles if role.kind in ("neighbour", "sink")]
+    for target in asked.others:
+        own = [role for role in roles if _needs(role, target.name)]
+        if own:
+            without = _measure(parts, target, how, seed)
+            needed += [RoleNeed(role, without) for role in own]
+    order = {role.name: at for at, role in enumerate(roles)}
+    return sorted(needed, key=lambda each: order[each.role.name]), beside
+
+
+def _needs(role: HeadRole, target: str) -> bool:
+    """Whether a role is needed for what a model is asked for besides links."""
+    relation = role.name.partition(":")[0] if role.kind == "relation" else ""
+    if target == PAIRS:
+        return relation in SUBJECTS
+    if target == QA_OBJECTS:
+        return relation in OBJECTS
+    return role.kind in ("neighbour", "sink")
+
+
+def _measure(parts: Interventions, target: Target, how: Ablation, seed: int) -> HeadAblations:
+    edits = _edits(parts, target, how, seed)
+    before, *after = measure(parts, target, list(edits.values()), seed=seed, what=_progress_text(parts, target))
+    return HeadAblations(
+        target.name, target.lower_is_better, target.units, before, dict(zip(edits, after, strict=True))
+    )
+
+
+def _of_links(links: LinksTarget, kept: tuple, relation: str) -> HeadAblations:
+    before, after = kept
+    return HeadAblations(
+        link_name(relation, links.layers[0]), links.lower_is_better, links.units,
+        links.scores(before, relation), {place: links.scores(each, relation) for place, each in after.items()},
+    )  # fmt: skip
+
+
+def _edits(parts: Interventions, target: Target, how: Ablation, seed: int) -> dict[Place, Edit]:
+    """Every head taken away, as `ablate` does it; those above the layers that are looked at change nothing."""
+    heads = [(block, head) for block, head in named_heads(parts, None) if block < max(target.layers)]
+    means = parts.means(target.rows) if how == "mean" else {}
+    plan = plan_ablations(parts, components=["head"], hows=[how], heads=heads, means=means, seed=seed)
+    return {(part.block, part.head): part.edits[0] for part in plan if part.head is not None}
+
+
+def _progress_text(parts: Interventions, target: Target) -> str:
+    return f"{target.name} of {parts.encoder.name} without each head"
+
+
+def _renamed(target: Target, name: str) -> Target:
+    target.name = name
+    return target

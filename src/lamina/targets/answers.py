@@ -1,0 +1,132 @@
+"""What a model with a span head answers, while its parts are changed."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from lamina.analyses.behaviour.perturb.scores import span_answerer
+from lamina.corpora.questions import Question, answer_text
+from lamina.encoders.heads_on_states import HeadOnStates
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.rows import Row
+from lamina.errors import CorpusError, SpanError
+from lamina.stats.units import unit_of
+from lamina.targets.target import Target, TargetScores
+from lamina.tasks.scoring import best
+from lamina.training import objective
+from lamina.training.provenance import folder_of, is_among, used_texts
+from lamina.training.spans import best_spans
+from lamina.types import Span
+
+QA, QA_EXACT = "qa", "qa_em"
+Metric = Literal["qa", "qa_em"]
+SEEN_QUESTIONS = "questions that the model was fine-tuned on"
+
+
+class AnswersTarget(Target):
+    """F1 (`qa`) or exact match (`qa_em`) of the answers to questions about a context, as SQuAD scores them.
+
+    Questions are read and answered as `lamina finetune` does: long contexts in overlapping windows, the answer being
+    the best span of all of them.
+    """
+
+    def __init__(
+        self, head: HeadOnStates, questions: Sequence[Question], metric: Metric = QA, *, seed: int = 0
+    ) -> None:
+        """`seed` is of the twin's head."""
+        self.name = metric
+        self._head, self._questions, self._seed = head, questions, seed
+        answerer = span_answerer(head.encoder)
+        self.skipped = Counter()
+        self._asked: list[Question] = []
+        self._windows: list[objective.Row] = []
+        for question in questions:
+            try:
+                own = answerer.windows(question)
+            except SpanError:
+                self.skipped["questions that leave no room for their context"] += 1
+                continue
+            self._windows += [row._replace(item=len(self._asked)) for row in own]
+            self._asked.append(question)
+        if not self._asked:
+            raise CorpusError(f"{metric}: there is no question that {head.encoder.name} can read")
+        self.rows = [as_row(each) for each in self._windows]
+        self.owners = np.array([each.item for each in self._windows])
+        self.layers = (head.encoder.blocks,)
+        self.items = tuple(each.text.id for each in self._asked)
+        unit = unit_of(each.text for each in self._asked)
+        self.units = tuple(unit.of(each.text) for each in self._asked)
+        self._known: dict[tuple[int, int, int], float] = {}
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`: the score of the window's best span, its first word and one past its last."""
+        with torch.no_grad():
+            starts, ends = self._head([self.rows[row] for row in rows], states[self.layers[0]])
+        found = best_spans([self._windows[row] for row in rows], starts, ends)
+        return np.array([(each.score, each.span.start, each.span.end) for each in found])
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`; an item is a question, answered by the best of its windows (of equals, the first)."""
+        order = np.lexsort((np.arange(len(kept)), -kept[:, 0], self.owners))
+        first = order[np.searchsorted(self.owners[order], np.arange(len(self.items)))]
+        spans = kept[first, 1:].astype(int)
+        hits = np.array([self._right(at, *span) for at, span in enumerate(spans.tolist())])
+        return TargetScores(hits, np.ones(len(hits)))
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`: cross-entropy of start and end: the first token where the answer is elsewhere."""
+        own = [self._windows[row] for row in rows]
+        logits = self._head([self.rows[row] for row in rows], states[self.layers[0]])
+        sizes = torch.tensor([len(each.ids) for each in own], device=logits[0].device)
+        padding = torch.arange(logits[0].shape[1], device=logits[0].device) >= sizes[:, None]
+        gold = torch.tensor([each.labels for each in own], device=logits[0].device)
+        both = [
+            cross_entropy(each.masked_fill(padding, -torch.inf), gold[:, side], reduction="none")
+            for side, each in enumerate(logits)
+        ]
+        return (both[0] + both[1]) / 2
+
+    def of(self, encoder: HuggingFaceEncoder) -> AnswersTarget:
+        """See `Target.of`."""
+        twin = copy.copy(self)
+        twin._head = self._head.on(encoder, self._seed)
+        return twin
+
+    def _right(self, at: int, start: int, end: int) -> float:
+        if (at, start, end) not in self._known:
+            question = self._asked[at]
+            # Where a window was not read, there is no span.
+            said = best(answer_text(question, Span(start, end)), question.answers) if end > start else None
+            exact = self.name == QA_EXACT
+            self._known[at, start, end] = 0.0 if said is None else float(said.exact if exact else said.f1)
+        return self._known[at, start, end]
+
+
+def answerable(encoder: HuggingFaceEncoder, questions: Iterable[Question]) -> tuple[list[Question], int]:
+    """Questions with a context and an answer that the model was not fine-tuned on, and on how many of those it was."""
+    folder = folder_of(encoder)
+    used = frozenset() if folder is None else used_texts(folder)
+    known = {each.text.id: each for each in questions if each.context and each.answers}
+    kept = [each for each in known.values() if not is_among(each.text, used)]
+    return kept, len(known) - len(kept)
+
+
+def as_row(row: objective.Row) -> Row:
+    """A row of fine-tuning as encoders read it.
+
+    Example:
+        >>> ids = np.arange(3)
+        >>> as_row(objective.Row(7, ids, ids, ids)).text
+        7
+    """
+    whole = slice(0, len(row.ids))
+    return Row(row.item, row.ids, row.types, row.words, whole, whole)

@@ -1,0 +1,262 @@
+"""The tags and classes that a fine-tuned model gives, while its parts are changed."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from lamina.corpora import Corpus
+from lamina.corpora.questions import Question
+from lamina.encoders.contract import SPECIAL
+from lamina.encoders.heads_on_states import HeadOnStates
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import CorpusError, ModelError, TaskError
+from lamina.stats.units import unit_of
+from lamina.targets.answers import as_row
+from lamina.targets.target import Target, TargetScores
+from lamina.training.classes import CLASSES, Classifying, class_of
+from lamina.training.learned_labels import LEARNED
+from lamina.training.objective import IGNORED, UNSEEN, Item, text_of
+from lamina.training.provenance import ABOUT, folder_of, is_among, read_about, used_texts
+from lamina.training.tags import Tagging, last_pieces, word_labels
+from lamina.types import Text
+
+TAGS, CLASSES_OF_TEXTS = "tags", "classes"
+_LENGTH = 512
+"""Most pieces of a text, for a model that does not say what it was trained with."""
+_CHECKED_TEXTS = 200
+"""Texts by which to tell whether an annotation is what a head was trained for."""
+_AGREE = 0.5
+"""The least share of an annotation's labels that are labels of the head."""
+SEEN_TEXTS = "texts that the model was fine-tuned on"
+
+
+class HeadTraining(NamedTuple):
+    """How a head was trained, and on what."""
+
+    task: str | None
+    """What `lamina finetune` calls it; None where lamina did not make the model."""
+    length: int
+    """Most pieces of a text; what is beyond is cut off."""
+    used: frozenset[str]
+    """Hashes of the texts that it was trained on or selected by."""
+    window: int | None = None
+    """Words that a word could look at on either side while it was trained; None for all."""
+
+    @classmethod
+    def of(cls, encoder: HuggingFaceEncoder) -> HeadTraining:
+        """Of the model's folder; nothing where lamina did not make it."""
+        folder = folder_of(encoder)
+        if folder is None or not (folder / ABOUT).is_file():
+            return cls(None, min(_LENGTH, encoder.limit), frozenset())
+        about = read_about(folder)
+        length = min(int(about.get("length", _LENGTH)), encoder.limit)
+        return cls(about.get("task"), length, used_texts(folder), about.get("attention_window"))
+
+
+class _LabelsTarget(Target):
+    """Places in rows, each with the class that a head should say there; an item is a text."""
+
+    _counts: Float[np.ndarray, " item"]
+
+    def __init__(self, head: HeadOnStates, seed: int) -> None:
+        self._head, self._seed = head, seed
+        self.layers = (head.encoder.blocks,)
+
+    def _ask(self, texts: Sequence[Text], gold: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> None:
+        """`gold` are the classes at the places of each text: `IGNORED` where the head has no such class."""
+        unit = unit_of(texts)
+        self.items, self.units = tuple(text.id for text in texts), tuple(unit.of(text) for text in texts)
+        self.owners = np.arange(len(texts))
+        self._gold, self._places = gold, places
+
+    def _logits(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits at the places of some rows, the classes there, and the row of each, counted within the batch."""
+        (logits,) = self._head([self.rows[row] for row in rows], states[self.layers[0]])
+        owner = np.repeat(np.arange(len(rows)), [len(self._places[row]) for row in rows])
+        place = np.concatenate([self._places[row] for row in rows])
+        gold = np.concatenate([self._gold[row] for row in rows])
+        row, at, known = (torch.from_numpy(each.astype(np.int64)).to(logits.device) for each in (owner, place, gold))
+        return logits[row] if logits.dim() == 2 else logits[row, at], known, row
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`: right answers."""
+        with torch.no_grad():
+            logits, gold, owner = self._logits(rows, states)
+        right = (logits.argmax(1) == gold).cpu().numpy()
+        return np.bincount(owner.cpu().numpy(), right, len(rows))[:, None]
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`."""
+        return TargetScores(kept[:, 0].copy(), self._counts)
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`: cross-entropy, the mean over the row's labels that the head knows."""
+        logits, gold, owner = self._logits(rows, states)
+        each = cross_entropy(logits, gold, ignore_index=IGNORED, reduction="none")
+        sums = torch.zeros(len(rows), device=logits.device).index_add(0, owner, each)
+        known = torch.bincount(owner[gold != IGNORED], minlength=len(rows))
+        return sums / known.clamp_min(1)
+
+    def of(self, encoder: HuggingFaceEncoder) -> Target:
+        """See `Target.of`."""
+        twin = copy.copy(self)
+        twin._head = self._head.on(encoder, self._seed)
+        return twin
+
+
+class TagsTarget(_LabelsTarget):
+    """The share of words whose tag is right.
+
+    A word is read at its last piece by models that lamina fine-tuned, and at its first by all others, as is usual.
+    Words that are cut off are errors, as are words whose label the head does not have.
+    """
+
+    name = TAGS
+
+    def __init__(self, head: HeadOnStates, texts: Sequence[Text], annotation: str, *, seed: int = 0) -> None:
+        super().__init__(head, seed)
+        told = HeadTraining.of(head.encoder)
+        objective = Tagging(head.encoder.pieces, told.length, annotation, head.labels)
+        number = {label: at for at, label in enumerate(head.labels)}
+        pieces = first_tokens if told.task is None else last_pieces
+        own, rows, gold, places, counts = [], [], [], [], []
+        unknown = 0
+        for text in texts:
+            labels = word_labels(text, annotation) if annotation in text.edges else []
+            if not any(label is not None for label in labels):
+                continue
+            row = objective.cut(len(own), text)
+            there = [at for at in pieces(row.words) if labels[row.words[at]] is not None]
+            gold.append(np.array([number.get(labels[row.words[at]] or "", IGNORED) for at in there], np.int64))
+            places.append(np.array(there, np.int64))
+            counts.append(sum(label is not None for label in labels))
+            unknown += sum(label is not None and label not in number for label in labels)
+            rows.append(as_row(row))
+            own.append(text)
+        if not own:
+            raise CorpusError(f"{TAGS}: none of the texts has a label of {annotation}")
+        self.rows = rows
+        self._ask(own, gold, places)
+        self._counts = np.array(counts, float)
+        self.skipped = +Counter({f"texts without {annotation}": len(texts) - len(own), UNSEEN: unknown})
+        self.skipped.update(objective.noted)
+        said = Counter(label for text in own for label in word_labels(text, annotation) if label is not None)
+        self.chance = max(said.values()) / said.total()
+
+
+class ClassesTarget(_LabelsTarget):
+    """The share of texts, or of questions about a story, whose class is right."""
+
+    name = CLASSES_OF_TEXTS
+
+    def __init__(self, head: HeadOnStates, items: Sequence[Item], *, seed: int = 0) -> None:
+        super().__init__(head, seed)
+        objective = Classifying(head.encoder.pieces, HeadTraining.of(head.encoder).length, head.labels)
+        own = [item for item in items if class_or_none(item) is not None]
+        if not own:
+            raise CorpusError(f"{CLASSES_OF_TEXTS}: none of the texts has a class")
+        rows = [row for at, item in enumerate(own) for row in objective.rows(at, item)]
+        self.rows = [as_row(row) for row in rows]
+        texts = [text_of(item) for item in own]
+        self._ask(texts, [np.array([row.labels]) for row in rows], [np.zeros(1, np.int64)] * len(own))
+        self._counts = np.ones(len(own))
+        unknown = sum(row.labels == IGNORED for row in rows)
+        self.skipped = +Counter({"texts without a class": len(items) - len(own), UNSEEN: unknown})
+        self.skipped.update(objective.noted)
+        self.chance = max(Counter(map(class_of, own)).values()) / len(own)
+
+
+def first_tokens(words: np.ndarray) -> list[int]:
+    """The first token of every word.
+
+    Example:
+        >>> first_tokens(np.array([-1, 0, 1, 1, 2, -1]))
+        [1, 2, 4]
+    """
+    before = np.append(SPECIAL, words[:-1])
+    return [int(at) for at in np.flatnonzero((words != SPECIAL) & (words != before))]
+
+
+def tagged_as(encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus) -> str:
+    """The annotation of a corpus that a head for tags was trained for: the task's own, or else that with its labels."""
+    told = HeadTraining.of(encoder)
+    if told.window is not None:
+        raise ModelError(
+            f"{TAGS}: {encoder.name} was fine-tuned with attention to {told.window} words on either side, and is asked "
+            "here with all of its attention, which would be another model; fine-tune one without --attention-window"
+        )
+    own = LEARNED.get(told.task or "")
+    held = [name for name in corpus.annotations if name != "sentence"]
+    candidates = [own] if own in held else held
+    shares = {name: _share_known(islice(iter(corpus), _CHECKED_TEXTS), name, set(labels)) for name in candidates}
+    best = max(shares, key=lambda name: shares[name], default=None)
+    if best is None or shares[best] < _AGREE:
+        raise TaskError(
+            f"{TAGS}: {corpus.name} has no annotation with the labels of the head of {encoder.name} "
+            f"({_some(labels)}); it has {', '.join(held) or 'none'}; name a corpus with these labels"
+        )
+    return best
+
+
+def refuse_other_classes(
+    encoder: HuggingFaceEncoder, labels: Sequence[str], corpus: Corpus, items: Iterable[Item]
+) -> None:
+    """Raise a TaskError where the texts or questions of a corpus have no class that the head of a model has."""
+    said = [name for item in islice(items, _CHECKED_TEXTS) if (name := class_or_none(item)) is not None]
+    if set(labels).isdisjoint(said):
+        held = _some(sorted(set(said))) or f"none (annotations: {', '.join(corpus.annotations) or 'none'})"
+        raise TaskError(
+            f"{CLASSES_OF_TEXTS}: the head of {encoder.name} tells {_some(labels)}; classes in {corpus.name}: {held}; "
+            "name the corpus it was fine-tuned for"
+        )
+
+
+def unseen_texts(encoder: HuggingFaceEncoder, corpus: Corpus) -> tuple[list[Text], int]:
+    """Texts that the model was not fine-tuned on, and how many it was; a CorpusError where it was on all of them."""
+    used = HeadTraining.of(encoder).used
+    every = list(corpus)
+    kept = [text for text in every if not is_among(text, used)] if used else every
+    if not kept:
+        raise CorpusError(
+            f"{encoder.name} was fine-tuned on every text of {corpus.name} ({corpus.split}), or chosen by it; name "
+            "texts it has not seen, for example with --split test"
+        )
+    return kept, len(every) - len(kept)
+
+
+def _share_known(texts: Iterable[Text], annotation: str, labels: set[str]) -> float:
+    """The share of an annotation's labels that a head has; 0 where they are not labels of words."""
+    found: list[str] = []
+    for text in texts:
+        edges = text.edges.get(annotation, ())
+        if annotation != "ner" and any(len(edge.span) > 1 or edge.other is not None for edge in edges):
+            return 0.0
+        if edges:
+            found += [label for label in word_labels(text, annotation) if label is not None]
+    return sum(label in labels for label in found) / len(found) if found else 0.0
+
+
+def class_or_none(item: Item) -> str | None:
+    """The class of a text, or the answer to a question; None where it has none.
+
+    Example:
+        >>> class_or_none(Text("s1", ("Who", "?"))) is None
+        True
+    """
+    if isinstance(item, Question):
+        return item.answers[0] if item.answers else None
+    return class_of(item) if any(item.edges.get(name) for name in CLASSES) else None
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,217 @@
+"""Which word a probe links another to, while parts of the model are changed: attachment, and antecedents.
+
+One run gives the share of links found of every relation, since the same states tell all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lamina.analyses.heads.coreference import anaphors
+from lamina.analyses.heads.relations import dependencies
+from lamina.corpora.learning import Splits, divide, thin
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.errors import CorpusError, TaskError
+from lamina.probes import linking
+from lamina.stats.units import unit_of
+from lamina.targets.probes import TOO_LONG, TRAINING_TEXTS
+from lamina.targets.target import Target, TargetScores
+from lamina.types import Text
+
+LINK = "link:"
+"""Before RELATION@LAYER, a target."""
+ALL_LINKS = "all"
+BESIDES = "all but "
+"""Before a relation: all others together."""
+COREFERENCE = "coreference"
+
+
+class WordLink(NamedTuple):
+    """A word, and those it belongs to."""
+
+    word: int
+    right: frozenset[int]
+    relation: str
+
+
+LinksOf = Callable[[Text], Sequence[WordLink]]
+
+
+def attachments(text: Text) -> list[WordLink]:
+    """Every dependent and its head; the root, which has none, and punctuation are left out.
+
+    Example:
+        >>> from lamina.types import Edge, Span
+        >>> edges = (Edge(("root",), Span(1, 2), Span(1, 2)), Edge(("nsubj",), Span(0, 1), Span(1, 2)))
+        >>> attachments(Text("t", ("Dogs", "bark"), edges={"dep": edges}))
+        [Link(word=0, right=frozenset({1}), relation='nsubj')]
+    """
+    found = []
+    for edge in dependencies(text):
+        one_each = edge.other is not None and len(edge.span) == len(edge.other) == 1
+        if edge.other is not None and one_each and edge.labels[0].partition(":")[0] != "punct":
+            found.append(WordLink(edge.span.start, frozenset({edge.other.start}), edge.labels[0]))
+    return found
+
+
+def antecedents(text: Text) -> list[WordLink]:
+    """The head word of every mention with an antecedent, and the head words of its antecedents."""
+    return [
+        WordLink(each.mention.head, each.antecedents - {each.mention.head}, COREFERENCE)
+        for each in anaphors(text)
+        if each.antecedents - {each.mention.head}
+    ]
+
+
+def link_name(relation: str, layer: int) -> str:
+    """In tables.
+
+    Example:
+        >>> link_name("obj", 6)
+        'link:obj@6'
+    """
+    return f"{LINK}{relation}@{layer}"
+
+
+class LinksTarget(Target):
+    """The share of links that a probe finds at one layer, in all and by relation; an item is a text."""
+
+    def __init__(
+        self,
+        encoder: HuggingFaceEncoder,
+        links_of: LinksOf,
+        layer: int,
+        texts: Sequence[Text],
+        splits: Splits,
+        *,
+        seed: int = 0,
+    ) -> None:
+        """The probe learns from the training texts; `texts` are asked about."""
+        self._given = (links_of, layer, texts, splits)
+        self._seed, self._layer = seed, layer
+        self.layers, self.name = (layer,), link_name(ALL_LINKS, layer)
+        asked = [text for text in texts if links_of(text)]
+        cuts = encoder.pieces.cut(asked)
+        fits = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) <= encoder.limit]
+        own = [asked[at] for at in fits]
+        if not own:
+            raise CorpusError(f"{self.name}: none of the texts has a link that {encoder.name} can read")
+        self.rows = [encoder.rows(at, cuts[number])[0] for at, number in enumerate(fits)]
+        self.owners = np.arange(len(own))
+        unit = unit_of(own)
+        self.items, self.units = tuple(text.id for text in own), tuple(unit.of(text) for text in own)
+        self.skipped = +Counter({"texts without a link": len(texts) - len(asked), TOO_LONG: len(asked) - len(own)})
+        self._links = [list(links_of(text)) for text in own]
+        counted = Counter(link.relation for links in self._links for link in links)
+        self.relations = tuple(relation for relation, _ in counted.most_common())
+        if len(self.relations) == 1:
+            self.name = link_name(self.relations[0], layer)
+        self.counts = {**counted, ALL_LINKS: counted.total()}
+        self._numbers = {relation: at for at, relation in enumerate(self.relations)}
+        self._totals = np.zeros((len(own), len(self.relations)))
+        for at, links in enumerate(self._links):
+            for link in links:
+                self._totals[at, self._numbers[link.relation]] += 1
+        self.probe = _trained(encoder, links_of, layer, splits, seed)
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`: links found, of each relation."""
+        with torch.no_grad():
+            answers = self._logits(rows, states).argmax(-1).cpu().numpy()
+        found = np.zeros((len(rows), len(self.relations)))
+        for at, row in enumerate(rows):
+            for link in self._links[row]:
+                found[at, self._numbers[link.relation]] += int(answers[at, link.word]) in link.right
+        return found
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`: of all links."""
+        return self.scores(kept, ALL_LINKS)
+
+    def scores(self, kept: Float[np.ndarray, "row kept"], relation: str) -> TargetScores:
+        """Of the links of one relation, of all, or of all but one."""
+        if relation == ALL_LINKS:
+            chosen = np.ones(len(self.relations), bool)
+        else:
+            own = np.arange(len(self.relations)) == self._numbers[relation.removeprefix(BESIDES)]
+            chosen = ~own if relation.startswith(BESIDES) else own
+        return TargetScores(kept[:, chosen].sum(1), self._totals[:, chosen].sum(1))
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`: the probe's own, the mean over the row's links."""
+        logits = self._logits(rows, states).log_softmax(-1)
+        losses = []
+        for at, row in enumerate(rows):
+            each = [-logits[at, link.word, list(link.right)].logsumexp(0) for link in self._links[row]]
+            losses.append(torch.stack(each).mean())
+        return torch.stack(losses)
+
+    def of(self, encoder: HuggingFaceEncoder) -> LinksTarget:
+        """See `Target.of`: with a probe of its own, trained on the other encoder's states."""
+        return LinksTarget(encoder, *self._given, seed=self._seed)
+
+    def _logits(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, "row word word"]:
+        vectors, words = word_means(states[self._layer], [self.rows[row].words for row in rows])
+        return self.probe.logits(vectors, words)
+
+
+def word_means(
+    states: Float[Tensor, "row token width"], words: Sequence[Int[np.ndarray, " token"]]
+) -> tuple[Float[Tensor, "row word width"], Bool[Tensor, "row word"]]:
+    """The mean state of every word's pieces, and which words there are; special tokens belong to none.
+
+    Example:
+        >>> means, there = word_means(torch.arange(4.0).reshape(1, 4, 1), [np.array([-1, 0, 0, 1])])
+        >>> means.flatten().tolist(), there.tolist()
+        ([1.5, 3.0], [[True, True]])
+    """
+    longest = max(int(each.max()) + 1 for each in words)
+    owner = np.full(states.shape[:2], longest)
+    for row, each in enumerate(words):
+        owner[row, : len(each)] = np.where(each >= 0, each, longest)
+    into = torch.from_numpy(owner).to(states.device)
+    sums = states.new_zeros(len(words), longest + 1, states.shape[-1], dtype=torch.float32)
+    sums = sums.scatter_add(1, into[..., None].expand_as(states), states.float())[:, :longest]
+    pieces = torch.zeros(len(words), longest + 1, device=states.device)
+    pieces = pieces.scatter_add(1, into, torch.ones_like(into, dtype=torch.float32))[:, :longest]
+    return sums / pieces.clamp(min=1)[..., None], pieces > 0
+
+
+def _trained(
+    encoder: HuggingFaceEncoder, links_of: LinksOf, layer: int, splits: Splits, seed: int
+) -> linking.LinkingProbe:
+    """A probe trained on some of the training texts; texts that are scored are never learned from."""
+    train = thin(splits.train, TRAINING_TEXTS, seed)
+    division = divide(Splits(train, splits.scored), seed=seed)
+    learning = set(division.learn)
+    chosen = {*division.learn, *division.stop}
+    numbered = [(number, text) for number, text in enumerate(train) if number in chosen and links_of(text)]
+    parts: dict[bool, list[linking.Linked]] = {True: [], False: []}
+    for (number, _), each in zip(
+        numbered, _vectors(encoder, [text for _, text in numbered], links_of, layer), strict=True
+    ):
+        parts[number in learning].append(each)
+    if not parts[True] or not parts[False]:
+        raise TaskError(f"the training texts of {splits.name} have too few links for a probe to learn")
+    probe = linking.train(parts[True], parts[False], seed=seed, device=encoder.device)
+    if not probe.converged:
+        raise TaskError(f"a probe of links at layer {layer} of {encoder.name} did not converge")
+    return probe
+
+
+def _vectors(
+    encoder: HuggingFaceEncoder, texts: Sequence[Text], links_of: LinksOf, layer: int
+) -> Iterable[linking.Linked]:
+    tokens = encoder.tokenize_all(texts)
+    for text, cut, made in zip(texts, tokens, encoder.encode(texts), strict=True):
+        if made.states is not None:
+            vectors, _ = word_means(made.states[None, :, layer].float(), [cut.words])
+            links = tuple((link.word, link.right) for link in links_of(text))
+            yield linking.Linked(vectors[0].cpu().numpy(), links)

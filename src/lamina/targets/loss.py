@@ -1,0 +1,174 @@
+"""What a language model loses on texts, piece by piece, while its parts are changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.encoders.contract import Tokens
+from lamina.encoders.gradients import hidden_pieces
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.language_model import LanguageModel, language_model
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.encoders.pieces import Cut
+from lamina.encoders.rows import Row
+from lamina.encoders.scoring import Wanted, asked_in, every_piece
+from lamina.errors import CorpusError
+from lamina.stats.units import unit_of
+from lamina.targets.target import Target, TargetScores
+from lamina.types import Text
+
+LOSS = "loss"
+WINDOWED = "texts longer than the model's limit, read in overlapping windows"
+_LOGITS = {"cpu": 2**23, "cuda": 2**28}
+"""Numbers that the head makes at a time, on a CPU and on a GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSums:
+    """Pieces that a language model is asked for, and the sums that they are parts of."""
+
+    wanted: Wanted
+    column: Int[np.ndarray, " piece"]
+    """Of what is kept of a row, the sum that each piece belongs to: a row may be read for two sentences."""
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def columns(self) -> int:
+        """Sums that are kept of a row."""
+        return int(self.column.max(initial=0)) + 1
+
+    @cached_property
+    def _of_row(self) -> list[np.ndarray]:
+        """The numbers of the pieces that are asked of each row."""
+        order = np.argsort(self.wanted.row, kind="stable")
+        return np.split(order, np.searchsorted(self.wanted.row[order], np.arange(1, len(self.wanted.rows))))
+
+    @cached_property
+    def places(self) -> list[Int[np.ndarray, " place"]]:
+        """The tokens of each row whose last layer says what is asked of it."""
+        return [np.unique(self.wanted.place[own]) for own in self._of_row]
+
+    def counts(self, rows: Sequence[int]) -> Int[np.ndarray, " row"]:
+        """Pieces that are asked of some rows."""
+        return np.array([len(self._of_row[row]) for row in rows])
+
+    def logprobs(
+        self, model: LanguageModel, rows: Sequence[int], last: Float[Tensor, "row token width"]
+    ) -> Float[Tensor, "row column"]:
+        """Log-probabilities of some rows' pieces, summed, given their last layer; gradients go through it."""
+        owner, place, target, column = self._laid(tuple(rows), last.device)
+        most = max(1, _LOGITS["cpu" if last.device.type == "cpu" else "cuda"] // model.vocabulary)
+        found = []
+        for states, pieces in zip(last[owner, place].split(most), target.split(most), strict=True):
+            logits = model.logits(states)
+            found.append(logits.gather(1, pieces[:, None])[:, 0] - logits.logsumexp(1))
+        sums = torch.zeros(len(rows) * self.columns, dtype=torch.float64, device=last.device)
+        sums = sums.index_add(0, owner * self.columns + column, torch.cat(found).double())
+        return sums.reshape(len(rows), self.columns)
+
+    def _laid(self, rows: tuple[int, ...], device: torch.device) -> tuple[Tensor, ...]:
+        """Row within the batch, place, piece and sum of all that is asked of some rows, on a device.
+
+        Kept until other rows are asked: a batch is read again under every change.
+        """
+        if self._kept.get("rows") != (rows, device):
+            every = np.concatenate([self._of_row[row] for row in rows])
+            owner = np.repeat(np.arange(len(rows)), self.counts(rows))
+            parts = (owner, self.wanted.place[every], self.wanted.target[every], self.column[every])
+            self._kept["laid"] = tuple(torch.from_numpy(each).to(device) for each in parts)
+            self._kept["rows"] = (rows, device)
+        return self._kept["laid"]
+
+
+class LossTarget(Target):
+    """Minus the log-probability per piece, in nats, of texts as they are written.
+
+    A causal model reads a text once and is asked for every piece. From a masked model, 15 % of the pieces are hidden at
+    once, as in its training, drawn by the text's id.
+    """
+
+    name = LOSS
+    lower_is_better = True
+
+    def __init__(self, model: LanguageModel, texts: Sequence[Text], *, seed: int = 0) -> None:
+        cuts = cut_passages(model, [Passage.of(text) for text in texts])
+        read = [at for at, cut in enumerate(cuts) if len(cut.tokens.ids) > cut.head + cut.tail]
+        if not read:
+            raise CorpusError("no text has a piece that the language model could be asked for")
+        self._model, self._texts, self._seed = model, texts, seed
+        names = [texts[at].id for at in read]
+        self._spoken, owners = _token_sums(model, names, [cuts[at] for at in read], seed)
+        self.owners = np.array(owners)
+        self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
+        self.places = self._spoken.places
+        unit = unit_of(texts)
+        self.items, self.units = tuple(names), tuple(unit.of(texts[at]) for at in read)
+        windowed = sum(len(cuts[at].tokens.ids) > model.encoder.limit for at in read)
+        self.skipped = +Counter({"texts without pieces": len(texts) - len(read), WINDOWED: windowed})
+        # Every piece equally likely.
+        self.chance = float(np.log(model.vocabulary))
+        self._counts = np.bincount(self.owners, self._spoken.counts(range(len(self.rows))), len(names))
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`: minus the log-probability of the row's pieces."""
+        with torch.no_grad():
+            return -self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`; an item is a text."""
+        return TargetScores(np.bincount(self.owners, kept[:, 0], len(self.items)), self._counts)
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`: the mean over a row's pieces."""
+        sums = self._spoken.logprobs(self._model, rows, states[self.layers[0]])[:, 0]
+        return -sums / torch.from_numpy(self._spoken.counts(rows)).clamp_min(1).to(sums)
+
+    def of(self, encoder: HuggingFaceEncoder) -> LossTarget:
+        """See `Target.of`."""
+        return LossTarget(language_model_on(encoder, self._model, self._seed), self._texts, seed=self._seed)
+
+
+def language_model_on(encoder: HuggingFaceEncoder, model: LanguageModel, seed: int) -> LanguageModel:
+    """Another encoder of a model's shape with a language-model head: its own in memory, or a random one."""
+    if encoder.language_model is not None or encoder.whole is not None:
+        return language_model(encoder)
+    return model.random_on(encoder, seed)
+
+
+def _token_sums(
+    model: LanguageModel, names: Sequence[str], cuts: Sequence[Cut], seed: int
+) -> tuple[TokenSums, list[int]]:
+    """The pieces that are asked for, and the text of each row."""
+    if model.mask is None:
+        rows, wanted = every_piece(model, cuts)
+        owners = [at for at, own in enumerate(rows) for _ in own]
+        return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners
+    every: list[Row] = []
+    owners, at_row, places, targets = [], [], [], []
+    for at, (name, cut) in enumerate(zip(names, cuts, strict=True)):
+        ids = cut.tokens.ids
+        chosen = hidden_pieces(name, np.arange(cut.head, len(ids) - cut.tail), seed)
+        hidden = np.where(np.isin(np.arange(len(ids)), chosen), model.mask, ids)
+        for row in model.encoder.rows(at, cut._replace(tokens=Tokens(hidden, cut.tokens.words))):
+            # Each hidden piece is asked of the window in which it has most context.
+            place = asked_in(row, cut)
+            there = place + row.to.start - row.keep.start
+            asked = np.isin(there, chosen)
+            if not asked.any():
+                continue
+            at_row.append(np.full(int(asked.sum()), len(every)))
+            places.append(place[asked])
+            targets.append(ids[there[asked]])
+            every.append(row)
+            owners.append(at)
+    wanted = Wanted(every, *(np.concatenate(each).astype(np.int64) for each in (at_row, places, targets)))
+    return TokenSums(wanted, np.zeros(len(wanted.row), np.int64)), owners

@@ -1,0 +1,96 @@
+"""Which sentence of a minimal pair a language model finds likelier, while its parts are changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lamina.analyses.behaviour.verdicts import right_or_wrong
+from lamina.corpora.minimal_pairs import Pair
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.language_model import LanguageModel
+from lamina.encoders.passages import Passage, cut_passages
+from lamina.encoders.rows import Row
+from lamina.encoders.scoring import Wanted, every_piece
+from lamina.errors import CorpusError
+from lamina.targets.loss import TokenSums, language_model_on
+from lamina.targets.target import Target, TargetScores
+
+PAIRS = "pairs"
+_GOOD, _BAD = 0, 1
+
+
+class PairsTarget(Target):
+    """The share of minimal pairs whose good sentence is likelier; one half for a pair that is tied.
+
+    Sentences are scored as `lamina pairs` does: by the log-probability of the whole sentence, of a masked model the sum
+    over pieces that are hidden one at a time, each in a row of its own.
+    """
+
+    name = PAIRS
+    chance = 0.5
+
+    def __init__(self, model: LanguageModel, pairs: Sequence[Pair], *, seed: int = 0) -> None:
+        """`seed` is of the twin's head; nothing is drawn for the model itself."""
+        self._model, self._pairs, self._seed = model, pairs, seed
+        kept, owners = self._ask()
+        self.items = self.units = tuple(pair.item for pair in kept)
+        self.owners = np.array(owners)
+        self.rows, self.layers = self._spoken.wanted.rows, (model.encoder.blocks,)
+        self.places = self._spoken.places
+        self.skipped = +Counter({"pairs with a sentence without pieces": len(pairs) - len(kept), **self._windowed})
+
+    def _ask(self) -> tuple[list[Pair], list[int]]:
+        """The pairs that can be asked, and the pair of each row."""
+        model = self._model
+        sentences = [Passage(pair.item, side, ()) for pair in self._pairs for side in (pair.good, pair.bad)]
+        cuts = cut_passages(model, sentences)
+        sizes = [len(cut.tokens.ids) - cut.head - cut.tail for cut in cuts]
+        rows: list[Row] = []
+        kept: list[Pair] = []
+        owners: list[int] = []
+        parts: list[tuple[np.ndarray, ...]] = []
+        windowed = 0
+        for at, pair in enumerate(self._pairs):
+            both, (good, bad) = cuts[2 * at : 2 * at + 2], sizes[2 * at : 2 * at + 2]
+            if not good or not bad:
+                continue
+            # Of a masked model, the two share the row in which the piece that tells them apart is hidden.
+            windows, wanted = every_piece(model, both)
+            windowed += sum(len(own) > 1 for own in windows)
+            parts.append((wanted.row + len(rows), wanted.place, wanted.target, np.repeat([_GOOD, _BAD], [good, bad])))
+            rows += wanted.rows
+            owners += [len(kept)] * len(wanted.rows)
+            kept.append(pair)
+        if not kept:
+            raise CorpusError(
+                "no minimal pair has two sentences with pieces that the language model could be asked for"
+            )
+        row, place, target, column = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
+        self._spoken = TokenSums(Wanted(rows, row, place, target), column)
+        self._windowed = {"sentences longer than the model's limit, scored in overlapping windows": windowed}
+        return kept, owners
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`: log-probability of the row's pieces of the good and of the bad sentence."""
+        with torch.no_grad():
+            return self._spoken.logprobs(self._model, rows, states[self.layers[0]]).cpu().numpy()
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`; an item is a pair."""
+        margin = np.bincount(self.owners, kept[:, _GOOD] - kept[:, _BAD], len(self.items))
+        return TargetScores(right_or_wrong(margin), np.ones(len(self.items)))
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`: how much likelier the bad sentence is, as far as the row tells."""
+        good, bad = self._spoken.logprobs(self._model, rows, states[self.layers[0]]).unbind(1)
+        return bad - good
+
+    def of(self, encoder: HuggingFaceEncoder) -> PairsTarget:
+        """See `Target.of`."""
+        return PairsTarget(language_model_on(encoder, self._model, self._seed), self._pairs, seed=self._seed)

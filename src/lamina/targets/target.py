@@ -1,0 +1,139 @@
+"""What a model is asked for while its parts are changed: its loss, judgements, answers, tags, what probes read.
+
+A target says which rows the model reads and which layers are looked at, keeps some numbers of each row, and makes of
+these a score for every item. It knows nothing of what is changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lamina.encoders.huggingface import HuggingFaceEncoder
+from lamina.encoders.rows import Row
+from lamina.errors import CorpusError
+
+
+class TargetScores(NamedTuple):
+    """How well each item is done: the score of many is the sum of `hits` by the sum of `counts`."""
+
+    hits: Float[np.ndarray, " item"]
+    """Right answers, F1, or minus the log-probability."""
+    counts: Float[np.ndarray, " item"]
+    """Of how many answers, or pieces."""
+
+    @property
+    def value(self) -> float:
+        """Of all items together.
+
+        Example:
+            >>> TargetScores(np.array([1.0, 2.0]), np.array([2.0, 2.0])).value
+            0.75
+        """
+        return float(self.hits.sum() / self.counts.sum())
+
+
+class Target(ABC):
+    """Something that a model can be asked for."""
+
+    name: str
+    """In tables: loss, pairs, qa, tags, classes, probe:TASK@LAYER."""
+    lower_is_better: bool = False
+    rows: Sequence[Row]
+    """What the model reads: one or several rows for an item."""
+    layers: tuple[int, ...]
+    """Layers whose states are looked at."""
+    places: Sequence[Int[np.ndarray, " place"]] | None = None
+    """The tokens of each row at which the last layer is looked at, where it is not all: the others are not made."""
+    items: tuple[str, ...]
+    """Names of texts, pairs or questions: equal whatever the model."""
+    units: tuple[str, ...]
+    """What is drawn with replacement: the document of each item, or the item."""
+    owners: Int[np.ndarray, " row"]
+    """The item of each row."""
+    skipped: Counter[str]
+    """Why something was left out -> how many times."""
+    chance: float | None = None
+    """What needs no model scores on these items; None where a score has no such level."""
+
+    @abstractmethod
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """What is kept of some rows (by number), given their states [row, token, width], padding included."""
+
+    @abstractmethod
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """The score of every item, given what was kept of all rows."""
+
+    @abstractmethod
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """What the model would be trained to lower, for each row; gradients go through it."""
+
+    def of(self, encoder: HuggingFaceEncoder) -> Target:
+        """The same asked of another encoder of the same shape: the twin with random weights."""
+        raise NotImplementedError
+
+
+# A target asked for some of its items: parts are chosen on one half of the documents and scored on the other.
+
+
+class SubsetTarget(Target):
+    """What another target asks, of some of its items alone."""
+
+    def __init__(self, target: Target, items: Sequence[int] | Int[np.ndarray, " item"]) -> None:
+        self._target, self._items = target, np.sort(np.asarray(items, int))
+        self._rows = np.flatnonzero(np.isin(target.owners, self._items))
+        self.name, self.lower_is_better = target.name, target.lower_is_better
+        self.layers, self.chance, self.skipped = target.layers, target.chance, target.skipped
+        self.rows = [target.rows[row] for row in self._rows.tolist()]
+        self.places = None if target.places is None else [target.places[row] for row in self._rows.tolist()]
+        self.owners = np.searchsorted(self._items, target.owners[self._rows])
+        self.items = tuple(target.items[item] for item in self._items)
+        self.units = tuple(target.units[item] for item in self._items)
+
+    def read(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[np.ndarray, "row kept"]:
+        """See `Target.read`."""
+        return self._target.read(self._own(rows), states)
+
+    def score(self, kept: Float[np.ndarray, "row kept"]) -> TargetScores:
+        """See `Target.score`."""
+        every = np.zeros((len(self._target.rows), kept.shape[1]))
+        every[self._rows] = kept
+        hits, counts = self._target.score(every)
+        return TargetScores(hits[self._items], counts[self._items])
+
+    def loss(self, rows: Sequence[int], states: Mapping[int, Tensor]) -> Float[Tensor, " row"]:
+        """See `Target.loss`."""
+        return self._target.loss(self._own(rows), states)
+
+    def of(self, encoder: HuggingFaceEncoder) -> SubsetTarget:
+        """See `Target.of`."""
+        return same_items(self._target.of(encoder), self)
+
+    def _own(self, rows: Sequence[int]) -> list[int]:
+        return [int(self._rows[row]) for row in rows]
+
+
+def same_items(target: Target, other: Target) -> SubsetTarget:
+    """A target asked for those items that another one asks for too, by their names."""
+    wanted = set(other.items)
+    return SubsetTarget(target, [number for number, name in enumerate(target.items) if name in wanted])
+
+
+def halved(target: Target, seed: int) -> tuple[SubsetTarget, SubsetTarget]:
+    """A target of the one half of the documents (or pairs, or questions), and of the other; drawn by their names."""
+    units = sorted(set(target.units), key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    if len(units) < 2:
+        raise CorpusError(
+            f"{target.name}: what to take away is chosen on one half of the documents and scored on the other, and "
+            "there is only one document, pair or question; raise --items, or name a corpus with more"
+        )
+    first = set(units[: len(units) // 2])
+    chooses = np.array([unit in first for unit in target.units])
+    return SubsetTarget(target, np.flatnonzero(chooses)), SubsetTarget(target, np.flatnonzero(~chooses))
